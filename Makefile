@@ -1,0 +1,60 @@
+# Two commands are enough: `make demo` and `make test`. Each sets up .venv when it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
+# One thread each: two BLAS threads on a busy machine are slower than one, and results should not depend on them.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: help demo test test-all bench lint docs format clean
+
+help:
+	@echo "make demo      set up and run the best end-to-end job, offline"
+	@echo "make test      set up, lint, and run the default test suite"
+	@echo "make test-all  also the slow tests"
+	@echo "make bench     speed and memory, as ratios measured in one run"
+	@echo "make lint      ruff, mypy and the import rules"
+	@echo "make docs      build the documentation with warnings as errors"
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[models,dev]"
+	@touch $@
+
+$(DOCS_STAMP): pyproject.toml constraints.txt $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/equipoise demo
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-all: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+docs: $(DOCS_STAMP)
+	$(BIN)/mkdocs build --strict
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

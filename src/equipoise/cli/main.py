@@ -1,0 +1,86 @@
+"""The ``equipoise`` command: groups, the ``--debug`` and ``--version`` flags, and errors as one sentence."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from equipoise import __version__
+from equipoise.cli import demo, doctor, text
+from equipoise.errors import InputError
+
+app = typer.Typer(
+    name="equipoise",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+    help="Measure social bias in vision-language models with counterfactual images and captions, always "
+    "against chance; make models and data fairer; show whether it worked.\n\n"
+    "New here? Try [bold]equipoise demo[/bold], then [bold]equipoise COMMAND --help[/bold]: every command "
+    "shows a worked example.",
+)
+
+WORDS = "Words and captions"
+START = "Start here"
+
+app.add_typer(text.app, name="text", rich_help_panel=WORDS)
+app.command("demo", rich_help_panel=START)(demo.demo)
+app.command("doctor", rich_help_panel=START)(doctor.doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    """Take the options that come before the command."""
+
+
+def run() -> NoReturn:
+    """Run the command line; a user's error becomes one sentence and exit code 2."""
+    if "--debug" in sys.argv[1:]:
+        # Allowed anywhere on the line: one reaches for it after a command has failed.
+        sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+        app()
+    try:
+        app()
+    except InputError as error:
+        fail(str(error))
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; that is no error of ours.
+        sys.stderr.close()
+        sys.exit(0)
+    except (
+        FileNotFoundError,
+        IsADirectoryError,
+        NotADirectoryError,
+        PermissionError,
+        FileExistsError,
+    ) as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        fail(f"{error.filename}: {reason}" if error.filename else reason)
+    except MemoryError:
+        fail("out of memory; use a smaller batch or a machine with more")
+    sys.exit(0)
+
+
+def fail(sentence: str) -> NoReturn:
+    """Print one sentence to standard error and exit with code 2."""
+    print("equipoise: " + " ".join(sentence.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    run()

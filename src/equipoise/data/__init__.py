@@ -1,0 +1,1 @@
+"""Tables: one format from prompt to report, readers of public datasets, balancing and mixing."""

@@ -1,0 +1,66 @@
+"""The errors a user can do something about.
+
+Every message is one sentence that says what is wrong and what to do. The command line prints it without a
+traceback and exits with code 2 (``--debug`` shows the traceback).
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["InputError", "MissingExtraError", "UnknownNameError", "closest"]
+
+
+class InputError(ValueError):
+    """The caller's input cannot be used; the message names it and says what would do."""
+
+
+class UnknownNameError(InputError):
+    """A name that nothing is registered under; the message offers the closest names.
+
+    >>> print(UnknownNameError("lexicon", "gensynt", ["gensynth_code", "lic"]))
+    there is no lexicon named 'gensynt'; did you mean 'gensynth_code'?
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = closest(name, names)
+        if near:
+            hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
+        elif names:
+            hint = "known: " + ", ".join(names)
+        else:
+            hint = f"no {kind} is registered"
+        super().__init__(f"there is no {kind} named {name!r}; {hint}")
+
+
+class MissingExtraError(InputError):
+    """Something needs a package that is not installed; the message holds the pip line.
+
+    >>> print(MissingExtraError("the ray engine", "ray"))
+    the ray engine needs packages that are not installed; install them with: pip install 'equipoise[ray]'
+    """
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs packages that are not installed; install them with: pip install 'equipoise[{extra}]'"
+        )
+        self.extra = extra
+
+
+def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """The known names most like ``name``, best first, ignoring case and the kind of dash.
+
+    >>> closest("Gensynth-Code", ["gensynth_code", "gensynth_paper", "lic"], n=1)
+    ['gensynth_code']
+    """
+
+    def plain(text: str) -> str:
+        return text.lower().replace("-", "_")
+
+    by_plain: dict[str, str] = {}
+    for candidate in known:
+        by_plain.setdefault(plain(candidate), candidate)
+    wanted = plain(name)
+    found = get_close_matches(wanted, by_plain, n=n, cutoff=0.6)
+    found += [p for p in by_plain if wanted and (p.startswith(wanted) or wanted in p) and p not in found]
+    return [by_plain[p] for p in found[:n]]

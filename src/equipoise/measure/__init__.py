@@ -1,0 +1,1 @@
+"""Numbers: pure functions from arrays to small result objects, with their chance level."""
