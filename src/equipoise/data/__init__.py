@@ -1,1 +1,52 @@
-"""Tables: one format from prompt to report, readers of public datasets, balancing and mixing."""
+"""Tables: one format from prompt to report, readers of public datasets, balancing and mixing.
+
+A table is a folder of Parquet shards that Hugging Face ``datasets``, pandas, DuckDB and Ray Data open as they are; one
+row is one image, and everything between the rooms of Equipoise is a table. Filters and labellers write *layers*
+that are joined at reading, so no image is ever copied to add a column. Readers turn public datasets into tables,
+exports turn tables into what other tools want.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.data.rows import Reader, Rejected, Row
+    from equipoise.data.schema import TableSchema, schema_for
+    from equipoise.data.shards import ShardInfo, write_shard
+    from equipoise.data.table import Table
+    from equipoise.data.writer import TableWriter
+
+__all__ = [
+    "Reader",
+    "Rejected",
+    "Row",
+    "ShardInfo",
+    "Table",
+    "TableSchema",
+    "TableWriter",
+    "schema_for",
+    "write_shard",
+]
+
+_HOMES = {
+    "Reader": "rows",
+    "Rejected": "rows",
+    "Row": "rows",
+    "ShardInfo": "shards",
+    "Table": "table",
+    "TableSchema": "schema",
+    "TableWriter": "writer",
+    "schema_for": "schema",
+    "write_shard": "shards",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: pyarrow alone takes longer to import than `equipoise --help` may take to answer.
+    if name in _HOMES:
+        return getattr(import_module(f"equipoise.data.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'equipoise.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,291 @@
+"""Rows into Arrow batches: every value is checked against its column's type, and the first wrong one is named.
+
+Arrow itself would cut 3.5 down to 3 and take bytes for text; here a value of the wrong type is an error that names
+the row, the column, the type expected and the value found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from equipoise.data.schema import TableSchema, arrow_type, type_name
+from equipoise.errors import InputError, closest
+
+__all__ = ["batches_of", "checked_row", "conform", "record_batch"]
+
+_ROWS_AT_ONCE = 100
+"""How many rows become one batch: as many images as are held in memory at once."""
+
+
+def checked_row(row: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
+    """``row`` with every value in the form its column stores it; :class:`InputError` says which value is wrong.
+
+    >>> from equipoise.data.schema import schema_for
+    >>> row = checked_row({"image_id": "a", "params": {"steps": 20}}, schema_for("images"))
+    >>> row["params"]
+    '{"steps": 20}'
+    >>> checked_row({"image_id": "a", "seed": 1.5}, schema_for("images"))
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: column 'seed' expects int64 but found 1.5 (float)
+    """
+    if not isinstance(row, Mapping):
+        raise InputError(f"a row is a mapping from column to value, not {_shown(row)}")
+    checked: dict[str, Any] = {}
+    types = schema.types
+    for name, value in row.items():
+        if name not in types:
+            near = closest(str(name), types, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "declare it with columns={name: type} or leave it out"
+            raise InputError(f"column {name!r} is not in the table's schema; {hint}")
+        if value is None:
+            checked[name] = None
+            continue
+        try:
+            checked[name] = _converter(types[name])(value)
+        except _WrongTypeError as error:
+            reason = f" {error}" if str(error) else ""
+            raise InputError(f"column {name!r} expects {types[name]} but found {_shown(value)}{reason}") from None
+    for name in schema.never_null:
+        value = checked.get(name)
+        if value is None or (isinstance(value, str) and not value):
+            raise InputError(f"column {name!r} is empty, and every row must fill it")
+    return checked
+
+
+def record_batch(rows: Sequence[Mapping[str, Any]], schema: TableSchema, *, where: str = "") -> Any:
+    """``rows`` as one Arrow ``RecordBatch`` with all columns of ``schema`` (absent ones are null)."""
+    checked = []
+    for position, row in enumerate(rows):
+        try:
+            checked.append(checked_row(row, schema))
+        except InputError as error:
+            name = _row_name(row, schema) or f"row {position}"
+            raise InputError(f"{where + ': ' if where else ''}{name}: {error}") from None
+    arrays = [pa.array([row.get(name) for row in checked], arrow_type(kind)) for name, kind in schema.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
+
+
+def batches_of(data: Any, schema: TableSchema, *, where: str = "") -> Iterator[Any]:
+    """Arrow batches that conform to ``schema``, from rows, an Arrow table or batch, or a pandas DataFrame.
+
+    Rows may come from a generator; only a hundred are held at a time. An iterable of Arrow batches works too.
+    """
+    if type(data).__module__.partition(".")[0] == "pandas":
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, pa.Table):
+        yield from conform(data, schema, where=where).to_batches()
+        return
+    if isinstance(data, pa.RecordBatch):
+        data = [data]
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise InputError(f"rows must be an iterable of rows, an Arrow table or a DataFrame, not {_shown(data)}")
+    rest = iter(data)
+    for first in rest:
+        if isinstance(first, pa.RecordBatch):
+            yield from conform(pa.Table.from_batches([first]), schema, where=where).to_batches()
+        else:
+            yield record_batch([first, *islice(rest, _ROWS_AT_ONCE - 1)], schema, where=where)
+
+
+def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
+    """An Arrow table with exactly the columns of ``schema``: absent ones are null, safe casts are made.
+
+    Text stays text and a number is never cut: what cannot be stored without loss is refused by column.
+    """
+    prefix = f"{where}: " if where else ""
+    unknown = [name for name in table.column_names if name not in schema.types]
+    if unknown:
+        near = closest(unknown[0], schema.types, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; declare it with columns={name: type}"
+        raise InputError(f"{prefix}column {unknown[0]!r} is not in the table's schema{hint}")
+    columns = []
+    for name, kind in schema.columns:
+        wanted = arrow_type(kind)
+        if name not in table.column_names:
+            columns.append(pa.chunked_array([pa.nulls(len(table), wanted)], wanted))
+            continue
+        column = table[name]
+        if kind == "image" and not column.type.equals(wanted):
+            values = column.to_pylist()
+            column = pa.chunked_array([record_image_column(values, prefix, name)])
+        columns.append(_safe_cast(column, wanted, kind, f"{prefix}column {name!r}"))
+    made = pa.Table.from_arrays(columns, schema=schema.arrow)
+    for name in schema.never_null:
+        if made[name].null_count:
+            raise InputError(f"{prefix}column {name!r} is empty in some rows, and every row must fill it")
+    return made
+
+
+def record_image_column(values: Sequence[Any], prefix: str, name: str) -> Any:
+    """Image values of any accepted form as an Arrow struct array."""
+    try:
+        made = [None if value is None else _as_image(value) for value in values]
+    except _WrongTypeError as error:
+        raise InputError(f"{prefix}column {name!r} expects image but found a value that is not one {error}") from None
+    return pa.array(made, arrow_type("image"))
+
+
+def _safe_cast(column: Any, wanted: Any, kind: str, what: str) -> Any:
+    found = column.type
+    if found.equals(wanted):
+        return column.cast(wanted)  # only the names of inner fields may differ
+    if pa.types.is_dictionary(found):
+        column, found = column.cast(found.value_type), found.value_type
+    allowed = pa.types.is_null(found) or _family(found) == _family(wanted)
+    whole = _family(found) == "int" and _family(wanted) == "float"
+    if allowed or whole:
+        try:
+            return column.cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{what} expects {kind} but found {type_name(found)}: {reason}") from None
+    raise InputError(f"{what} expects {kind} but found {type_name(found)}")
+
+
+def _family(arrow: Any) -> str:
+    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or str(arrow) == "string_view":
+        return "text"
+    if pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow):
+        return "binary"
+    if pa.types.is_integer(arrow):
+        return "int"
+    if pa.types.is_floating(arrow):
+        return "float"
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow):
+        return f"list of {_family(arrow.value_type)}"
+    return str(arrow)
+
+
+class _WrongTypeError(Exception):
+    """A value does not fit its column; the text, if any, says why."""
+
+
+def _row_name(row: Any, schema: TableSchema) -> str:
+    if not isinstance(row, Mapping):
+        return ""
+    parts = [f"{name} {row[name]!r}" for name in schema.key if isinstance(row.get(name), str) and row[name]]
+    return ", ".join(parts)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} bytes"
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+@cache
+def _converter(kind: str) -> Callable[[Any], Any]:
+    simple: dict[str, Callable[[Any], Any]] = {
+        "string": _as_text,
+        "json": _as_json,
+        "int64": _as_int,
+        "float64": _as_float,
+        "float32": _as_float,
+        "bool": _as_bool,
+        "binary": _as_bytes,
+        "image": _as_image,
+    }
+    if kind in simple:
+        return simple[kind]
+    if match := re.fullmatch(r"list<(.+)>", kind):
+        element = _converter(match[1])
+        return lambda value: _as_list(value, element)
+    length = int(kind[len("vector<") : -1])
+    return lambda value: _as_vector(value, length)
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _WrongTypeError
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _WrongTypeError("which is not valid Unicode") from None
+    return str(value)
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, str):
+        return _as_text(value)
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _WrongTypeError(f"which is not JSON: {error}") from None
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise _WrongTypeError
+    if not -(2**63) <= int(value) < 2**63:
+        raise _WrongTypeError("which does not fit in 64 bits")
+    return int(value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise _WrongTypeError
+    return float(value)
+
+
+def _as_bool(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise _WrongTypeError
+    return bool(value)
+
+
+def _as_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise _WrongTypeError
+    return bytes(value)
+
+
+def _as_list(value: Any, element: Callable[[Any], Any]) -> list[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _WrongTypeError
+    return [None if item is None else element(item) for item in value]
+
+
+def _as_vector(value: Any, length: int) -> Any:
+    try:
+        vector = np.asarray(value, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise _WrongTypeError from None
+    if vector.shape != (length,):
+        raise _WrongTypeError(f"of shape {vector.shape}")
+    if not math.isfinite(float(np.abs(vector).sum(dtype=np.float64))):
+        raise _WrongTypeError("which holds values that are not finite")
+    return vector
+
+
+def _as_image(value: Any) -> dict[str, Any]:
+    """``{bytes, path}`` from that, from encoded bytes, from a path, or from a Pillow image (stored as PNG)."""
+    if isinstance(value, Mapping):
+        if not set(value) <= {"bytes", "path"}:
+            raise _WrongTypeError("with keys other than 'bytes' and 'path'")
+        data, path = value.get("bytes"), value.get("path")
+        return {
+            "bytes": None if data is None else _as_bytes(data),
+            "path": None if path is None else _as_text(os.fspath(path) if isinstance(path, os.PathLike) else path),
+        }
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"bytes": bytes(value), "path": None}
+    if isinstance(value, str | os.PathLike):
+        return {"bytes": None, "path": _as_text(os.fspath(value))}
+    if hasattr(value, "save") and hasattr(value, "convert"):
+        from equipoise.data.images import encode
+
+        return {"bytes": encode(value), "path": None}
+    raise _WrongTypeError

@@ -1,0 +1,154 @@
+"""``_table.json``: what makes a folder of shards a table. It is written last, and its hash names the table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schema_for, type_name
+from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, existing_shards
+from equipoise.errors import InputError
+
+__all__ = ["MANIFEST", "UNFINISHED", "Manifest", "check_columns", "fingerprint_of"]
+
+MANIFEST = "_table.json"
+UNFINISHED = "_writing.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``_table.json``: no times and no host names, so that equal tables have equal fingerprints."""
+
+    schema: TableSchema
+    shards: tuple[ShardInfo, ...] = ()
+    parents: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    def head(self) -> dict[str, Any]:
+        """What is known before the first shard is written."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "kind": self.schema.kind,
+            "axes": list(self.schema.axes),
+            "columns": [{"name": name, "type": kind} for name, kind in self.schema.columns],
+            "parents": list(self.parents),
+            "config": dict(self.config),
+        }
+
+    def to_bytes(self) -> bytes:
+        """The file's content; the same manifest gives the same bytes."""
+        shards = [{"file": s.file, "rows": s.rows, "bytes": s.bytes, "sha256": s.sha256} for s in self.shards]
+        errors = [
+            {"file": f"{ERRORS_FOLDER}/{s.file}", "rows": s.n_errors, "sha256": s.errors_sha256}
+            for s in self.shards
+            if s.n_errors
+        ]
+        return dumped({**self.head(), "shards": shards, "errors": errors})
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read ``_table.json`` of ``folder``; every way in which it can be wrong has its own sentence."""
+        path = folder / MANIFEST
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise InputError(_why_no_table(folder)) from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path} is not JSON ({error}); write the table again") from None
+        if not isinstance(content, dict):
+            raise InputError(f"{path} is not a JSON object; write the table again")
+        _check_version(path, content.get("schema_version"))
+        try:
+            return cls(_schema(content), _shards(content), tuple(content["parents"]), dict(content["config"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} lacks or garbles an entry ({error}); write the table again") from None
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+
+def dumped(content: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys, as the project stores it; what JSON cannot hold is named."""
+    try:
+        text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+        return (text + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"config cannot be stored as JSON: {error}; use text, numbers, lists and mappings") from None
+
+
+def fingerprint_of(folder: Path) -> str:
+    """The name of the table in ``folder``: the SHA-256 of its ``_table.json``."""
+    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+
+
+def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
+    """Refuse an Arrow schema that is not the table's, naming file, column, expected and found type."""
+    there = {field.name: field.type for field in found}
+    for name, kind in schema.columns:
+        if name not in there:
+            raise InputError(f"{path}: column {name!r} is missing, expected {kind}; write the table again")
+        if not there[name].equals(arrow_type(kind)):
+            raise InputError(
+                f"{path}: column {name!r} is {type_name(there[name])}, expected {kind}; write the table again"
+            )
+    extra = [name for name in there if name not in schema.types]
+    if extra:
+        raise InputError(
+            f"{path}: column {extra[0]!r} ({type_name(there[extra[0]])}) is not in {MANIFEST}, expected none; "
+            "write the table again"
+        )
+
+
+def _check_version(path: Path, version: object) -> None:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise InputError(f"{path}: schema_version is {version!r}, expected a number from 1 to {SCHEMA_VERSION}")
+    if version > SCHEMA_VERSION:
+        from equipoise import __version__
+
+        raise InputError(
+            f"{path} has table schema version {version}, but equipoise {__version__} reads versions up to "
+            f"{SCHEMA_VERSION}; upgrade it with: pip install -U equipoise"
+        )
+
+
+def _schema(content: Mapping[str, Any]) -> TableSchema:
+    columns = tuple((str(c["name"]), str(c["type"])) for c in content["columns"])
+    axes = tuple(str(axis) for axis in content["axes"])
+    for _, kind in columns:
+        arrow_type(kind)
+    schema = TableSchema(str(content["kind"]), axes, columns)
+    dim = int(schema.types["vector"][len("vector<") : -1]) if schema.kind == "embeddings" else None
+    expected = schema_for(schema.kind, axes=axes, dim=dim)
+    for name, kind in expected.columns:
+        if schema.types.get(name) != kind:
+            raise InputError(f"column {name!r} is {schema.types.get(name, 'missing')}, expected {kind}")
+    return schema
+
+
+def _shards(content: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
+    errors = {entry["file"]: entry for entry in content["errors"]}
+    shards = []
+    for index, entry in enumerate(content["shards"]):
+        failed = errors.get(f"{ERRORS_FOLDER}/{entry['file']}", {"rows": 0, "sha256": ""})
+        shard = ShardInfo(
+            index, int(entry["rows"]), int(entry["bytes"]), str(entry["sha256"]), failed["rows"], failed["sha256"]
+        )
+        if entry["file"] != shard.file:
+            raise InputError(f"shard {index} is named {entry['file']!r}, expected {shard.file!r}")
+        shards.append(shard)
+    return tuple(shards)
+
+
+def _why_no_table(folder: Path) -> str:
+    if not folder.exists():
+        return f"there is no table at {folder}; check the path"
+    if not folder.is_dir():
+        return f"{folder} is a file, but a table is a folder that holds {MANIFEST}"
+    if (folder / UNFINISHED).exists():
+        return f"the table at {folder} is not finished; run the command that was writing it again"
+    if existing_shards(folder) or any(folder.glob("*.parquet")):
+        return f"{folder} holds Parquet files but no {MANIFEST}; make a table of it with: equipoise table import"
+    return f"{folder} is not a table: it holds no {MANIFEST}"

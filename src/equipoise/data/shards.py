@@ -1,0 +1,220 @@
+"""One Parquet file of a table: written whole or not at all, the same bytes for the same rows.
+
+Row groups are closed after 100 images, 64 MiB of image bytes or 10,000 rows, whichever comes first, so that a reader
+never holds more than that. ``image.bytes`` is stored plain: no dictionary, no compression, no statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from equipoise.data.arrays import batches_of
+from equipoise.data.atomic import HashingFile, atomic_file, sha256_of
+from equipoise.data.failpoints import reached
+from equipoise.data.rows import Rejected
+from equipoise.data.schema import TableSchema
+from equipoise.errors import InputError
+
+__all__ = ["ERRORS_FOLDER", "ShardInfo", "existing_shards", "open_parquet", "shard_info", "shard_name", "write_shard"]
+
+IMAGES_PER_GROUP = 100
+BYTES_PER_GROUP = 64 << 20
+ROWS_PER_GROUP = 10_000
+ERRORS_FOLDER = "_errors"
+
+_ERRORS_SCHEMA = pa.schema([("where", pa.string()), ("reason", pa.string()), ("row", pa.string())])
+_REPEATING = {
+    *("subject", "label_source", "generator", "split", "dropped_by", "model", "annotator", "question"),
+    *("answer", "metric", "variant", "suite", "pool", "axis", "group", "notes", "set_id", "text_id"),
+}
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """What ``_table.json`` says of one shard."""
+
+    index: int
+    rows: int
+    bytes: int
+    sha256: str
+    n_errors: int = 0
+    errors_sha256: str = ""
+
+    @property
+    def file(self) -> str:
+        """The shard's file name."""
+        return shard_name(self.index)
+
+
+def shard_name(index: int) -> str:
+    """The file name of a shard.
+
+    >>> shard_name(3)
+    'part-00003.parquet'
+    """
+    return f"part-{index:05d}.parquet"
+
+
+def existing_shards(folder: Path) -> list[int]:
+    """The indexes of the shards in ``folder``, in order."""
+    found = []
+    for path in folder.glob("part-*.parquet"):
+        digits = path.name[len("part-") : -len(".parquet")]
+        if digits.isdigit() and path.name == shard_name(int(digits)):
+            found.append(int(digits))
+    return sorted(found)
+
+
+def write_shard(
+    folder: Path, index: int, rows: Any, schema: TableSchema, *, errors: Iterable[Rejected] = ()
+) -> ShardInfo:
+    """Write shard ``index`` of the table in ``folder``: rows, Arrow data or a DataFrame; and its failed rows.
+
+    Any process may call this for any shard: it takes no lock and looks at no other file. The errors are written
+    first, so that a shard that exists has its errors beside it.
+    """
+    path = folder / shard_name(index)
+    errors = list(errors)
+    errors_path = folder / ERRORS_FOLDER / path.name
+    errors_hash = ""
+    reached("shard.before_errors")
+    if errors:
+        errors_hash = _write_errors(errors_path, errors)
+    else:
+        errors_path.unlink(missing_ok=True)
+    reached("shard.before_write")
+    with atomic_file(path) as file:
+        n_rows = _write_parquet(file, batches_of(rows, schema, where=path.name), schema)
+        reached("shard.before_rename")
+    reached("shard.after_rename")
+    return ShardInfo(index, n_rows, file.size, file.sha256, len(errors), errors_hash)
+
+
+def shard_info(folder: Path, index: int) -> ShardInfo:
+    """What is to be known of a shard that exists, from its files."""
+    path = folder / shard_name(index)
+    n_rows = open_parquet(path).metadata.num_rows
+    errors_path = folder / ERRORS_FOLDER / path.name
+    n_errors, errors_hash = 0, ""
+    if errors_path.exists():
+        n_errors = open_parquet(errors_path).metadata.num_rows
+        errors_hash = sha256_of(errors_path)
+    return ShardInfo(index, n_rows, path.stat().st_size, sha256_of(path), n_errors, errors_hash)
+
+
+def open_parquet(path: Path) -> Any:
+    """The opened Parquet file; what is wrong with it otherwise, by name."""
+    try:
+        return pq.ParquetFile(path, pre_buffer=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; the table is not complete") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path} is not a readable Parquet file ({reason}); write the table again") from None
+
+
+def _write_errors(path: Path, errors: Sequence[Rejected]) -> str:
+    path.parent.mkdir(exist_ok=True)
+    columns = {
+        "where": [_clean(error.where) for error in errors],
+        "reason": [_clean(error.reason) for error in errors],
+        "row": [json.dumps(dict(error.row), sort_keys=True, default=_described) for error in errors],
+    }
+    with atomic_file(path) as file:
+        pq.write_table(pa.table(columns, schema=_ERRORS_SCHEMA), file, compression="zstd", use_dictionary=["reason"])
+    return file.sha256
+
+
+def _clean(text: str) -> str:
+    return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    return _clean(str(value))
+
+
+def _write_parquet(file: HashingFile, batches: Iterator[Any], schema: TableSchema) -> int:
+    n_rows = 0
+    with pq.ParquetWriter(file, schema.arrow, **_parquet_options(schema)) as writer:
+        for group in row_groups(batches, schema):
+            writer.write_table(group, row_group_size=max(1, len(group)))
+            n_rows += len(group)
+    return n_rows
+
+
+def _parquet_options(schema: TableSchema) -> dict[str, Any]:
+    leaves = [leaf for name, kind in schema.columns for leaf in _leaves(name, kind)]
+    images = {f"{name}.bytes" for name, kind in schema.columns if kind == "image"}
+    plain = images | {leaf for name, kind in schema.columns if kind == "binary" for leaf in _leaves(name, kind)}
+    repeating = _REPEATING | set(schema.axes)
+    return {
+        "compression": {leaf: "none" if leaf in images else "zstd" for leaf in leaves},
+        "use_dictionary": [leaf for leaf in leaves if leaf in repeating],
+        "write_statistics": [leaf for leaf in leaves if leaf not in plain],
+        "version": "2.6",
+        "data_page_version": "1.0",
+    }
+
+
+def _leaves(name: str, kind: str) -> list[str]:
+    if kind == "image":
+        return [f"{name}.bytes", f"{name}.path"]
+    if kind.startswith("vector<"):
+        return [f"{name}.list.element"]
+    if kind.startswith("list<"):
+        return _leaves(f"{name}.list.element", kind[len("list<") : -1])
+    return [name]
+
+
+def row_groups(batches: Iterable[Any], schema: TableSchema) -> Iterator[Any]:
+    """The rows of ``batches`` as Arrow tables, each one row group; where they are cut depends on the rows alone."""
+    image = next((name for name, kind in schema.columns if kind == "image"), None)
+    held: list[Any] = []
+    n_rows = n_images = n_bytes = 0
+    for batch in batches:
+        lengths = _image_lengths(batch, image)
+        start = 0
+        while start < len(batch):
+            stop, full = _cut(lengths[start:], n_rows, n_images, n_bytes)
+            taken = lengths[start : start + stop]
+            held.append(batch.slice(start, stop))
+            start += stop
+            n_rows, n_images = n_rows + stop, n_images + int((taken >= 0).sum())
+            n_bytes += int(taken[taken > 0].sum())
+            if full:
+                yield pa.Table.from_batches(held, schema=schema.arrow).combine_chunks()
+                held, n_rows, n_images, n_bytes = [], 0, 0, 0
+    if held:
+        yield pa.Table.from_batches(held, schema=schema.arrow).combine_chunks()
+
+
+def _image_lengths(batch: Any, image: str | None) -> Any:
+    """Bytes of each row's image, -1 where it has none."""
+    if image is None:
+        return np.full(len(batch), -1, dtype=np.int64)
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(pc.struct_field(batch.column(image), "bytes"))
+    return pc.fill_null(lengths, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _cut(lengths: Any, n_rows: int, n_images: int, n_bytes: int) -> tuple[int, bool]:
+    """How many of these rows go into the open group, and whether it is full with them."""
+    full = (
+        (n_rows + np.arange(1, len(lengths) + 1) >= ROWS_PER_GROUP)
+        | (n_images + np.cumsum(lengths >= 0) >= IMAGES_PER_GROUP)
+        | (n_bytes + np.cumsum(np.maximum(lengths, 0)) >= BYTES_PER_GROUP)
+    )
+    if not full.any():
+        return len(lengths), False
+    return int(full.argmax()) + 1, True
