@@ -1,0 +1,84 @@
+"""Replace words in a text and leave the rest as it is: case, spaces, punctuation; only "a"/"an" follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from equipoise.text.positions import next_word
+from equipoise.text.templates.articles import article
+
+__all__ = ["Edit", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
+
+Edit = tuple[int, int, str]
+"""Start, end and the new text between them."""
+
+_ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
+
+_article = lru_cache(maxsize=4096)(article)
+
+
+def in_case_of(old: str, new: str) -> str:
+    """``new`` written as ``old`` was: in capitals, with a capital, or as it is.
+
+    >>> in_case_of("WOMAN", "person"), in_case_of("Woman", "person"), in_case_of("woman", "person")
+    ('PERSON', 'Person', 'person')
+    """
+    if old.isupper() and len(old) > 1:
+        return new.upper()
+    if old[:1].isupper():
+        return new[:1].upper() + new[1:]
+    return new
+
+
+def same_article(old: str, new: str) -> bool:
+    """Whether the same indefinite article fits both words."""
+    return _article(old) == _article(new)
+
+
+def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | None:
+    """The edit that makes an "a" or "an" right before ``start`` fit ``new``, if it fitted ``old``.
+
+    >>> article_edit("An actress", "an actress", 3, "actress", "performer")
+    (0, 2, 'A')
+    """
+    found = _ARTICLE_BEFORE.search(low, max(0, start - 12), start)
+    if found is None or found.group(1) != _article(old) or found.group(1) == _article(new):
+        return None
+    written = text[found.start(1) : found.end(1)]
+    fitting = _article(new)
+    # "A" alone says nothing about the case of the rest, so a capital "A" becomes "An".
+    fitting = fitting.upper() if written == "AN" else in_case_of(written[:1], fitting)
+    return found.start(1), found.end(1), fitting
+
+
+def drop_edits(text: str, low: str, start: int, end: int) -> list[Edit] | None:
+    """The edits that take the adjective at ``text[start:end]`` out; ``None`` if no noun follows it after a space.
+
+    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6))
+    'An athlete'
+    """
+    gap, word, word_end = next_word(low, end)
+    if word in ("and", "or"):  # "male and female surfers": the conjunction goes too
+        gap, word, word_end = next_word(low, word_end)
+    if not gap or gap.strip() or not word:
+        return None
+    noun = word_end - len(word)
+    edits: list[Edit] = [(start, noun, "")]
+    if text[start].isupper() and not text[start:end].isupper():
+        edits = [(start, noun + 1, text[noun].upper())]
+    fitted = article_edit(text, low, start, low[start:end], word)
+    return edits if fitted is None else [fitted, *edits]
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` after ``edits``; of two that overlap the earlier stands, so nothing is replaced twice."""
+    pieces: list[str] = []
+    done = 0
+    for start, end, new in sorted(edits):
+        if start >= done:
+            pieces += (text[done:start], new)
+            done = end
+    pieces.append(text[done:])
+    return "".join(pieces)
