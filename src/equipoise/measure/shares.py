@@ -1,0 +1,179 @@
+"""Estimates of shares (values between 0 and 1) and of smooth statistics: the intervals a plain mean does not give.
+
+A share of 20 hits in 20 is not certain: its bootstrap or t interval would be [1, 1]. Plain yes/no values get
+Wilson's interval and an exact binomial test; clustered or fractional ones the cluster t interval, cut at 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_vector
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.permutation import Alternative
+from equipoise.measure.stats import summarise
+
+__all__ = ["ItemScores", "jackknife_error", "normal_estimate", "share_estimate", "wilson_interval"]
+
+
+@dataclass(frozen=True)
+class ItemScores:
+    """One value an item, and their mean with its interval.
+
+    >>> ItemScores.of(np.array([1.0, 2.0, 3.0])).estimate
+    2 [-0.4841, 4.484] n = 3
+    """
+
+    values: Floats
+    estimate: Estimate
+    kept: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Which of the items given have a value; ``values`` holds only those."""
+
+    @classmethod
+    def of(
+        cls,
+        values: Floats,
+        *,
+        clusters: ArrayLike | None = None,
+        kept: NDArray[np.bool_] | None = None,
+        level: float = 0.95,
+        dropped: Mapping[str, int] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> ItemScores:
+        """The mean of ``values`` (n,) with a t interval, over ``clusters`` of values that are not independent."""
+        estimate = summarise(values, clusters=clusters, level=level, dropped=dropped, notes=notes)
+        return cls(values, estimate, np.ones(len(values), dtype=bool) if kept is None else kept)
+
+
+def wilson_interval(hits: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a share ``hits / n`` (Wilson 1927); never empty, never outside [0, 1].
+
+    >>> [round(x, 3) for x in wilson_interval(20, 20)]
+    [0.839, 1.0]
+    """
+    if n < 1 or not 0 <= hits <= n:
+        raise InputError(f"a share needs 0 <= hits <= n and n >= 1, not hits = {hits}, n = {n}")
+    z = float(sps.norm.ppf(0.5 + level / 2))
+    share, scale = hits / n, 1 + z * z / n
+    centre = (share + z * z / (2 * n)) / scale
+    reach = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / scale
+    # the interval contains the share itself; rounding must not say otherwise at 0 and 1
+    return min(share, max(0.0, float(centre - reach))), max(share, min(1.0, float(centre + reach)))
+
+
+def share_estimate(
+    values: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    null_value: float | None = None,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+    n_groups: int | None = None,
+    dropped: Mapping[str, int] | None = None,
+    notes: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Estimate:
+    """The mean of ``values`` (n,) in [0, 1] with an interval inside [0, 1] and, given ``null_value``, a p-value.
+
+    Values that are all 0 or 1, without clusters: Wilson interval and exact binomial test. Otherwise: cluster t
+    interval cut at 0 and 1, and sign flips of whole clusters.
+
+    >>> share_estimate([1, 1, 1, 0], null_value=0.5)
+    0.75 [0.3006, 0.9544] chance 0.5 ± 0.25, excess +0.25, p = 0.62, n = 4
+    """
+    given = as_vector(values, "values")
+    outside = np.flatnonzero((given < 0) | (given > 1))
+    if len(outside):
+        raise InputError(f"values[{outside[0]}] = {given[outside[0]]}: a share is between 0 and 1")
+    if clusters is None and np.isin(given, (0.0, 1.0)).all():
+        return _binary_estimate(
+            given, null_value, alternative, level, n_groups=n_groups, dropped=dict(dropped or {}), notes=notes
+        )
+    estimate = summarise(
+        given,
+        clusters=clusters,
+        null_value=null_value,
+        alternative=alternative,
+        level=level,
+        n_groups=n_groups,
+        dropped=dropped,
+        notes=notes,
+        seed=seed,
+    )
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return estimate
+    return replace(estimate, ci_low=max(0.0, estimate.ci_low), ci_high=min(1.0, estimate.ci_high))
+
+
+def _binary_estimate(
+    values: Floats,
+    null_value: float | None,
+    alternative: Alternative,
+    level: float,
+    *,
+    n_groups: int | None,
+    dropped: Mapping[str, int],
+    notes: tuple[str, ...],
+) -> Estimate:
+    n, hits = len(values), int(values.sum())
+    low, high = wilson_interval(hits, n, level=level)
+    null_sd = p_value = None
+    if null_value is not None:
+        p_value = min(1.0, float(sps.binomtest(hits, n, null_value, alternative=alternative).pvalue))
+        null_sd = float(np.sqrt(null_value * (1 - null_value) / n))
+    return Estimate(
+        hits / n,
+        low,
+        high,
+        null_mean=null_value,
+        null_sd=null_sd,
+        p_value=p_value,
+        n=n,
+        n_groups=n_groups,
+        dropped=dropped,
+        notes=notes,
+        level=level,
+    )
+
+
+def normal_estimate(
+    value: float,
+    error: float,
+    n: int,
+    *,
+    null_mean: float | None = None,
+    level: float = 0.95,
+    least: float = -np.inf,
+    most: float = np.inf,
+    dropped: Mapping[str, int] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    """An estimate whose interval is value ± z * ``error``, cut at the metric's own range.
+
+    For smooth statistics of many items whose standard error comes from a jackknife or a delta method.
+
+    >>> normal_estimate(1.0, 0.1, 50, least=0.9)
+    1 [0.9, 1.196] n = 50
+    """
+    reach = float(sps.norm.ppf(0.5 + level / 2)) * error
+    low, high = max(least, value - reach), min(most, value + reach)
+    return Estimate(value, low, high, null_mean=null_mean, n=n, dropped=dict(dropped or {}), notes=notes, level=level)
+
+
+def jackknife_error(*left_out: Floats) -> float:
+    """Standard error from the values with one item left out, (n,) for each independent sample (Efron 1982).
+
+    Each sample adds (n - 1) / n * sum (theta_i - mean theta)^2 to the variance.
+
+    >>> x = np.array([1.0, 2.0, 4.0])
+    >>> bool(np.isclose(jackknife_error((x.sum() - x) / 2), x.std(ddof=1) / np.sqrt(3)))
+    True
+    """
+    variance = sum((len(v) - 1) / len(v) * float(((v - v.mean()) ** 2).sum()) for v in left_out)
+    return float(np.sqrt(variance))
