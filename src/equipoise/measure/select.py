@@ -1,0 +1,143 @@
+"""Keep the k best of scores that arrive in blocks.
+
+A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept. Order is
+arrival order among equal scores, so that the result does not depend on the blocks. What ties with the last kept
+score but does not fit is counted by code (its group), so that ties can be reported or shared out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Best"]
+
+Scores = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Best:
+    """The k best of each of ``rows`` rows, fed column block by column block."""
+
+    def __init__(
+        self,
+        rows: int,
+        k: int,
+        codes: NDArray[np.int32],
+        n_codes: int,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.k = k
+        self.allowed = allowed
+        """(N,) which images may be kept; all without it."""
+        self.codes = codes
+        self.n_codes = n_codes
+        self.scores: Scores = np.empty((rows, 0), dtype=np.float32)
+        self.index: Index = np.empty((rows, 0), dtype=np.int64)
+        self.left_out = np.zeros((rows, n_codes), dtype=np.int64)
+        """(rows, n_codes) what ties with the k-th score and was left out, by code."""
+        self._floor: Scores = np.full(rows, -np.inf, dtype=np.float32)
+        self._filling = True
+        self._pending: list[tuple[Index, Index, Scores]] = []
+        self._n_pending = 0
+
+    def add(self, scores: Scores, index: Index) -> None:
+        """Offer a block: ``scores`` (rows, n), -inf for what may not be kept; ``index`` (n,) or (rows, n)."""
+        if self._filling:
+            self._add_whole(scores, index)
+            return
+        passing = np.flatnonzero(scores >= self._floor[:, None])
+        if passing.size == 0:
+            return
+        rows, columns = np.divmod(passing, scores.shape[1])
+        values = scores[rows, columns]
+        items = index[columns] if index.ndim == 1 else index[rows, columns]
+        if self.allowed is not None:
+            fine = self.allowed[items]
+            rows, items, values = rows[fine], items[fine], values[fine]
+        tied = values == self._floor[rows]
+        if tied.any():
+            self._count_left_out(rows[tied], items[tied])
+            rows, items, values = rows[~tied], items[~tied], values[~tied]
+        self._pending.append((rows, items, values))
+        self._n_pending += len(rows)
+        if self._n_pending > len(self.scores) * max(self.k, 64):
+            self._merge()
+
+    def result(self) -> tuple[Index, Scores, NDArray[np.int64]]:
+        """Indices and scores (rows, <= k), best first, and what tied but was left out; -1 and -inf fill short rows."""
+        self._merge()
+        order = np.argsort(-self.scores, axis=1, kind="stable")
+        scores = np.take_along_axis(self.scores, order, axis=1)
+        index = np.take_along_axis(self.index, order, axis=1)
+        index[np.isneginf(scores)] = -1
+        return index, scores, self.left_out
+
+    def _add_whole(self, scores: Scores, index: Index) -> None:
+        if self.allowed is not None and index.ndim == 1:
+            scores, index = scores[:, self.allowed[index]], index[self.allowed[index]]
+        elif self.allowed is not None:
+            scores = np.where(self.allowed[index], scores, -np.inf).astype(scores.dtype)
+        items = np.broadcast_to(index, scores.shape)
+        every = np.arange(len(scores))
+        self.scores = self.scores.astype(scores.dtype)
+        joined = np.concatenate([self.scores, scores], axis=1) if self.scores.shape[1] else scores
+        labels = np.concatenate([self.index, items], axis=1) if self.index.shape[1] else items
+        if joined.shape[1] <= self.k:
+            self.scores, self.index = np.array(joined), np.array(labels)
+            return
+        self.scores, self.index, self._floor = self._best_of(joined, labels, every)
+        self._filling = bool(np.isneginf(self._floor).any())
+
+    def _best_of(self, scores: Scores, index: Index, rows: NDArray[np.intp]) -> tuple[Scores, Index, Scores]:
+        """The k best columns of each row in arrival order, and the k-th score; counts the ties left out."""
+        kth = np.partition(scores, scores.shape[1] - self.k, axis=1)[:, -self.k]
+        keep = scores >= kth[:, None]
+        self.left_out[rows[kth > self._floor[rows]]] = 0
+        crowded = np.flatnonzero(np.count_nonzero(keep, axis=1) > self.k)
+        if crowded.size:
+            here, limit = scores[crowded], kth[crowded, None]
+            above, tied = here > limit, here == limit
+            room = self.k - above.sum(axis=1)
+            fits = tied & (np.cumsum(tied, axis=1) <= room[:, None])
+            keep[crowded] = above | fits
+            out_rows, out_columns = np.nonzero(tied & ~fits & ~np.isneginf(limit))
+            self._count_left_out(rows[crowded[out_rows]], index[crowded[out_rows], out_columns])
+        shape = (len(scores), self.k)
+        return scores[keep].reshape(shape), index[keep].reshape(shape), kth
+
+    def _count_left_out(self, rows: NDArray[np.intp], items: Index) -> None:
+        flat = rows * self.n_codes + self.codes[items]
+        self.left_out += np.bincount(flat, minlength=self.left_out.size).reshape(self.left_out.shape)
+
+    def _merge(self) -> None:
+        if not self._pending:
+            return
+        rows, items, values = (np.concatenate(part) for part in zip(*self._pending, strict=True))
+        self._pending, self._n_pending = [], 0
+        order = np.argsort(rows, kind="stable")
+        rows, items, values = rows[order], items[order], values[order]
+        counts = np.bincount(rows, minlength=len(self.scores))
+        starts = np.cumsum(counts) - counts
+        # rows with many newcomers apart from the rest: the padded table stays small
+        waiting = np.flatnonzero(counts)
+        while waiting.size:
+            width = 2 * int(counts[waiting].mean()) + 64
+            now = waiting[counts[waiting] <= width]
+            if now.size == 0:
+                now = waiting
+            waiting = np.setdiff1d(waiting, now, assume_unique=True)
+            self._merge_rows(now, starts, counts, items, values)
+
+    def _merge_rows(self, rows: NDArray[np.intp], starts: Index, counts: Index, items: Index, values: Scores) -> None:
+        width = int(counts[rows].max())
+        places = np.arange(width)
+        there = places < counts[rows, None]
+        source = np.where(there, starts[rows, None] + places, 0)
+        new_scores = np.where(there, values[source], -np.inf).astype(self.scores.dtype)
+        new_items = np.where(there, items[source], -1)
+        scores = np.concatenate([self.scores[rows], new_scores], axis=1)
+        index = np.concatenate([self.index[rows], new_items], axis=1)
+        self.scores[rows], self.index[rows], self._floor[rows] = self._best_of(scores, index, rows)
