@@ -142,7 +142,7 @@ def intersect(*axes: Groups) -> Groups:
     for axis in axes[1:]:
         if len(axis) != len(labels):
             raise InputError(
-                f"axis {axis.axis or axis.names!r} has {len(axis)} labels and {axes[0].axis or axes[0].names!r} "
+                f"axis {(axis.axis or axis.names)!r} has {len(axis)} labels and {(axes[0].axis or axes[0].names)!r} "
                 f"has {len(labels)}; intersecting axes label the same images"
             )
         undefined = (labels < 0) | (axis.labels < 0)
