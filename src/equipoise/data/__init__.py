@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.data.layers import LayerWriter
+    from equipoise.data.results import read_results, write_results
     from equipoise.data.rows import Reader, Rejected, Row
     from equipoise.data.schema import TableSchema, schema_for
     from equipoise.data.shards import ShardInfo, write_shard
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from equipoise.data.writer import TableWriter
 
 __all__ = [
+    "LayerWriter",
     "Reader",
     "Rejected",
     "Row",
@@ -24,11 +27,14 @@ __all__ = [
     "Table",
     "TableSchema",
     "TableWriter",
+    "read_results",
     "schema_for",
+    "write_results",
     "write_shard",
 ]
 
 _HOMES = {
+    "LayerWriter": "layers",
     "Reader": "rows",
     "Rejected": "rows",
     "Row": "rows",
@@ -36,7 +42,9 @@ _HOMES = {
     "Table": "table",
     "TableSchema": "schema",
     "TableWriter": "writer",
+    "read_results": "results",
     "schema_for": "schema",
+    "write_results": "results",
     "write_shard": "shards",
 }
 

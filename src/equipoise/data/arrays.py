@@ -83,7 +83,7 @@ def batches_of(data: Any, schema: TableSchema, *, where: str = "") -> Iterator[A
     Rows may come from a generator; only a hundred are held at a time. An iterable of Arrow batches works too.
     """
     if type(data).__module__.partition(".")[0] == "pandas":
-        data = pa.Table.from_pandas(data, preserve_index=False)
+        data = _from_pandas(data, where)
     if isinstance(data, pa.Table):
         yield from conform(data, schema, where=where).to_batches()
         return
@@ -97,6 +97,14 @@ def batches_of(data: Any, schema: TableSchema, *, where: str = "") -> Iterator[A
             yield from conform(pa.Table.from_batches([first]), schema, where=where).to_batches()
         else:
             yield record_batch([first, *islice(rest, _ROWS_AT_ONCE - 1)], schema, where=where)
+
+
+def _from_pandas(frame: Any, where: str) -> Any:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        reason = "; ".join(str(part) for part in error.args)
+        raise InputError(f"{where + ': ' if where else ''}the DataFrame mixes types in a column: {reason}") from None
 
 
 def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
@@ -143,9 +151,8 @@ def _safe_cast(column: Any, wanted: Any, kind: str, what: str) -> Any:
         return column.cast(wanted)  # only the names of inner fields may differ
     if pa.types.is_dictionary(found):
         column, found = column.cast(found.value_type), found.value_type
-    allowed = pa.types.is_null(found) or _family(found) == _family(wanted)
-    whole = _family(found) == "int" and _family(wanted) == "float"
-    if allowed or whole:
+    both_numbers = {_family(found), _family(wanted)} <= {"int", "float"}  # the cast refuses to lose anything
+    if pa.types.is_null(found) or both_numbers or _family(found) == _family(wanted):
         try:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schema_for, type_name
+from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, existing_shards
 from equipoise.errors import InputError
 
-__all__ = ["MANIFEST", "UNFINISHED", "Manifest", "check_columns", "fingerprint_of"]
+__all__ = ["MANIFEST", "UNFINISHED", "Manifest", "fingerprint_of"]
 
 MANIFEST = "_table.json"
 UNFINISHED = "_writing.json"
@@ -55,7 +55,7 @@ class Manifest:
         path = folder / MANIFEST
         try:
             content = json.loads(path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise InputError(_why_no_table(folder)) from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not JSON ({error}); write the table again") from None
@@ -82,24 +82,6 @@ def dumped(content: Mapping[str, Any]) -> bytes:
 def fingerprint_of(folder: Path) -> str:
     """The name of the table in ``folder``: the SHA-256 of its ``_table.json``."""
     return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-
-
-def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
-    """Refuse an Arrow schema that is not the table's, naming file, column, expected and found type."""
-    there = {field.name: field.type for field in found}
-    for name, kind in schema.columns:
-        if name not in there:
-            raise InputError(f"{path}: column {name!r} is missing, expected {kind}; write the table again")
-        if not there[name].equals(arrow_type(kind)):
-            raise InputError(
-                f"{path}: column {name!r} is {type_name(there[name])}, expected {kind}; write the table again"
-            )
-    extra = [name for name in there if name not in schema.types]
-    if extra:
-        raise InputError(
-            f"{path}: column {extra[0]!r} ({type_name(there[extra[0]])}) is not in {MANIFEST}, expected none; "
-            "write the table again"
-        )
 
 
 def _check_version(path: Path, version: object) -> None:

@@ -7,7 +7,9 @@ never holds more than that. ``image.bytes`` is stored plain: no dictionary, no c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,21 @@ from equipoise.data.arrays import batches_of
 from equipoise.data.atomic import HashingFile, atomic_file, sha256_of
 from equipoise.data.failpoints import reached
 from equipoise.data.rows import Rejected
-from equipoise.data.schema import TableSchema
+from equipoise.data.schema import TableSchema, arrow_type, type_name
 from equipoise.errors import InputError
 
-__all__ = ["ERRORS_FOLDER", "ShardInfo", "existing_shards", "open_parquet", "shard_info", "shard_name", "write_shard"]
+__all__ = [
+    "ERRORS_FOLDER",
+    "ShardInfo",
+    "check_columns",
+    "existing_shards",
+    "open_parquet",
+    "read_batches",
+    "read_columns",
+    "shard_info",
+    "shard_name",
+    "write_shard",
+]
 
 IMAGES_PER_GROUP = 100
 BYTES_PER_GROUP = 64 << 20
@@ -112,13 +125,61 @@ def shard_info(folder: Path, index: int) -> ShardInfo:
 
 def open_parquet(path: Path) -> Any:
     """The opened Parquet file; what is wrong with it otherwise, by name."""
-    try:
+    with reading(path):
         return pq.ParquetFile(path, pre_buffer=False)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a missing or damaged file into a sentence that names it."""
+    try:
+        yield
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; the table is not complete") from None
-    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path} is missing; the table is not complete, write it again") from None
+    except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path} is not a readable Parquet file ({reason}); write the table again") from None
+        raise InputError(f"{path} is not a readable Parquet file ({reason}); write it again") from None
+
+
+def read_columns(path: Path, names: Sequence[str], schema: TableSchema | None = None) -> Any:
+    """Some columns of a Parquet file as an Arrow table, and nothing else read from disk.
+
+    With ``schema`` the file is refused if its columns are not those.
+    """
+    with _checked(path, schema) as file, reading(path):
+        return file.read(columns=list(names), use_threads=False).select(list(names))
+
+
+def read_batches(path: Path, names: Sequence[str], batch_size: int, schema: TableSchema | None = None) -> Iterator[Any]:
+    """As :func:`read_columns`, in Arrow batches of at most ``batch_size`` rows."""
+    with _checked(path, schema) as file, reading(path):
+        for batch in file.iter_batches(batch_size=batch_size, columns=list(names), use_threads=False):
+            yield batch.select(list(names))
+
+
+def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
+    """Refuse an Arrow schema that is not the table's, naming file, column, expected and found type."""
+    there = {field.name: field.type for field in found}
+    for name, kind in schema.columns:
+        if name not in there:
+            raise InputError(f"{path}: column {name!r} is missing, expected {kind}; write the table again")
+        if not there[name].equals(arrow_type(kind)):
+            raise InputError(
+                f"{path}: column {name!r} is {type_name(there[name])}, expected {kind}; write the table again"
+            )
+    extra = [name for name in there if name not in schema.types]
+    if extra:
+        raise InputError(
+            f"{path}: column {extra[0]!r} ({type_name(there[extra[0]])}) is not one of the table's, expected none; "
+            "write the table again"
+        )
+
+
+def _checked(path: Path, schema: TableSchema | None) -> Any:
+    file = open_parquet(path)
+    if schema is not None:
+        check_columns(path, file.schema_arrow, schema)
+    return file
 
 
 def _write_errors(path: Path, errors: Sequence[Rejected]) -> str:
@@ -126,21 +187,30 @@ def _write_errors(path: Path, errors: Sequence[Rejected]) -> str:
     columns = {
         "where": [_clean(error.where) for error in errors],
         "reason": [_clean(error.reason) for error in errors],
-        "row": [json.dumps(dict(error.row), sort_keys=True, default=_described) for error in errors],
+        "row": [json.dumps(_plain(error.row), sort_keys=True) for error in errors],
     }
     with atomic_file(path) as file:
         pq.write_table(pa.table(columns, schema=_ERRORS_SCHEMA), file, compression="zstd", use_dictionary=["reason"])
     return file.sha256
 
 
-def _clean(text: str) -> str:
-    return str(text).encode("utf-8", "backslashreplace").decode()
+def _clean(value: object) -> str:
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
-def _described(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """``value`` as JSON can hold it: whatever a bad row is made of, it must not fail a second time."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {_clean(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return f"<{len(value)} bytes>"
-    return _clean(str(value))
+    return _clean(value)
 
 
 def _write_parquet(file: HashingFile, batches: Iterator[Any], schema: TableSchema) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from equipoise.data.arrays import batches_of
-from equipoise.data.manifest import Manifest, check_columns, fingerprint_of
+from equipoise.data.layers import combined_types, joined_batches, layer_names, open_layers, write_layer
+from equipoise.data.manifest import Manifest, fingerprint_of
 from equipoise.data.rows import Row
-from equipoise.data.schema import TableSchema, schema_for
-from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, open_parquet
+from equipoise.data.schema import TableSchema, arrow_type, schema_for
+from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, check_columns, open_parquet, read_batches, read_columns
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError
 
@@ -38,11 +41,15 @@ class Table:
     'female'
     """
 
-    def __init__(self, path: Path, manifest: Manifest, fingerprint: str) -> None:
+    def __init__(self, path: Path, manifest: Manifest, fingerprint: str, layers: tuple[Table, ...] = ()) -> None:
         self.path = path
         self.fingerprint = fingerprint
-        """The SHA-256 of ``_table.json``: the table's name for its descendants."""
+        """The SHA-256 of ``_table.json``: the table's name for its descendants. Layers do not change it."""
+        self.layers = layers
+        """The layers that are joined when this table is read."""
         self._manifest = manifest
+        self.types = combined_types(self)
+        """The type of every column, those of the layers included."""
 
     @classmethod
     def create(
@@ -77,10 +84,12 @@ class Table:
             return writer.finish()
 
     @classmethod
-    def open(cls, path: str | Path) -> Table:
+    def open(cls, path: str | Path, *, layers: Iterable[str | Path | Table] = ()) -> Table:
         """Open the table at ``path``: its ``_table.json``, its files and their sizes, and the first shard's columns.
 
-        The columns of the other shards are checked when they are read; :meth:`validate` checks everything.
+        ``layers``: names of layers beside the table, paths of layers elsewhere, or ``"all"`` that are beside it;
+        their columns are joined at reading, see :mod:`equipoise.data.layers`. The columns of the other shards are
+        checked when they are read; :meth:`validate` checks everything.
         """
         folder = Path(path)
         manifest = Manifest.load(folder)
@@ -89,7 +98,42 @@ class Table:
         table = cls(folder, manifest, fingerprint_of(folder))
         if manifest.shards:
             table.open_shard(0).close()
-        return table
+        return table.with_layers(layers)
+
+    def with_layers(self, layers: Iterable[str | Path | Table]) -> Table:
+        """This table read with these ``layers``, in this order, and no others."""
+        return Table(self.path, self._manifest, self.fingerprint, open_layers(self, layers))
+
+    def without_layers(self) -> Table:
+        """This table as it is on disk."""
+        return Table(self.path, self._manifest, self.fingerprint)
+
+    def add_layer(
+        self,
+        name: str,
+        data: Any,
+        *,
+        columns: Mapping[str, str] | Iterable[str] = (),
+        axes: Iterable[str] = (),
+        config: Mapping[str, Any] | None = None,
+        uses: Iterable[str] = (),
+        path: str | Path | None = None,
+        wait: float = 0.0,
+    ) -> Table:
+        """Write a layer beside this table (or at ``path``) and return this table read with it as the last layer.
+
+        ``data``: ``image_id`` and the layer's columns, as rows, an Arrow table or a DataFrame, in any order.
+        ``uses``: fingerprints of other tables or layers that the values depend on. Nothing of the table is copied
+        or changed. Use :class:`equipoise.data.layers.LayerWriter` to write a layer shard by shard.
+        """
+        layer = write_layer(
+            self, name, data, columns=columns, axes=axes, config=config, uses=uses, path=path, wait=wait
+        )
+        return self.with_layers([*self.layers, layer])
+
+    def layer_names(self) -> list[str]:
+        """The layers that are beside this table, joined or not."""
+        return layer_names(self.path)
 
     def __len__(self) -> int:
         return sum(shard.rows for shard in self.shards)
@@ -109,13 +153,19 @@ class Table:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes that groups are shown on."""
-        return self.schema.axes
+        """The axes that groups are shown on, those of the layers included."""
+        further = [axis for layer in self.layers for axis in layer.axes]
+        return tuple(dict.fromkeys([*self.schema.axes, *further]))
 
     @property
     def columns(self) -> list[str]:
-        """The column names."""
-        return self.schema.names
+        """The column names, those of the layers included."""
+        return list(self.types)
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """The fingerprints of this table and of its joined layers: the ``parents`` of what is made from it."""
+        return (self.fingerprint, *(layer.fingerprint for layer in self.layers))
 
     @property
     def shards(self) -> tuple[ShardInfo, ...]:
@@ -144,39 +194,68 @@ class Table:
         check_columns(path, file.schema_arrow, self.schema)
         return file
 
+    def own_batches(self, index: int, columns: Sequence[str], batch_size: int) -> Iterator[Any]:
+        """The rows of one shard as they are on disk, no layer joined."""
+        return read_batches(self.path / self.shards[index].file, columns, batch_size, self.schema)
+
+    def own_columns(self, index: int, columns: Sequence[str]) -> Any:
+        """Some columns of one shard as an Arrow table, as they are on disk, no layer joined."""
+        return read_columns(self.path / self.shards[index].file, columns, self.schema)
+
     def shard_batches(
-        self, index: int, columns: Sequence[str] | None = None, *, batch_size: int | None = None
+        self,
+        index: int,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_size: int | None = None,
+        only_kept: bool = False,
     ) -> Iterator[Any]:
         """The rows of one shard as Arrow ``RecordBatch`` es; see :meth:`batches`."""
         names = self._asked(columns)
         size = batch_size or (_BATCH_WITH_IMAGES if "image" in names else _BATCH_WITHOUT)
-        with self.open_shard(index) as file:
-            for batch in file.iter_batches(batch_size=size, columns=names, use_threads=False):
-                yield batch.select(names)
+        if only_kept:
+            self._asked(["keep"])
+            read = names if "keep" in names else [*names, "keep"]
+            for batch in joined_batches(self, index, read, size):
+                kept = batch.filter(batch.column("keep")).select(names)
+                if len(kept):
+                    yield kept
+        else:
+            yield from joined_batches(self, index, names, size)
 
-    def batches(self, columns: Sequence[str] | None = None, *, batch_size: int | None = None) -> Iterator[Any]:
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_size: int | None = None,
+        only_kept: bool = False,
+        layers: Iterable[str | Path | Table] | None = None,
+    ) -> Iterator[Any]:
         """All rows in order as Arrow ``RecordBatch`` es with the ``columns`` asked for (default: all).
 
         Only those columns are read from disk: labels cost no image bytes. ``batch_size`` is at most the number of
         rows of a batch; by default 256 with images and 65,536 without. A batch never spans two shards.
+        ``only_kept`` leaves out what a filter dropped or could not judge. ``layers``, if given, are joined instead
+        of those the table was opened with.
         """
+        view = self if layers is None else self.with_layers(layers)
         for index in range(len(self.shards)):
-            yield from self.shard_batches(index, columns, batch_size=batch_size)
+            yield from view.shard_batches(index, columns, batch_size=batch_size, only_kept=only_kept)
 
-    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    def rows(self, columns: Sequence[str] | None = None, *, only_kept: bool = False) -> Iterator[Row]:
         """All rows in order as dictionaries."""
-        for batch in self.batches(columns):
+        for batch in self.batches(columns, only_kept=only_kept):
             yield from batch.to_pylist()
 
-    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+    def to_arrow(self, columns: Sequence[str] | None = None, *, only_kept: bool = False) -> Any:
         """The ``columns`` asked for as one Arrow table; by default all but ``image``, which must be asked for."""
         names = [name for name in self.columns if name != "image"] if columns is None else self._asked(columns)
-        schema = pa.schema([self.schema.arrow.field(name) for name in names])
-        return pa.Table.from_batches(self.batches(names), schema=schema)
+        schema = pa.schema([pa.field(name, arrow_type(self.types[name])) for name in names])
+        return pa.Table.from_batches(self.batches(names, only_kept=only_kept), schema=schema)
 
-    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def to_pandas(self, columns: Sequence[str] | None = None, *, only_kept: bool = False) -> pd.DataFrame:
         """The ``columns`` asked for as a DataFrame; by default all but ``image``, which must be asked for."""
-        frame: pd.DataFrame = self.to_arrow(columns).to_pandas()
+        frame: pd.DataFrame = self.to_arrow(columns, only_kept=only_kept).to_pandas()
         return frame
 
     def images(self, *, batch_size: int | None = None) -> Iterator[tuple[str, Image.Image]]:
@@ -190,6 +269,24 @@ class Table:
                 except InputError as error:
                     raise InputError(f"{self.path}: image {row['image_id']!r}: {error}") from None
 
+    def validate(self, *, deep: bool = True, decode: bool = False) -> None:
+        """Raise :class:`InputError` with what is wrong with the files, if anything is; see
+        :func:`equipoise.data.validation.problems`.
+        """
+        from equipoise.data.validation import problems
+
+        found = list(islice(problems(self, deep=deep, decode=decode), 2))
+        if found:
+            raise InputError(found[0] + (" (and there is more: equipoise table validate)" if found[1:] else ""))
+
+    def group_counts(self, axis: str) -> dict[str | None, int]:
+        """How many images show each group of ``axis``, most first; ``None`` stands for undefined."""
+        counts: Counter[str | None] = Counter()
+        for batch in self.batches([axis]):
+            for entry in batch.column(axis).value_counts().to_pylist():
+                counts[entry["values"]] += entry["counts"]
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0] is None, str(item[0]))))
+
     @property
     def image_root(self) -> Path:
         """The folder that relative image paths start from: ``config["image_root"]``, or the table's own."""
@@ -202,7 +299,7 @@ class Table:
         frames = []
         for shard in self.shards:
             if shard.n_errors:
-                failed = open_parquet(self.path / ERRORS_FOLDER / shard.file).read().to_pandas()
+                failed = read_columns(self.path / ERRORS_FOLDER / shard.file, ["where", "reason", "row"]).to_pandas()
                 frames.append(failed.assign(shard=shard.file))
         names = ["shard", "where", "reason", "row"]
         return pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)

@@ -134,6 +134,7 @@ class TableWriter:
         if missing or len(there) != len(expected):
             detail = shard_name(missing[0]) + " is missing" if missing else f"{len(there)} shards are there"
             raise InputError(f"the table at {self.path} cannot be finished with {len(expected)} shards: {detail}")
+        self._refuse_repeated_keys(there)
         infos = tuple(self._infos.get(i) or shard_info(self.path, i) for i in there)
         reached("table.before_finish")
         write_whole(self.path / MANIFEST, replace(self._manifest, shards=infos).to_bytes())
@@ -141,6 +142,15 @@ class TableWriter:
         (self.path / UNFINISHED).unlink()
         self.finished = True
         return Table.open(self.path)
+
+    def _refuse_repeated_keys(self, shards: list[int]) -> None:
+        """Score tables are left to ``validate``: they have a row for every image and text."""
+        from equipoise.data.validation import first_repeated_key
+
+        if self.schema.kind in ("images", "embeddings"):
+            repeated = first_repeated_key(self.path, shards, self.schema.key)
+            if repeated:
+                raise InputError(f"{repeated}; every row needs a name of its own")
 
     def _check_open(self) -> None:
         if self._held is None:

@@ -1,0 +1,299 @@
+"""Layers: columns added to a table beside it, joined when it is read. No image is copied to add a column.
+
+A layer is a table of kind ``layer`` in ``<table>/_layers/<name>`` (or anywhere else): ``image_id`` and some columns,
+its parent's fingerprint, and one shard for each shard of the parent, holding only image ids of that shard. So a
+join needs one shard of each in memory, whatever the size of the table.
+
+For the images it names, a layer's column replaces what the table or an earlier layer says; other images keep it.
+Two columns combine instead: an image is kept if every filter keeps it (unknown if one has no answer and none drops
+it), and ``dropped_by`` names the first filter that dropped it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from equipoise.data.arrays import batches_of
+from equipoise.data.rows import Rejected
+from equipoise.data.schema import TableSchema, arrow_type, schema_for
+from equipoise.data.shards import ShardInfo
+from equipoise.data.writer import TableWriter
+from equipoise.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from equipoise.data.table import Table
+
+__all__ = ["LAYERS_FOLDER", "LayerWriter", "joined_batches", "layer_names", "open_layers", "write_layer"]
+
+LAYERS_FOLDER = "_layers"
+_VERDICT = ("keep", "dropped_by")
+
+
+class LayerWriter(TableWriter):
+    """Writes a layer of ``table`` shard by shard, as :class:`TableWriter` writes a table.
+
+    Shard ``i`` of the layer may hold only images of shard ``i`` of the table, each once; images may be left out.
+    ``uses``: fingerprints of other tables or layers that the values depend on.
+
+    >>> import tempfile
+    >>> from equipoise.data import Table
+    >>> table = Table.create(tempfile.mkdtemp() + "/t", [{"image_id": "a"}, {"image_id": "b"}])
+    >>> with LayerWriter(table, "sharp", columns=["score_sharp", "keep"]) as writer:
+    ...     _ = writer.write_shard(0, [{"image_id": "b", "score_sharp": 0.1, "keep": False}])
+    ...     layer = writer.finish()
+    >>> Table.open(table.path, layers=["sharp"]).to_arrow(["image_id", "keep", "dropped_by"]).to_pylist()[1]
+    {'image_id': 'b', 'keep': False, 'dropped_by': 'sharp'}
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        *,
+        columns: Mapping[str, str] | Iterable[str] = (),
+        axes: Iterable[str] = (),
+        config: Mapping[str, Any] | None = None,
+        uses: Iterable[str] = (),
+        path: str | Path | None = None,
+        resume: bool = True,
+        wait: float = 0.0,
+    ) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+            raise InputError(f"layer name {name!r} is not usable; use letters, digits, '_' and '-'")
+        if table.kind != "images":
+            raise InputError(f"{table.path} is a table of kind {table.kind!r}; only a table of images has layers")
+        schema = schema_for("layer", axes=axes, columns=columns)
+        check_layer_columns(table, schema, name)
+        super().__init__(
+            Path(path) if path is not None else table.path / LAYERS_FOLDER / name,
+            schema,
+            config=config,
+            parents=(table.fingerprint, *uses),
+            resume=resume,
+            wait=wait,
+        )
+        self.table = table
+
+    def write_shard(self, index: int, rows: Any, errors: Iterable[Rejected] = ()) -> ShardInfo:
+        """Write shard ``index``; an image that is not in that shard of the table is refused."""
+        batches = batches_of(rows, self.schema, where=f"layer {self.path.name}, shard {index}")
+        made = pa.Table.from_batches(batches, schema=self.schema.arrow)
+        self._check_ids(index, made["image_id"])
+        return super().write_shard(index, made, errors)
+
+    def finish(self, n_shards: int | None = None) -> Table:
+        """Write the layer's ``_table.json``; it must have a shard for each shard of the table."""
+        return super().finish(len(self.table.shards) if n_shards is None else n_shards)
+
+    def _check_ids(self, index: int, ids: Any) -> None:
+        own = self.table.own_columns(index, ["image_id"])["image_id"]
+        strange = ids.filter(pc.invert(pc.is_in(ids, value_set=own.combine_chunks())))
+        if len(strange):
+            raise InputError(
+                f"image {strange[0].as_py()!r} is not in {self.table.path / self.table.shards[index].file}"
+            )
+        _check_once(ids, f"shard {index} of the layer {self.path.name!r}")
+
+
+def write_layer(
+    table: Table,
+    name: str,
+    data: Any,
+    *,
+    columns: Mapping[str, str] | Iterable[str] = (),
+    axes: Iterable[str] = (),
+    config: Mapping[str, Any] | None = None,
+    uses: Iterable[str] = (),
+    path: str | Path | None = None,
+    wait: float = 0.0,
+) -> Table:
+    """A layer from rows, an Arrow table or a DataFrame in any order, dealt out to the table's shards."""
+    schema = schema_for("layer", axes=axes, columns=columns)
+    made = pa.Table.from_batches(batches_of(data, schema, where=f"layer {name}"), schema=schema.arrow)
+    ids = made["image_id"].combine_chunks()
+    _check_once(made["image_id"], f"the layer {name!r}")
+    writer = LayerWriter(
+        table, name, columns=columns, axes=axes, config=config, uses=uses, path=path, resume=False, wait=wait
+    )
+    seen = 0
+    with writer:
+        for index in range(len(table.shards)):
+            own = table.own_columns(index, ["image_id"])["image_id"]
+            positions = pc.index_in(own, value_set=ids).combine_chunks().drop_null()
+            seen += len(positions)
+            TableWriter.write_shard(writer, index, made.take(positions))
+        if seen < len(ids):
+            everything = table.without_layers().to_arrow(["image_id"])["image_id"].combine_chunks()
+            strange = ids.filter(pc.invert(pc.is_in(ids, value_set=everything)))
+            raise InputError(f"layer {name!r} names {len(strange)} images that are not in {table.path}: {strange[0]!s}")
+        return writer.finish()
+
+
+def layer_names(folder: Path) -> list[str]:
+    """The finished layers that are kept beside the table in ``folder``."""
+    return sorted(p.parent.name for p in (folder / LAYERS_FOLDER).glob("*/_table.json"))
+
+
+def open_layers(table: Table, layers: Iterable[str | Path | Table]) -> tuple[Table, ...]:
+    """The layers, opened and checked: each must have been made for this very table."""
+    if isinstance(layers, str):
+        if layers != "all":
+            raise InputError(f"layers must be a list of names or 'all', not the text {layers!r}; write [{layers!r}]")
+        layers = layer_names(table.path)
+    return tuple(_checked(table, layer) for layer in layers)
+
+
+def _checked(table: Table, layer: str | Path | Table) -> Table:
+    from equipoise.data.table import Table
+
+    opened = layer if isinstance(layer, Table) else Table.open(_layer_path(table, layer))
+    if opened.kind != "layer":
+        raise InputError(f"{opened.path} is a table of kind {opened.kind!r}, not a layer")
+    if opened.parents[:1] != (table.fingerprint,):
+        of = opened.parents[0][:12] if opened.parents else "none"
+        raise InputError(
+            f"the layer {opened.path} belongs to another table (fingerprint {of}), not to {table.path} "
+            f"({table.fingerprint[:12]}); make the layer again for this table"
+        )
+    check_layer_columns(table, opened.schema, opened.path.name)
+    return opened
+
+
+def _layer_path(table: Table, layer: str | Path) -> Path:
+    if isinstance(layer, Path) or "/" in layer:
+        return Path(layer)
+    known = layer_names(table.path)
+    if layer not in known:
+        raise UnknownNameError(f"layer of {table.path}", layer, known)
+    return table.path / LAYERS_FOLDER / layer
+
+
+def check_layer_columns(table: Table, schema: TableSchema, name: str) -> None:
+    """Refuse a layer that holds images or gives a column of the table another type."""
+    for column, kind in schema.columns:
+        if kind in ("image", "binary"):
+            raise InputError(f"layer {name!r}: column {column!r} is {kind}, and a layer holds no images")
+        expected = table.schema.types.get(column, kind)
+        if kind != expected:
+            raise InputError(f"layer {name!r}: column {column!r} is {kind}, expected {expected} as in {table.path}")
+
+
+def combined_types(table: Table) -> dict[str, str]:
+    """The columns of a table and its layers with their types, the table's own first."""
+    types = dict(table.schema.types)
+    for layer in table.layers:
+        for column, kind in layer.schema.columns:
+            if types.setdefault(column, kind) != kind:
+                before = types[column]
+                raise InputError(f"layer {layer.path.name!r}: column {column!r} is {kind}, expected {before} as before")
+        if set(_VERDICT) & set(layer.schema.types):
+            types.setdefault("keep", "bool")
+            types.setdefault("dropped_by", "string")
+    return types
+
+
+def joined_batches(table: Table, index: int, names: Sequence[str], batch_size: int) -> Iterator[Any]:
+    """The rows of one shard with the columns ``names``, some of them from layers."""
+    laid = _laid_over(table, index, names)
+    schema = pa.schema([pa.field(name, arrow_type(table.types[name])) for name in names])
+    own = [name for name in names if name not in laid]
+    start = 0
+    for batch in table.own_batches(index, own or ["image_id"], batch_size):
+        columns = [laid[name].slice(start, len(batch)) if name in laid else batch.column(name) for name in names]
+        start += len(batch)
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _laid_over(table: Table, index: int, names: Sequence[str]) -> dict[str, Any]:
+    """The columns of ``names`` that a layer touches, each for the whole shard."""
+    in_layers = {column for layer in table.layers for column in layer.schema.types} - {"image_id"}
+    if in_layers & set(_VERDICT):
+        in_layers |= set(_VERDICT)
+    touched = [name for name in names if name in in_layers]
+    if not touched:
+        return {}
+    wanted = set(touched) | (set(_VERDICT) if set(touched) & set(_VERDICT) else set())
+    own = table.own_columns(index, ["image_id", *(n for n in table.schema.names if n in wanted)])
+    ids = own["image_id"].combine_chunks()
+    values = {name: own[name].combine_chunks() for name in own.column_names[1:]}
+    verdicts = [_verdict_of("table", values, len(ids))] if set(values) & set(_VERDICT) else []
+    for layer in table.layers:
+        asked = [name for name in layer.schema.names if name in wanted]
+        if not asked:
+            continue
+        found, present = _aligned(layer, index, ids, asked)
+        if set(found) & set(_VERDICT):
+            verdicts.append(_verdict_of(layer.path.name, found, len(ids)))
+        for name in set(asked) - set(_VERDICT):
+            before = values.get(name, pa.nulls(len(ids), found[name].type))
+            values[name] = (
+                pc.if_else(present, found[name], before)
+                if _simple(found[name])
+                else _choose(present, found[name], before)
+            )
+    if verdicts:
+        values["keep"], values["dropped_by"] = combine_verdicts(verdicts)
+    return {name: values[name] for name in touched}
+
+
+def _aligned(layer: Table, index: int, ids: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
+    """A layer's columns in the order of ``ids``, null where it says nothing, and where it says something."""
+    content = layer.own_columns(index, ["image_id", *names])
+    layer_ids = content["image_id"].combine_chunks()
+    columns = {name: content[name].combine_chunks() for name in names}
+    if layer_ids.equals(ids):
+        return columns, pc.is_valid(ids)
+    positions = pc.index_in(ids, value_set=layer_ids)
+    return {name: column.take(positions) for name, column in columns.items()}, pc.is_valid(positions)
+
+
+def _verdict_of(name: str, columns: Mapping[str, Any], n_rows: int) -> tuple[Any, Any]:
+    """``keep`` and ``dropped_by`` of one layer: the second says who, its own name where it says nothing."""
+    dropped_by = columns.get("dropped_by", pa.nulls(n_rows, pa.string()))
+    keep = columns.get("keep")
+    if keep is None:
+        keep = pc.is_null(dropped_by)
+    dropped = pc.fill_null(pc.invert(keep), False)
+    return keep, pc.if_else(dropped, pc.coalesce(dropped_by, pa.scalar(name)), pa.scalar(None, pa.string()))
+
+
+def combine_verdicts(verdicts: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """``keep`` if all keep (null if one is null and none drops), and ``dropped_by`` of the first that dropped.
+
+    >>> keep, by = combine_verdicts([
+    ...     (pa.array([True, True, None]), pa.array([None, None, None], pa.string())),
+    ...     (pa.array([True, False, True]), pa.array([None, "blur", None], pa.string())),
+    ... ])
+    >>> keep.to_pylist(), by.to_pylist()
+    ([True, False, None], [None, 'blur', None])
+    """
+    keep, dropped_by = verdicts[0]
+    for next_keep, next_dropped_by in verdicts[1:]:
+        keep = pc.and_kleene(keep, next_keep)
+        dropped_by = pc.coalesce(dropped_by, next_dropped_by)
+    return keep, dropped_by
+
+
+def _simple(column: Any) -> bool:
+    return not pa.types.is_nested(column.type)
+
+
+def _choose(present: Any, found: Any, before: Any) -> Any:
+    """``if_else`` for lists, which Arrow's own does not choose from: by position in both, one after the other."""
+    n_rows = len(present)
+    positions = pc.if_else(present, pa.array(range(n_rows)), pa.array(range(n_rows, 2 * n_rows)))
+    return pa.chunked_array([found, before.cast(found.type)]).combine_chunks().take(positions)
+
+
+def _check_once(ids: Any, what: str) -> None:
+    if len(ids) == len(pc.unique(ids)):
+        return
+    counts = pc.value_counts(ids)
+    twice = next(entry["values"] for entry in counts.to_pylist() if entry["counts"] > 1)
+    raise InputError(f"{what} names image {twice!r} twice")
