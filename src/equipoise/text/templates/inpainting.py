@@ -1,0 +1,175 @@
+"""Inpainting prompts from captions: the same caption said of another group, so that a person can be drawn anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.text.templates.files import shipped
+from equipoise.text.templates.persons_in_text import Span, has_pronoun, person_span, with_term
+
+__all__ = ["InpaintingPrompt", "Swapper", "inpainting_prompt", "inpainting_prompts"]
+
+
+@runtime_checkable
+class Swapper(Protocol):
+    """What replaces group words: :class:`equipoise.text.Lexicon`, or anything with these two methods."""
+
+    def swap(self, text: str, to: str) -> str:
+        """``text`` said of the group ``to``."""
+
+    def groups_in(self, text: str) -> frozenset[str]:
+        """The groups that ``text`` names."""
+
+
+Replacer: TypeAlias = Swapper | Callable[[str, str], str | None]
+"""A swapper, or a function of caption and group that returns ``None`` when the caption names no group."""
+
+
+@dataclass(frozen=True)
+class InpaintingPrompt:
+    """A prompt made from a caption, and how each group came in; or no prompt, and why."""
+
+    source: str
+    targets: Mapping[str, str]
+    text: str | None
+    how: Mapping[str, str] = field(default_factory=dict)
+    """For each axis: ``replaced`` (the caption named a group), ``inserted``, or ``kept`` (it says so already)."""
+    reason: str = ""
+    """Why there is no prompt; empty when there is one."""
+
+
+def inpainting_prompt(
+    caption: str,
+    targets: Mapping[str, str],
+    *,
+    lexicons: Mapping[str, Replacer] | None = None,
+    terms: Mapping[str, Mapping[str, str]] | None = None,
+) -> InpaintingPrompt:
+    """``caption`` said of the groups in ``targets`` (axis -> group), one axis or several at once.
+
+    On each axis, the words for a group are replaced when the caption has any (by ``lexicons[axis]``; by default the
+    shipped lexicons of gender, age and race); every such word is, whoever it speaks of. Otherwise a term is put
+    before the first person noun: ``terms[axis][group]``, or the group's own name, in the order English has them.
+    When the caption names no person there is no prompt, and ``reason`` says so.
+
+    >>> inpainting_prompt("A man rides his horse", {"gender": "female"}).text
+    'A woman rides her horse'
+    >>> inpainting_prompt("A person rides a horse", {"age": "old"}).text
+    'An elderly person rides a horse'
+    >>> both = inpainting_prompt("Two men on a bench", {"skin_tone": "darker", "gender": "female"})
+    >>> both.text, both.how
+    ('Two darker-skinned women on a bench', {'skin_tone': 'inserted', 'gender': 'replaced'})
+    >>> inpainting_prompt("A red bus", {"age": "old"}).reason
+    'the caption names no person'
+    """
+    if not targets:
+        raise InputError("targets is empty; name at least one axis and group, such as {'gender': 'female'}")
+    replacers = _shipped_lexicons(targets) if lexicons is None else lexicons
+    text, how, spoken = caption, {}, {}
+    for axis, group in targets.items():
+        replaced = _replaced(text, group, replacers[axis]) if axis in replacers else None
+        if replaced is None:
+            spoken[axis] = _term(axis, group, terms)
+            how[axis] = "inserted"
+        elif _still_names_another(replaced, group, replacers[axis]):
+            reason = f"the caption has a word on the axis {axis!r} that cannot be said of {group!r}"
+            return InpaintingPrompt(caption, dict(targets), None, {}, reason)
+        else:
+            how[axis] = "replaced" if replaced != text else "kept"
+            text = replaced
+    if not spoken:
+        return InpaintingPrompt(caption, dict(targets), text, how)
+    span = person_span(text, _lexicon_spans(text, replacers))
+    if span is None:
+        return InpaintingPrompt(caption, dict(targets), None, {}, _why_no_person(text, spoken))
+    said = _said_already(text, span, spoken)
+    how |= dict.fromkeys(said, "kept")
+    new = " ".join(spoken[axis] for axis in sorted(spoken, key=_place) if axis not in said)
+    text = with_term(text, span[0], new) if new else text
+    return InpaintingPrompt(caption, dict(targets), text, how)
+
+
+def inpainting_prompts(
+    caption: str,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    lexicons: Mapping[str, Replacer] | None = None,
+    terms: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[InpaintingPrompt]:
+    """A prompt for every combination of ``groups`` (axis -> groups), the first axis slowest.
+
+    >>> groups = {"gender": ["female", "male"], "age": ["young", "old"]}
+    >>> [p.text for p in inpainting_prompts("An officer waves", groups)][1:3]
+    ['An elderly female officer waves', 'A young male officer waves']
+    """
+    for combination in product(*groups.values()):
+        targets = dict(zip(groups, combination, strict=True))
+        yield inpainting_prompt(caption, targets, lexicons=lexicons, terms=terms)
+
+
+def _replaced(text: str, group: str, replacer: Replacer) -> str | None:
+    """``text`` with its group words said of ``group``, or ``None`` when it has none."""
+    if not isinstance(replacer, Swapper):
+        return replacer(text, group)
+    known = getattr(replacer, "groups", None)
+    if known is not None and group not in known:
+        raise UnknownNameError(f"group in lexicon {getattr(replacer, 'id', '')!r}", group, known)
+    return replacer.swap(text, to=group) if replacer.groups_in(text) else None
+
+
+def _still_names_another(text: str, group: str, replacer: Replacer) -> bool:
+    """Whether a word of another group is left, because it has no counterpart ("pregnant", "boy" on the age axis)."""
+    return isinstance(replacer, Swapper) and bool(replacer.groups_in(text) - {group})
+
+
+def _term(axis: str, group: str, terms: Mapping[str, Mapping[str, str]] | None) -> str:
+    given = (terms or {}).get(axis, {}).get(group)
+    term: str = given if given is not None else shipped("inpainting")["terms"].get(axis, {}).get(group, group)
+    if not term.strip():
+        raise InputError(f"the term for group {group!r} on the axis {axis!r} is empty; give a word to insert")
+    return term.strip()
+
+
+def _place(axis: str) -> int:
+    """Where English puts a word on this axis among others: "elderly Asian female"."""
+    order = list(shipped("inpainting")["term_order"])
+    return order.index(axis) if axis in order else -1
+
+
+def _said_already(text: str, span: Span, spoken: Mapping[str, str]) -> list[str]:
+    """The axes whose term stands before the person noun already, at most two words away."""
+    before = text[: span[0]]
+    return [
+        axis
+        for axis, term in spoken.items()
+        if re.search(rf"(?<![\w-]){re.escape(term)}\s+(?:[\w-]+\s+){{0,2}}$", before, re.IGNORECASE)
+    ]
+
+
+def _why_no_person(text: str, spoken: Mapping[str, str]) -> str:
+    if has_pronoun(text):
+        term = next(iter(spoken.values()))
+        return f"the caption names no person but by a pronoun, so {term!r} has no noun to stand before"
+    return "the caption names no person"
+
+
+def _lexicon_spans(text: str, replacers: Mapping[str, Replacer]) -> list[Span]:
+    """Where the lexicons find nouns, which name people too ("actress")."""
+    spans = []
+    for replacer in replacers.values():
+        for match in getattr(replacer, "find", lambda _: ())(text):
+            if getattr(getattr(match, "row", None), "role", "noun") == "noun":
+                spans.append((match.start, match.end))
+    return spans
+
+
+def _shipped_lexicons(targets: Mapping[str, str]) -> dict[str, Replacer]:
+    from equipoise.text.lexicon import Lexicon  # here, because most templates need no lexicon
+
+    names = shipped("inpainting")["lexicons"]
+    return {axis: Lexicon.load(names[axis]) for axis in targets if axis in names}

@@ -1,0 +1,256 @@
+"""Captions as rows: one caption a row, written as CSV, JSON lines or plain lines, and counted on the way."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.text.templates.binding import activities, binding_captions
+from equipoise.text.templates.edits import edit_instructions
+from equipoise.text.templates.files import shipped
+from equipoise.text.templates.presets import CAPTION_PRESETS, CaptionPreset, caption_preset
+
+__all__ = [
+    "FORMATS",
+    "CaptionTable",
+    "PresetNote",
+    "Tally",
+    "binding_table",
+    "caption_table",
+    "edit_table",
+    "format_of",
+    "opened",
+    "preset_notes",
+    "preset_table",
+    "write",
+]
+
+FORMATS = ("csv", "jsonl", "lines")
+Row = Mapping[str, str | float | None]
+
+
+@dataclass(frozen=True)
+class CaptionTable:
+    """Rows that are made as they are asked for; the first column, ``set_id``, tells sets apart."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[Row]
+    axes: tuple[str, ...]
+    """The columns that name groups."""
+
+
+@dataclass
+class Tally:
+    """How many sets and captions went by, and how many captions of each group on each axis."""
+
+    sets: int = 0
+    captions: int = 0
+    groups: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def over(self, table: CaptionTable) -> Iterator[Row]:
+        """The rows of ``table``, counted while they pass; rows of a set stand together."""
+        self.groups = {axis: Counter() for axis in table.axes}
+        last: str | float | None = None
+        for row in table.rows:
+            self.captions += 1
+            self.sets += row["set_id"] != last
+            last = row["set_id"]
+            for axis, counts in self.groups.items():
+                if row[axis] is not None:
+                    counts[str(row[axis])] += 1
+            yield row
+
+    def __str__(self) -> str:
+        lines = [f"{_counted(self.sets, 'set')}, {_counted(self.captions, 'caption')}"]
+        for axis, counts in self.groups.items():
+            lines.append(f"  {axis}: " + ", ".join(f"{group} {n:,}" for group, n in counts.items()))
+        return "\n".join(lines)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def caption_table(preset: CaptionPreset) -> CaptionTable:
+    """The caption sets of ``preset``: one row a caption, one column an axis, ``None`` where a set does not name it.
+
+    >>> from equipoise.text.templates import caption_preset
+    >>> table = caption_table(caption_preset("religion").having(subjects=["chef"]))
+    >>> table.columns
+    ('set_id', 'subject', 'prefix', 'religion', 'gender', 'caption', 'neutral')
+    >>> next(table.rows)["caption"]
+    'A Christian male chef'
+    """
+    axes = tuple(dict.fromkeys(axis.name for plan in preset.plans for axis in plan.axes))
+    sets = preset.sets()
+    rows: Iterator[Row] = (
+        {"set_id": one.set_id, "subject": one.subject, "prefix": one.prefix}
+        | {axis: caption.attributes.get(axis) for axis in axes}
+        | {"caption": caption.text, "neutral": one.neutral}
+        for one in sets
+        for caption in one.captions
+    )
+    return CaptionTable(("set_id", "subject", "prefix", *axes, "caption", "neutral"), rows, axes)
+
+
+def edit_table() -> CaptionTable:
+    """GenSynth's edit instructions: a set is one template at one guidance scale, said of each group.
+
+    >>> row = next(edit_table().rows)
+    >>> row["set_id"], row["group"], row["caption"]
+    ('make_this_person_more_adjective--9.5', 'female', 'Make this person more feminine')
+    """
+    rows: Iterator[Row] = (
+        {
+            "set_id": f"{re.sub('[^a-z]+', '_', edit.template.lower()).strip('_')}--{edit.guidance_scale:g}",
+            "template": edit.template,
+            "guidance_scale": edit.guidance_scale,
+            "group": edit.group,
+            "caption": edit.text,
+        }
+        for edit in edit_instructions()
+    )
+    return CaptionTable(("set_id", "template", "guidance_scale", "group", "caption"), rows, ("group",))
+
+
+def binding_table() -> CaptionTable:
+    """GAB's captions: one row a group of pictures and template, a set being one activity.
+
+    >>> row = next(binding_table().rows)
+    >>> row["set_id"], row["group"], row["caption"]
+    ('applying_nail_polish', 'E1', 'A woman is applying nail polish')
+    """
+    rows: Iterator[Row] = (
+        {
+            "set_id": activity.id,
+            "subject": activity.phrase,
+            "category": activity.category,
+            "expected": activity.expected,
+            "group": one.group,
+            "people": one.people,
+            "performer": one.performer,
+            "caption": one.text,
+            "reversed": one.reversed,
+            "neutral": one.neutral,
+        }
+        for activity in activities()
+        for one in binding_captions(activity)
+    )
+    columns = "set_id subject category expected group people performer caption reversed neutral".split()
+    return CaptionTable(tuple(columns), rows, ("category", "group", "people", "performer"))
+
+
+@dataclass(frozen=True)
+class PresetNote:
+    """A preset's name, what it holds in a line, and where it comes from."""
+
+    name: str
+    summary: str
+    citation: str
+
+
+_FIXED: dict[str, tuple[Callable[[], CaptionTable], str, str]] = {
+    "gensynth-edits": (edit_table, "gensynth_edits", "edit instructions: 4 templates x 2 guidance scales x 2 genders"),
+    "gab": (binding_table, "gab", "37 activities; captions for the groups E1, E2, U1, U2"),
+}
+
+
+def preset_notes() -> list[PresetNote]:
+    """Every preset that :func:`preset_table` knows.
+
+    >>> [note.name for note in preset_notes()][-3:]
+    ['religion', 'gensynth-edits', 'gab']
+    """
+    sets = [PresetNote(name, line, shipped(file)["citation"]) for name, (file, _, line) in CAPTION_PRESETS.items()]
+    fixed = [PresetNote(name, line, shipped(file)["citation"]) for name, (_, file, line) in _FIXED.items()]
+    return sets + fixed
+
+
+def preset_table(
+    name: str, *, subjects: Sequence[str] = (), prefixes: Sequence[str] = (), order: Sequence[str] = ()
+) -> CaptionTable:
+    """The table of the preset ``name``, with other subjects, prefixes or word order where it is made of these.
+
+    >>> preset_table("gab", subjects=["doctor"])
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: the preset 'gab' has a wording of its own; leave out subjects, prefixes and order
+    """
+    if name in _FIXED:
+        if subjects or prefixes or order:
+            raise InputError(f"the preset {name!r} has a wording of its own; leave out subjects, prefixes and order")
+        return _FIXED[name][0]()
+    if name not in CAPTION_PRESETS:
+        raise UnknownNameError("caption preset", name, [*CAPTION_PRESETS, *_FIXED])
+    return caption_table(caption_preset(name).having(subjects=subjects, prefixes=prefixes, order=order))
+
+
+def write(table: CaptionTable, format: str, file: TextIO) -> Tally:
+    """Write ``table`` to ``file`` in one of :data:`FORMATS` and give back what was written, counted.
+
+    >>> import io
+    >>> print(write(edit_table(), "lines", io.StringIO()))
+    8 sets, 16 captions
+      group: female 8, male 8
+    """
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, FORMATS)
+    tally = Tally()
+    rows = tally.over(table)
+    if format == "csv":
+        writer = csv.DictWriter(file, table.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    elif format == "jsonl":
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        file.writelines(f"{row['caption']}\n" for row in rows)
+    return tally
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[TextIO]:
+    """A text file at ``path`` that appears whole when the block ends well, and not at all when it fails."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if path.exists() and not path.is_file():
+        # A pipe or a device cannot be replaced by a file.
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def format_of(path: str | Path | None) -> str:
+    """The format that a file's name asks for; CSV when there is no file.
+
+    >>> format_of("captions.jsonl"), format_of("captions.txt"), format_of(None)
+    ('jsonl', 'lines', 'csv')
+    """
+    by_suffix = {".csv": "csv", ".jsonl": "jsonl", ".txt": "lines", "": "csv"}
+    suffix = Path(path).suffix.lower() if path is not None else ""
+    if suffix not in by_suffix:
+        raise InputError(f"{path}: the ending {suffix!r} names no format; use .csv, .jsonl or .txt, or give --format")
+    return by_suffix[suffix]
