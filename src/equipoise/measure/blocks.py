@@ -162,11 +162,11 @@ def finite_rows(table: Floats, rows: Numbers, name: str) -> Floats:
     """Some rows of ``table`` as finite floats; contiguous runs are read as a slice."""
     if len(rows) == 0:
         return as_float(table[:0], name)
-    first, last = int(rows[0]), int(rows[-1])
-    if last - first + 1 == len(rows):
-        part = table[first : last + 1]
-    elif first - last + 1 == len(rows):
-        part = table[last : first + 1][::-1]
+    steps = np.diff(rows)
+    if (steps == 1).all():
+        part = table[int(rows[0]) : int(rows[-1]) + 1]
+    elif (steps == -1).all():
+        part = table[int(rows[-1]) : int(rows[0]) + 1][::-1]
     else:
         part = table[rows]
     part = as_float(part, name)
