@@ -119,7 +119,7 @@ class Lexicon:
         [('his', 'male', 'determiner'), ('her', 'female', 'object')]
         """
         low = lower(checked(text))
-        hits = (self._index.read(text, low, hit.start(), hit.end()) for hit in self._index.pattern.finditer(low))
+        hits = (self._index.read(text, low, start, end) for start, end in self._index.finder.spans(low))
         return [match for match in hits if match is not None]
 
     def groups_in(self, text: str, *, compat: str | None = None) -> frozenset[str]:
@@ -228,7 +228,12 @@ class Lexicon:
             return [self.neutralise(text, compat=compat) for text in texts]
         index = self._index
         plain = index.plain_neutral_but_subjects if agree else index.plain_neutral
-        return index.rewrite_all(_many(texts), plain, index.neutral_edits, agree)
+        neutral = index.rewrite_all(_many(texts), plain, index.neutral_edits, agree)
+        # Words that count only before some nouns ("black", "old") may come to stand before one when others are taken
+        # out. Each round takes words out and writes none of the lexicon's, so it ends.
+        while index.has_context_words and any(index.groups_in_all(neutral)):
+            neutral = index.rewrite_all(neutral, plain, index.neutral_edits, agree)
+        return neutral
 
     def swap_all(self, texts: Iterable[str], to: str | None = None, *, compat: str | None = None) -> list[str]:
         """:meth:`swap` of each text."""

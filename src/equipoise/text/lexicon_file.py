@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, closest
-from equipoise.text.matching import fold_phrase
 
 __all__ = ["Contents", "Row", "parse"]
 
@@ -25,7 +24,7 @@ _ROW_KEYS = {"neutral", "role", "before", "not_before", "typo"}
 class Row:
     """Words that mean the same of different groups, and the word that means it of anyone.
 
-    The first word of a group is the one written on a swap; the others are only recognised.
+    The first word of a group is the one written on a swap, as it stands in the file; the others are only recognised.
     """
 
     words: Mapping[str, tuple[str, ...]]
@@ -135,7 +134,7 @@ class _Parser:
                 cell = data[group] if isinstance(data[group], list) else [data[group]]
                 if not cell or not all(isinstance(w, str) and re.search(r"\w", w) for w in cell):
                     raise wrong(f"the words of {group!r} must be one word or a list of words, none empty")
-                words[group] = tuple(fold_phrase(w.lower().strip()) for w in cell)
+                words[group] = tuple(w.strip() for w in cell)
         if not words:
             raise wrong("no word for any group")
         role = data.get("role", "noun")
@@ -166,14 +165,14 @@ class _Parser:
         for item in data:
             if not isinstance(item, dict) or not isinstance(item.get("text"), str) or set(item) - {"text", "neutral"}:
                 raise self.problem("a phrase is a table with `text` and perhaps `neutral`", r"^\s*phrases\s*=")
-            found[fold_phrase(item["text"].lower())] = item.get("neutral")
+            found[item["text"].lower()] = item.get("neutral")
         return found
 
     def check_words(self, rows: tuple[Row, ...], phrases: Mapping[str, str | None]) -> None:
         first: dict[str, tuple[int, str, str]] = {}
         for index, row in enumerate(rows):
             for group, words in row.words.items():
-                for word in words:
+                for word in map(str.lower, words):
                     if word in phrases:
                         raise _Problem(f"{self.place_of_row(index)}: {word!r} is a word and a phrase")
                     if word in first:

@@ -7,13 +7,15 @@ what it has just written. One pattern for all of them does neither.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-__all__ = ["fold_phrase", "lower", "words_pattern"]
+__all__ = ["SEPARATOR", "WordFinder", "fold_phrase", "lower"]
 
 # A letter written as base and combining accent is one letter: "man" does not end before an accent.
 _ENDS_HERE = r"(?![\w\u0300-\u036f])"
 _SPACE = r"[\s\-]+"
+SEPARATOR = "\x00"
+"""Parts texts that are searched in one go; no word and no phrase reaches across it."""
 _QUOTES = str.maketrans("\u2019\u2018\u02bc", "'''")
 
 Trie = dict[str, "Trie"]
@@ -34,7 +36,7 @@ def lower(text: str) -> str:
 
 
 def fold_phrase(found: str) -> str:
-    """A matched phrase as the lexicon writes it: single spaces, straight apostrophes.
+    """A matched phrase with single spaces and straight apostrophes, however it was written.
 
     >>> fold_phrase("queen-size"), fold_phrase("men’s  room")
     ('queen size', "men's room")
@@ -42,27 +44,33 @@ def fold_phrase(found: str) -> str:
     return " ".join(re.split(_SPACE, found.translate(_QUOTES)))
 
 
-def words_pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """One pattern that finds any of ``words`` as whole words in lower-case text, the longest first.
+class WordFinder:
+    """Finds any of ``words`` as whole words in lower-case text, the longest first.
 
-    A space in a word stands for any run of white space and hyphens, an apostrophe for any kind of apostrophe.
+    A space in a word stands for any run of white space and hyphens, an apostrophe for any kind of apostrophe; a
+    hyphen stands for itself.
 
-    >>> pattern = words_pattern(["man", "men", "police man"])
-    >>> [m.group() for m in pattern.finditer("a police-man, a man's hat, a woman, mankind")]
-    ['police-man', 'man']
+    >>> finder = WordFinder(["man", "men", "police man"])
+    >>> list(finder.spans("a police-man, a man's hat, a woman, mankind"))
+    [(2, 12), (16, 19)]
     """
-    trie: Trie = {}
-    for word in words:
-        node = trie
-        for character in fold_phrase(word):
-            node = node.setdefault(character, {})
-        node[""] = {}
-    if not trie:
-        return re.compile(r"(?!)")
-    # The first letter stands before the look-behind: a pattern that begins with a set of letters is searched for
-    # in C, letter by letter, and one that begins with \b is not. That alone halves the time.
-    branches = [f"{re.escape(c)}(?<![\\w]{re.escape(c)}){_branches(node)}" for c, node in sorted(trie.items())]
-    return re.compile(f"(?:{'|'.join(branches)}){_ENDS_HERE}")
+
+    def __init__(self, words: Iterable[str]) -> None:
+        trie: Trie = {}
+        for word in words:
+            node = trie
+            for character in word:
+                node = node.setdefault(character, {})
+            node[""] = {}
+        # The pattern begins with the character before the word, given as a plain set: such a pattern is searched for
+        # in C, character by character, and one that begins with \\b is not. That alone halves the time.
+        starts_here = r"[^a-z0-9_](?<!\w)"
+        self.pattern = re.compile(f"{starts_here}{_branches(trie)}{_ENDS_HERE}" if trie else "(?!)")
+
+    def spans(self, low: str) -> Iterator[tuple[int, int]]:
+        """Start and end of each word found in ``low``."""
+        for hit in self.pattern.finditer(SEPARATOR + low):
+            yield hit.start(), hit.end() - 1
 
 
 def _branches(node: Trie) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from equipoise.text.positions import next_word
@@ -15,6 +15,8 @@ Edit = tuple[int, int, str]
 """Start, end and the new text between them."""
 
 _ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
+
+_SENTENCE_STARTS = re.compile(r"(?:^|[\x00.!?:\"“])\s*$")
 
 _article = lru_cache(maxsize=4096)(article)
 
@@ -53,20 +55,28 @@ def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | 
     return found.start(1), found.end(1), fitting
 
 
-def drop_edits(text: str, low: str, start: int, end: int) -> list[Edit] | None:
+def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str]) -> list[Edit] | None:
     """The edits that take the adjective at ``text[start:end]`` out; ``None`` if no noun follows it after a space.
 
-    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6))
+    Further ``adjectives`` and the "and" between them go with it: "male and female surfers" -> "surfers".
+
+    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6, {"male"}))
     'An athlete'
     """
     gap, word, word_end = next_word(low, end)
-    if word in ("and", "or"):  # "male and female surfers": the conjunction goes too
+    while word in ("and", "or") or word in adjectives:
+        if gap.strip():
+            return None
         gap, word, word_end = next_word(low, word_end)
     if not gap or gap.strip() or not word:
         return None
     noun = word_end - len(word)
     edits: list[Edit] = [(start, noun, "")]
-    if text[start].isupper() and not text[start:end].isupper():
+    if (
+        text[start].isupper()
+        and not text[start:end].isupper()
+        and _SENTENCE_STARTS.search(low, max(0, start - 8), start)
+    ):
         edits = [(start, noun + 1, text[noun].upper())]
     fitted = article_edit(text, low, start, low[start:end], word)
     return edits if fitted is None else [fitted, *edits]

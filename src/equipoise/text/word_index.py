@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ from itertools import accumulate, islice
 from equipoise.errors import InputError
 from equipoise.text.agreement import agreed_verb
 from equipoise.text.lexicon_file import Contents, Row
-from equipoise.text.matching import fold_phrase, lower, words_pattern
+from equipoise.text.matching import SEPARATOR, WordFinder, fold_phrase, lower
 from equipoise.text.positions import describes, is_before_name, pronoun_role, stands_alone
 from equipoise.text.rewriting import Edit, apply_edits, article_edit, drop_edits, in_case_of, same_article
 
 __all__ = ["Match", "WordIndex", "checked"]
 
-SEPARATOR = "\x00"
 _CHUNK = 2048
 _NONE: frozenset[str] = frozenset()
 
@@ -67,15 +65,15 @@ class WordIndex:
         entries = {text: _Entry(None, (), neutral) for text, neutral in self.contents.phrases.items()}
         for row in self.contents.rows:
             for group, words in row.words.items():
-                for word in words:
+                for word in map(str.lower, words):
                     earlier = entries.get(word)
                     entries[word] = _Entry(group, (*earlier.rows, row) if earlier else (row,))
         return entries
 
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
+    def finder(self) -> WordFinder:
         """Finds any of the words and phrases in lower-case text."""
-        return words_pattern(self.entries)
+        return WordFinder(self.entries)
 
     @cached_property
     def _plain(self) -> list[tuple[str, str, Row]]:
@@ -97,6 +95,28 @@ class WordIndex:
         """The same without "he" and "she", whose verb must follow."""
         subjects = {word for word, _, row in self._plain if row.role == "subject"}
         return {word: neutral for word, neutral in self.plain_neutral.items() if word not in subjects}
+
+    @cached_property
+    def has_context_words(self) -> bool:
+        """Whether some words count only before words of a list."""
+        return any(row.before in self.contents.lists for row in self.contents.rows)
+
+    def nouns_for(self, name: str) -> frozenset[str]:
+        """The list ``name`` and the lexicon's own nouns: "elderly" counts before "people" and before "seniors"."""
+        if name not in self._nouns:
+            own = [w for row in self.contents.rows if row.role == "noun" for words in row.words.values() for w in words]
+            own += [n for row in self.contents.rows if row.role == "noun" for n in row.neutral.values()]
+            self._nouns[name] = self.contents.lists[name] | {w.lower().split()[-1] for w in own}
+        return self._nouns[name]
+
+    @cached_property
+    def _nouns(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    @cached_property
+    def adjectives(self) -> frozenset[str]:
+        """The words that are dropped before a noun."""
+        return frozenset(w for w, e in self.entries.items() if e.rows and e.rows[0].role == "adjective")
 
     def plain_swap(self, to: str | None) -> dict[str, str]:
         """The counterpart of each word that needs no look around it; empty where there is none."""
@@ -133,7 +153,7 @@ class WordIndex:
         if row.before == "name":
             if not is_before_name(text, start, end):
                 return None
-        elif row.before and not describes(low, end, self.contents.lists[row.before]):
+        elif row.before and not describes(low, end, self.nouns_for(row.before)):
             return None
         return Match(start, end, low[start:end], entry.group, row)
 
@@ -154,9 +174,8 @@ class WordIndex:
         """``text`` with ``plain`` words replaced at once and the others by ``edits_for(text, low, start, end)``."""
         low = lower(text)
         edits: list[Edit] = []
-        for hit in self.pattern.finditer(low):
-            word = hit.group()
-            start, end = hit.span()
+        for start, end in self.finder.spans(low):
+            word = low[start:end]
             new = plain.get(word)
             if new is None:
                 edits += edits_for(text, low, start, end)
@@ -206,14 +225,14 @@ class WordIndex:
     def _group_hits(self, text: str) -> Iterator[tuple[int, str]]:
         low = lower(text)
         plain = self.plain_group
-        for hit in self.pattern.finditer(low):
-            group = plain.get(hit.group())
+        for start, end in self.finder.spans(low):
+            group = plain.get(low[start:end])
             if group is None:
-                match = self.read(text, low, hit.start(), hit.end())
+                match = self.read(text, low, start, end)
                 if match is None or self.is_of_another_kind(match, low):
                     continue
                 group = match.group
-            yield hit.start(), group
+            yield start, group
 
     def neutral_edits(self, text: str, low: str, start: int, end: int) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of anyone."""
@@ -225,7 +244,7 @@ class WordIndex:
             return []
         neutral = match.row.neutral[match.group]
         if match.row.role == "adjective" and not (neutral and stands_alone(low, end)):
-            dropped = drop_edits(text, low, start, end)
+            dropped = drop_edits(text, low, start, end, self.adjectives)
             if dropped is not None:
                 return dropped
         return _replacement(text, low, start, end, neutral or "person")

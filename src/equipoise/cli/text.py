@@ -1,0 +1,176 @@
+"""``equipoise text``: who captions speak of, and the same said otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from equipoise.cli.text_captions import captions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from equipoise.text.caption_files import Summary
+    from equipoise.text.lexicon import Lexicon
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Who do captions say is in the picture? Label them, say the same of nobody in particular, or of someone else.",
+)
+
+SOURCE = typer.Argument(..., metavar="FILE", help="Captions: .txt (one a line), .jsonl, .csv, .tsv, COCO .json, or - .")
+OUT = typer.Option("-", "--out", "-o", help="Where to write; the same kind of file. - is standard output.")
+LEXICON = typer.Option("equipoise", "--lexicon", "-l", help="A lexicon's id, or a TOML file of your own.")
+COMPAT = typer.Option(None, "--compat", help="Reproduce published code: gensynth, lic or dba.")
+FORMAT = typer.Option(None, "--format", help="lines, jsonl, csv, tsv or coco; told from the file's name unless given.")
+COLUMN = typer.Option("caption", "--column", help="The JSON field or CSV column that holds the caption.")
+
+
+@app.command()
+def label(
+    source: str = SOURCE,
+    out: str = OUT,
+    lexicon: str = LEXICON,
+    compat: str | None = COMPAT,
+    format: str | None = FORMAT,
+    column: str = COLUMN,
+) -> None:
+    """Say which group each caption speaks of (none or several: left empty).
+
+    In COCO files each image is labelled too, from all its captions together.
+
+    Example: [bold]equipoise text label captions_val2017.json -o labelled.json[/bold]
+    """
+    words = _load(lexicon)
+
+    def work(records: list[list[str]]) -> list[Any]:
+        return words.label_images(records, compat=compat)
+
+    _run(source, out, words, work, format, column, label=words.axis)
+
+
+@app.command()
+def neutralise(
+    source: str = SOURCE,
+    out: str = OUT,
+    agree: bool = typer.Option(False, "--agree", help="Make the verb follow: 'she is' -> 'they are'."),
+    lexicon: str = LEXICON,
+    compat: str | None = COMPAT,
+    format: str | None = FORMAT,
+    column: str = COLUMN,
+) -> None:
+    """Say the same without saying who.
+
+    Example: [bold]echo "She is an actress." | equipoise text neutralise --agree -[/bold]
+    prints "They are a performer."
+    """
+    words = _load(lexicon)
+    _run(source, out, words, _flat(lambda t: words.neutralise_all(t, agree=agree, compat=compat)), format, column)
+
+
+@app.command()
+def swap(
+    source: str = SOURCE,
+    out: str = OUT,
+    to: str | None = typer.Option(None, "--to", help="The group to speak of; without it, two groups are exchanged."),
+    lexicon: str = LEXICON,
+    compat: str | None = COMPAT,
+    format: str | None = FORMAT,
+    column: str = COLUMN,
+) -> None:
+    """Say the same of someone else.
+
+    Example: [bold]equipoise text swap captions.csv --to female -o swapped.csv[/bold]
+    """
+    words = _load(lexicon)
+    _run(source, out, words, _flat(lambda t: words.swap_all(t, to, compat=compat)), format, column)
+
+
+@app.command()
+def mask(
+    source: str = SOURCE,
+    out: str = OUT,
+    token: str | None = typer.Option(None, "--token", help="What to write instead; <axis> unless given."),
+    lexicon: str = LEXICON,
+    compat: str | None = COMPAT,
+    format: str | None = FORMAT,
+    column: str = COLUMN,
+) -> None:
+    """Hide the words that say who.
+
+    Example: [bold]equipoise text mask captions.jsonl --lexicon lic --compat lic -o masked.jsonl[/bold]
+    """
+    words = _load(lexicon)
+    _run(source, out, words, _flat(lambda t: words.mask_all(t, token, compat=compat)), format, column)
+
+
+@app.command()
+def lexicons() -> None:
+    """List the lexicons by name, with their groups, size and source.
+
+    Example: [bold]equipoise text lexicons[/bold]
+    """
+    from equipoise.text import LEXICONS
+
+    for entry in LEXICONS:
+        words = _load(entry.name)
+        typer.echo(f"{entry.name:16} {words.axis:8} {len(words.words()):4} words  {', '.join(words.groups)}")
+        typer.echo(f"{'':16} {entry.summary} {entry.citation}.")
+
+
+app.command()(captions)
+
+
+def _load(lexicon: str) -> Lexicon:
+    from equipoise.text import Lexicon
+
+    return Lexicon.load(lexicon)
+
+
+def _flat(work: Callable[[list[str]], list[str]]) -> Callable[[list[list[str]]], list[Any]]:
+    """Apply ``work`` to the texts of all records in one go and give each record its own back."""
+
+    def on_records(records: list[list[str]]) -> list[Any]:
+        done = iter(work([text for texts in records for text in texts]))
+        return [[next(done) for _ in texts] for texts in records]
+
+    return on_records
+
+
+def _run(
+    source: str,
+    out: str,
+    words: Lexicon,
+    work: Callable[[list[list[str]]], list[Any]],
+    format: str | None,
+    column: str,
+    label: str | None = None,
+) -> None:
+    import os
+    import sys
+
+    from tqdm import tqdm
+
+    from equipoise.text.caption_files import Operation, process
+
+    size = os.path.getsize(source) if source != "-" and os.path.isfile(source) else 0
+    # A bar only where someone watches and the work is long enough to wait for.
+    hidden = not sys.stderr.isatty() or 0 < size < 20_000_000
+    with tqdm(total=size or None, unit="B", unit_scale=True, desc="captions", disable=hidden) as bar:
+        operation = Operation(work, label)
+        summary = process(source, out, operation, format=format, column=column, on_progress=bar.update)
+    _tell(summary, words, out)
+
+
+def _tell(summary: Summary, words: Lexicon, out: str) -> None:
+    lines = [f"{summary.captions:,} captions read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
+    if summary.groups:
+        for group in (*words.groups, None):
+            n = summary.groups[group]
+            name = group if group is not None else "undefined"
+            lines.append(f"  {name:14} {n:>10,}  {n / summary.records:6.1%}")
+    else:
+        lines.append(f"  {summary.changed:,} changed ({summary.changed / summary.captions:.1%})")
+        lines += [f"  {old}\n    -> {new}" for old, new in summary.examples]
+    typer.echo("\n".join(lines), err=True)

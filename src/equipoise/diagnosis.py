@@ -1,0 +1,158 @@
+"""What this machine has: versions, extras, the torch build, the torchvision hazard, the cache, the plugins."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from equipoise import __version__
+from equipoise.registry import plugins
+
+__all__ = ["EXTRAS", "cache_folder", "examine", "tell"]
+
+CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "matplotlib", "tqdm")
+EXTRAS = {
+    "models": ("torch", "transformers", "diffusers", "safetensors"),
+    "open-clip": ("open_clip_torch",),
+    "ray": ("ray",),
+    "review": ("fastapi", "uvicorn"),
+    "faces": ("mediapipe",),
+    "safety": ("nudenet",),
+    "java-metrics": ("pycocoevalcap",),
+    "docs": ("mkdocs-material", "mkdocstrings"),
+    "dev": ("pytest", "hypothesis", "ruff", "mypy"),
+}
+HAZARD = (
+    "torchvision {vision} was built for another torch than {torch}: importing transformers' image models will fail "
+    "with 'operator torchvision::nms does not exist'. Equipoise does not need torchvision: pip uninstall torchvision, "
+    "or install the build that matches your torch."
+)
+
+
+def cache_folder() -> Path:
+    """Where embeddings are kept between runs: ``EQUIPOISE_CACHE``, or the user's cache folder."""
+    given = os.environ.get("EQUIPOISE_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "equipoise"
+
+
+def examine() -> dict[str, Any]:
+    """Everything ``equipoise doctor`` tells, as plain data; nothing heavy is imported except torch if it is there."""
+    return {
+        "equipoise": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "executable": sys.executable,
+        "cores": os.cpu_count(),
+        "core": {name: _version(name) for name in CORE},
+        "extras": {name: _extra(name, packages) for name, packages in EXTRAS.items()},
+        "torch": _torch(),
+        "torchvision": _torchvision(),
+        "cache": _cache(),
+        "plugins": [
+            {"name": p.name, "adds": {k: [e.name for e in v] for k, v in p.entries.items()}, "problem": p.problem}
+            for p in plugins()
+        ],
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _extra(name: str, packages: tuple[str, ...]) -> dict[str, Any]:
+    versions = {package: _version(package) for package in packages}
+    present = all(versions.values())
+    return {"present": present, "packages": versions, "install": f"pip install 'equipoise[{name}]'"}
+
+
+def _torch() -> dict[str, Any] | None:
+    if find_spec("torch") is None:
+        return None
+    try:
+        import torch
+    except Exception as error:  # a broken install can fail in any way; the doctor reports it
+        return {"version": _version("torch"), "problem": f"{type(error).__name__}: {error}"}
+    return {
+        "version": torch.__version__,
+        "cuda": torch.version.cuda,
+        "gpus": torch.cuda.device_count(),
+        "threads": torch.get_num_threads(),
+        "problem": "",
+    }
+
+
+def _torchvision() -> dict[str, Any] | None:
+    """Whether torchvision is there and fits torch; told without importing it, because that may itself fail."""
+    vision, torch = _version("torchvision"), _version("torch")
+    if vision is None:
+        return None
+    return {"version": vision, "hazard": HAZARD.format(vision=vision, torch=torch) if _differ(vision, torch) else ""}
+
+
+def _differ(vision: str, torch: str | None) -> bool:
+    """Whether the builds differ: a torch of one kind (cpu, cu126) and a torchvision of another, or another release.
+
+    torchvision 0.N goes with torch 2.(N-15); PyPI's Linux builds carry no suffix and are CUDA builds.
+    """
+    if torch is None:
+        return True
+    vision_release, _, vision_build = vision.partition("+")
+    torch_release, _, torch_build = torch.partition("+")
+    if vision_build != torch_build:
+        return True
+    try:
+        return int(vision_release.split(".")[1]) - 15 != int(torch_release.split(".")[1])
+    except (IndexError, ValueError):
+        return False
+
+
+def _cache() -> dict[str, Any]:
+    folder = cache_folder()
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
+    return {"folder": str(folder), "exists": folder.is_dir(), "bytes": size}
+
+
+def tell(found: dict[str, Any]) -> str:
+    """The findings in lines for a person."""
+    lines = [
+        f"equipoise {found['equipoise']}, Python {found['python']}, {found['cores']} cores",
+        f"  {found['platform']}",
+        "core",
+        *(f"  {name:14} {version or 'MISSING: pip install equipoise'}" for name, version in found["core"].items()),
+        "extras",
+    ]
+    for name, extra in found["extras"].items():
+        have = ", ".join(f"{p} {v}" for p, v in extra["packages"].items() if v)
+        lines.append(f"  {name:14} {have if extra['present'] else 'absent: ' + extra['install']}")
+    torch = found["torch"]
+    if torch is None:
+        lines.append("torch            absent: models cannot be run, tables can be measured")
+    elif torch["problem"]:
+        lines.append(f"torch            {torch['version']} does not import: {torch['problem']}")
+    else:
+        build = f"CUDA {torch['cuda']}, {torch['gpus']} GPUs" if torch["cuda"] else "CPU build"
+        lines.append(f"torch            {torch['version']}, {build}, {torch['threads']} threads")
+    vision = found["torchvision"]
+    if vision is None:
+        lines.append("torchvision      absent, and not needed")
+    else:
+        lines.append(
+            f"torchvision      {vision['version']}" + (f"\n  HAZARD: {vision['hazard']}" * bool(vision["hazard"]))
+        )
+    cache = found["cache"]
+    lines.append(f"cache            {cache['folder']} ({cache['bytes'] / 1e6:.1f} MB)")
+    for plugin in found["plugins"]:
+        adds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in plugin["adds"].items())
+        lines.append(f"plugin           {plugin['name']}: {plugin['problem'] or adds}")
+    return "\n".join(lines)

@@ -1,0 +1,353 @@
+"""Captions in files: plain lines, JSONL, CSV and COCO's JSON, read in a stream and written as they were.
+
+The output appears whole or not at all: a broken row, a caption of ten megabytes or a full disk leaves no half file.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from equipoise.errors import InputError, UnknownNameError, closest
+
+__all__ = ["FORMATS", "Operation", "Summary", "format_of", "process"]
+
+FORMATS = ("lines", "jsonl", "csv", "tsv", "coco")
+MAX_LINE = 1_000_000
+"""Bytes in one line. A longer one is not a caption but a file of another kind, and could fill the memory."""
+_BY_SUFFIX = {".txt": "lines", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".json": "coco"}
+_CHUNK = 2048
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done to captions, which come in records: all texts of a line, a row or an image."""
+
+    work: Callable[[list[list[str]]], list[Any]]
+    """Gives a label for each record (a name or ``None``), or its rewritten texts."""
+    column: str | None = None
+    """The name under which a label is written; ``None`` when the texts themselves are rewritten."""
+
+
+@dataclass
+class Summary:
+    """What happened: how many captions, how many of each group, how many changed, with examples."""
+
+    captions: int = 0
+    records: int = 0
+    groups: Counter[str | None] = field(default_factory=Counter)
+    changed: int = 0
+    examples: list[tuple[str, str]] = field(default_factory=list)
+
+    def count(self, texts: list[str], outcome: Any) -> None:
+        """Take one record into account."""
+        self.records += 1
+        self.captions += len(texts)
+        if not isinstance(outcome, list):
+            self.groups[outcome] += 1
+            return
+        for old, new in zip(texts, outcome, strict=True):
+            if old != new:
+                self.changed += 1
+                if len(self.examples) < _EXAMPLES:
+                    self.examples.append((old.strip(), new.strip()))
+
+
+def format_of(path: str, given: str | None) -> str:
+    """The format of a file: the one given, or the one its name tells.
+
+    >>> format_of("captions.jsonl", None), format_of("-", None)
+    ('jsonl', 'lines')
+    """
+    if given is not None:
+        if given not in FORMATS:
+            raise UnknownNameError("format", given, FORMATS)
+        return given
+    if path == "-":
+        return "lines"
+    suffix = Path(path).suffix.lower()
+    if suffix not in _BY_SUFFIX:
+        raise InputError(f"{path}: cannot tell the format from {suffix or 'the name'!r}; give it with --format")
+    return _BY_SUFFIX[suffix]
+
+
+def process(
+    source: str,
+    target: str,
+    operation: Operation,
+    *,
+    format: str | None = None,
+    column: str = "caption",
+    on_progress: Callable[[int], None] = lambda n: None,
+) -> Summary:
+    """Apply ``operation`` to every caption of ``source`` and write ``target`` (``"-"`` is standard input or output).
+
+    ``column`` is the field of a JSON object or the column of a CSV file that holds the caption (or, in JSON, a list
+    of captions). ``on_progress`` is called with the number of bytes read since the last call.
+    """
+    kind = format_of(source, format)
+    reader = _Lines(source, on_progress)
+    with _whole_file(target) as out:
+        if kind == "coco":
+            summary = _process_coco(reader, out, operation, column)
+        else:
+            form: _Form = _Plain() if kind == "lines" else _JsonLines(column)
+            if kind in ("csv", "tsv"):
+                form = _Csv(column, "\t" if kind == "tsv" else ",")
+            summary = _process_stream(form, reader, out, operation)
+        if summary.captions == 0:
+            raise InputError(f"{reader.name}: holds no captions")
+    return summary
+
+
+@dataclass
+class _Record:
+    where: str
+    texts: list[str]
+    payload: Any
+
+
+class _Form(Protocol):
+    def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]: ...
+
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None: ...
+
+
+def _process_stream(form: _Form, reader: _Lines, out: IO[str], operation: Operation) -> Summary:
+    summary = Summary()
+    records = form.records(reader, out, operation.column)
+    while chunk := list(islice(records, _CHUNK)):
+        for record in chunk:
+            _refuse_empty(record.texts, record.where)
+        for record, outcome in zip(chunk, operation.work([r.texts for r in chunk]), strict=True):
+            summary.count(record.texts, outcome)
+            form.emit(record, outcome, out, operation.column)
+    return summary
+
+
+class _Plain:
+    """One caption a line; a label goes before it, with a tab."""
+
+    def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
+        for number, line in reader.numbered():
+            text = line.rstrip("\r\n")
+            yield _Record(f"{reader.name}:{number}", [text], line[len(text) :])
+
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
+        text = outcome[0] if label is None else f"{outcome or ''}\t{record.texts[0]}"
+        out.write(text + record.payload)
+
+
+class _JsonLines:
+    """One JSON object a line; ``column`` holds a caption or a list of captions."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
+        for number, line in reader.numbered():
+            where = f"{reader.name}:{number}"
+            if not line.strip():
+                continue
+            data = _json(line, where)
+            if not isinstance(data, dict):
+                raise InputError(f"{where}: expected a JSON object with {self.column!r}, found {type(data).__name__}")
+            yield _Record(where, _texts(data, self.column, where), data)
+
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
+        data = record.payload
+        if label is not None:
+            data[label] = outcome
+        else:
+            data[self.column] = outcome if isinstance(data[self.column], list) else outcome[0]
+        out.write(json.dumps(data, ensure_ascii=False) + "\n")
+
+
+class _Csv:
+    """A table with a header; a label becomes a new last column."""
+
+    def __init__(self, column: str, delimiter: str) -> None:
+        self.column = column
+        self.delimiter = delimiter
+
+    def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
+        csv.field_size_limit(MAX_LINE)
+        rows = csv.reader(reader, delimiter=self.delimiter, strict=True)
+        try:
+            header = next(rows, None)
+            if header is None:
+                raise InputError(f"{reader.name}: empty file; expected a header with the column {self.column!r}")
+            if self.column not in header:
+                near = closest(self.column, header, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(header[:20])}"
+                raise InputError(f"{reader.name}: no column {self.column!r}{hint}")
+            self.at = header.index(self.column)
+            self.writer = csv.writer(out, delimiter=self.delimiter, lineterminator="\n")
+            self.writer.writerow(header if label is None else [*header, label])
+            for row in rows:
+                where = f"{reader.name}:{reader.number}"
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise InputError(f"{where}: {len(row)} fields in the row, {len(header)} in the header")
+                yield _Record(where, [row[self.at]], row)
+        except csv.Error as error:
+            raise InputError(f"{reader.name}:{reader.number}: not valid CSV: {error}") from None
+
+    def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
+        row = list(record.payload)
+        if label is None:
+            row[self.at] = outcome[0]
+        else:
+            row.append(outcome or "")
+        self.writer.writerow(row)
+
+
+def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: str) -> Summary:
+    """COCO captions: texts are rewritten in place; a label is given to each annotation and to each image."""
+    data = _json(reader.whole(), reader.name)
+    annotations = data.get("annotations") if isinstance(data, dict) else None
+    if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
+        raise InputError(f"{reader.name}: not a COCO captions file: it has no list of 'annotations'")
+    summary = Summary()
+    texts = []
+    for number, annotation in enumerate(annotations):
+        where = f"{reader.name}: annotation {number}"
+        texts.append(_texts(annotation, column, where))
+        _refuse_empty(texts[-1], where)
+    label = operation.column
+    outcomes = operation.work(texts)
+    if label is None:
+        for annotation, old, new in zip(annotations, texts, outcomes, strict=True):
+            summary.count(old, new)
+            annotation[column] = new if isinstance(annotation[column], list) else new[0]
+    else:
+        by_image: dict[Any, list[str]] = {}
+        for annotation, captions, outcome in zip(annotations, texts, outcomes, strict=True):
+            annotation[label] = outcome
+            by_image.setdefault(annotation.get("image_id"), []).extend(captions)
+        images = [i for i in data.get("images", []) if isinstance(i, dict)] or [{"id": key} for key in by_image]
+        in_images = [by_image.get(image.get("id"), []) for image in images]
+        for image, captions, outcome in zip(images, in_images, operation.work(in_images), strict=True):
+            summary.count(captions, outcome)
+            image[label] = outcome
+        data["images"] = images
+    json.dump(data, out, ensure_ascii=False)
+    return summary
+
+
+def _texts(data: dict[str, Any], column: str, where: str) -> list[str]:
+    if column not in data:
+        near = closest(column, data, n=1)
+        raise InputError(f"{where}: no field {column!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    value = data[column]
+    texts = value if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(t, str) for t in texts):
+        raise InputError(f"{where}: {column!r} must be a text or a list of texts")
+    return texts
+
+
+def _refuse_empty(texts: Iterable[str], where: str) -> None:
+    if not all(text.strip() for text in texts):
+        raise InputError(f"{where}: empty caption; take the row out or fill it")
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not valid JSON: {error}") from None
+    except RecursionError:
+        raise InputError(f"{where}: not a caption file: JSON nested too deeply") from None
+
+
+class _Lines:
+    """Lines of a UTF-8 file or of standard input, each no longer than ``MAX_LINE`` bytes, counted."""
+
+    def __init__(self, source: str, on_progress: Callable[[int], None]) -> None:
+        self.name = "standard input" if source == "-" else source
+        self.number = 0
+        self._source = source
+        self._on_progress = on_progress
+
+    def __iter__(self) -> Iterator[str]:
+        for _, line in self.numbered():
+            yield line
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        with self._stream() as stream:
+            while line := stream.readline(MAX_LINE + 1):
+                self.number += 1
+                if len(line) > MAX_LINE:
+                    raise InputError(f"{self.name}:{self.number}: a line of more than {MAX_LINE:,} bytes is no caption")
+                self._on_progress(len(line))
+                yield self.number, self._decoded(line, f"{self.name}:{self.number}")
+
+    def whole(self) -> str:
+        with self._stream() as stream:
+            content = stream.read()
+        self._on_progress(len(content))
+        return self._decoded(content, self.name)
+
+    def _stream(self) -> IO[bytes]:
+        if self._source == "-":
+            return sys.stdin.buffer
+        try:
+            return Path(self._source).open("rb")
+        except OSError as error:
+            raise InputError(f"{self.name}: {(error.strerror or 'cannot be read').lower()}") from None
+
+    def _decoded(self, content: bytes, where: str) -> str:
+        try:
+            return content.decode("utf-8-sig" if self.number <= 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{where}: not UTF-8 text (byte 0x{content[error.start]:02x} at position {error.start}); "
+                "convert it, for example with iconv"
+            ) from None
+
+
+@contextmanager
+def _whole_file(target: str) -> Iterator[IO[str]]:
+    """A place to write that becomes ``target`` only when everything went well."""
+    if target == "-":
+        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:
+            yield held
+            held.seek(0)
+            shutil.copyfileobj(held, sys.stdout)
+            sys.stdout.flush()
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise InputError(f"{target}: is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise InputError(f"{target}: the folder {str(path.parent)!r} does not exist")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,165 @@
+"""The command line as a user meets it: real processes, their output and exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+FORBIDDEN = (
+    "torch",
+    "transformers",
+    "diffusers",
+    "pandas",
+    "sklearn",
+    "scipy",
+    "pyarrow",
+    "matplotlib",
+    "PIL",
+    "numpy",
+)
+
+
+def equipoise(*arguments, stdin="", cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "equipoise", *arguments], input=stdin, capture_output=True, text=True, cwd=cwd
+    )
+
+
+def test_help_imports_nothing_heavy_and_is_quick():
+    code = (
+        "import sys, os\n"
+        "sys.argv = ['equipoise', '--help']\n"
+        "from equipoise.cli.main import app\n"
+        "try: app()\n"
+        "except SystemExit: pass\n"
+        "t = os.times()\n"
+        f"print('LOADED', sorted(set(sys.modules) & set({FORBIDDEN!r})), t.user + t.system)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, seconds = done.stdout.rsplit("LOADED ", 1)[1].rsplit(" ", 1)
+    assert loaded == "[]"
+    assert float(seconds) < 0.5
+
+
+def test_every_command_teaches_with_an_example():
+    from typer.main import get_command
+
+    from equipoise.cli.main import app
+
+    def walk(command, path):
+        if hasattr(command, "commands"):
+            for name, child in command.commands.items():
+                yield from walk(child, (*path, name))
+        else:
+            yield path, command
+
+    found = dict(walk(get_command(app), ()))
+    assert ("text", "label") in found
+    without = [" ".join(path) for path, command in found.items() if "xample" not in (command.help or "")]
+    assert without == []
+
+
+def test_doctor_json_is_json():
+    done = equipoise("doctor", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["core"]["numpy"]
+    assert found["extras"]["ray"]["install"] == "pip install 'equipoise[ray]'"
+    assert set(found) >= {"torch", "torchvision", "cache", "plugins", "equipoise", "python"}
+
+
+def test_doctor_tells_a_person():
+    done = equipoise("doctor")
+    assert done.returncode == 0
+    assert "extras" in done.stdout
+    assert "cache" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("vision", "torch", "differ"),
+    [
+        ("0.28.0", "2.13.0+cpu", True),
+        ("0.28.0+cpu", "2.13.0+cpu", False),
+        ("0.28.0", "2.13.0", False),
+        ("0.27.0", "2.13.0", True),
+        ("0.28.0", None, True),
+    ],
+)
+def test_torchvision_hazard(vision, torch, differ):
+    from equipoise.diagnosis import _differ
+
+    assert _differ(vision, torch) is differ
+
+
+def test_the_hazard_is_explained(monkeypatch):
+    from equipoise import diagnosis
+
+    versions = {"torchvision": "0.28.0", "torch": "2.13.0+cpu"}
+    monkeypatch.setattr(diagnosis, "_version", versions.get)
+    found = diagnosis.examine()
+    assert "pip uninstall torchvision" in found["torchvision"]["hazard"]
+    assert "HAZARD" in diagnosis.tell(found)
+
+
+def test_errors_are_one_sentence_with_exit_code_2(tmp_path):
+    for arguments in (
+        ("text", "label", "none.txt"),
+        ("text", "label", "-", "--lexicon", "gensynth_cod"),
+        ("text", "label", "-", "--compat", "gensinth"),
+        ("text", "swap", "-", "--to", "femal"),
+        ("text", "captions", "--preset", "race-gende"),
+    ):
+        done = equipoise(*arguments, stdin="A man\n", cwd=tmp_path)
+        assert done.returncode == 2, arguments
+        assert done.stdout == ""
+        assert done.stderr.startswith("equipoise: ")
+        assert done.stderr.count("\n") == 1
+        assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    done = equipoise("text", "label", "none.txt", "--debug", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_an_unknown_command_and_option_exit_with_2():
+    assert equipoise("txt").returncode == 2
+    assert equipoise("text", "label", "--nope", "-").returncode == 2
+
+
+def test_version():
+    from equipoise import __version__
+
+    assert equipoise("--version").stdout.strip() == f"equipoise {__version__}"
+
+
+def test_a_pipe():
+    done = equipoise("text", "neutralise", "--agree", "-", stdin="She is an actress.\n")
+    assert done.stdout == "They are a performer.\n"
+    assert "1 captions read" in done.stderr
+    assert "1 changed" in done.stderr
+
+
+def test_label_summary_counts_groups(tmp_path):
+    (tmp_path / "captions.csv").write_text("caption\nA man\nA woman\nA girl\nA kite\n")
+    done = equipoise("text", "label", "captions.csv", "-o", "out.csv", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "male                    1   25.0%" in done.stderr
+    assert "undefined               1   25.0%" in done.stderr
+    assert (tmp_path / "out.csv").read_text() == "caption,gender\nA man,male\nA woman,female\nA girl,female\nA kite,\n"
+
+
+def test_mask_and_lexicons():
+    done = equipoise("text", "mask", "-", "--lexicon", "lic", "--compat", "lic", stdin="A man's hat.\n")
+    assert done.stdout == "a genderword 's hat .\n"
+    assert "gensynth_code" in equipoise("text", "lexicons").stdout
+
+
+def test_demo_runs_offline(tmp_path):
+    done = equipoise("demo", "-o", str(tmp_path / "demo"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "demo").is_dir()
