@@ -160,9 +160,7 @@ def plugins() -> tuple[Plugin, ...]:
     The entry point names a function that is called once with ``add(kind, name, target, **metadata)``. A plugin
     that fails is reported (``equipoise doctor`` lists it) and does not stop anything else.
     """
-    return tuple(
-        _collect(point.name, point.load) for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)
-    )
+    return tuple(_collect(point.name, point.load) for point in sorted(entry_points(group=GROUP), key=lambda p: p.name))
 
 
 def _collect(name: str, load: Callable[[], Callable[..., None]]) -> Plugin:

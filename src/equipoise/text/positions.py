@@ -11,9 +11,10 @@ from collections.abc import Container
 
 __all__ = ["describes", "is_before_name", "next_word", "pronoun_role", "stands_alone"]
 
+_CLOSERS = ("'", "’", '"', "”")  # right behind a word they close it off; behind a space they open the next
 _NEXT = re.compile(r"([^\w]*)([\w\u0300-\u036f]+(?:['’][\w]+)*(?:-[\w]+)*)?")
 _PREVIOUS = re.compile(r"(\w+(?:['’\-]\w+)*)\s+$")
-_BREAK = re.compile(r"[\x00.,;:!?()\[\]{}\n\r/|…—–\"”]")  # \x00 parts texts that are read in one go
+_BREAK = re.compile(r"[\x00.,;:!?()\[\]{}\n\r/|…—–]")  # \x00 parts texts that are read in one go
 
 
 def _words(text: str) -> frozenset[str]:
@@ -119,7 +120,7 @@ def pronoun_role(low: str, start: int, end: int, roles: Container[str]) -> str:
 def _has_no_noun(low: str, start: int, end: int, other: str) -> bool:
     """Whether nothing behind the pronoun belongs to it: it is an object, or it stands for a thing."""
     gap, word, word_end = next_word(low, end)
-    if not word or gap[:1] in ("'", "’") or _BREAK.search(gap):
+    if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
         return True
     if "-" in word:  # "her in-laws", "his off-road bike"
         return False
@@ -194,7 +195,7 @@ def stands_alone(low: str, end: int) -> bool:
     (True, False)
     """
     gap, word, word_end = next_word(low, end)
-    if not word or gap[:1] in ("'", "’") or _BREAK.search(gap):
+    if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
         return True
     if word in _FOLLOWS_AN_OBJECT or word in _CAPTION_VERBS:
         return not (word in ("and", "or") and _is_one_of_two_adjectives(low, word_end))
