@@ -77,13 +77,19 @@ def with_term(text: str, start: int, term: str) -> str:
 def _is_a_person(text: str, span: Span) -> bool:
     lists = shipped("inpainting")["persons"]
     before, noun = text[: span[0]], text[span[0] : span[1]].lower()
-    found = _NEXT_WORD.match(text, span[1])
-    following = found.group(1).lower() if found else ""
-    if noun in lists["pronouns"] or following in lists["not_before"] or _NEGATED.search(before):
+    following, end = _next_word(text, span[1])
+    described = _next_word(text, end)[0] if following in lists["between"] else following
+    if noun in lists["pronouns"] or described in lists["not_before"] or _NEGATED.search(before):
         return False
     if noun in lists["collectives"] and following and following not in lists["collective_before"]:
         return False
     return _shown().search(before) is None
+
+
+def _next_word(text: str, position: int) -> tuple[str, int]:
+    """The word right behind ``position``, in small letters and without a possessive between, and where it ends."""
+    found = _NEXT_WORD.match(text, position)
+    return (found.group(1).lower(), found.end()) if found else ("", position)
 
 
 def _start_of_compound(text: str, start: int) -> int:
