@@ -1,0 +1,272 @@
+"""Readers of public datasets: one file each, one line each here; a row for each image, a reason for each bad one.
+
+``READERS`` says of each: what it reads, licence, citation, known harms, the revision it was written against, and the
+axes and columns that its rows add to a table. :func:`read` gives the rows, :func:`shape_of` the columns.
+Nothing is downloaded, and no image is opened to list it.
+
+>>> READERS.get("fairface").info["axes"]
+('gender', 'race', 'age')
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from equipoise.data.readers.records import Shape
+from equipoise.data.rows import Rejected, Row
+from equipoise.errors import InputError, closest
+from equipoise.registry import Registry
+
+__all__ = ["READERS", "Shape", "read", "shape_of"]
+
+READERS = Registry("reader")
+
+_HERE = "equipoise.data.readers"
+_PERCEIVED = "Attributes are what annotators perceived, not what people say of themselves; "
+_PEOPLE = {"people": "json", "objects": "list<string>"}
+_SIZE = {"height": "int64", "width": "int64"}
+
+READERS.add(
+    "coco",
+    f"{_HERE}.coco:read",
+    summary="COCO 2014 and 2017: captions, people (boxes, masks, keypoints) and object names.",
+    licence="annotations CC BY 4.0; images under the Flickr terms of use",
+    citation="Lin et al., Microsoft COCO, ECCV 2014; Chen et al., arXiv 1504.00325",
+    harms="Captions guess gender from looks and name far more men than women; the people shown were not asked.",
+    revision="annotations 2014 and 2017 (version 1.0 of 2017-09-01)",
+    axes=(),
+    columns={**_PEOPLE, "release": "string", **_SIZE},
+)
+READERS.add(
+    "coco-gender-skin",
+    f"{_HERE}.coco_gender_skin:read",
+    summary="Perceived gender and skin tone of people in COCO val2014, as CSV.",
+    licence="on request from the authors, for research",
+    citation="Zhao, Wang and Russakovsky, Understanding and Evaluating Racial Biases in Image Captioning, ICCV 2021",
+    harms=_PERCEIVED + "gender is binary and skin tone is cut into light and dark; nine in ten are light.",
+    revision="images_val2014.csv as public code reads it in 2024; the file was not seen",
+    axes=("gender", "skin_tone"),
+    columns={"mixed": "list<string>"},
+)
+READERS.add(
+    "coco-wholebody",
+    f"{_HERE}.coco_wholebody:read",
+    summary="COCO-WholeBody: boxes of face and hands of the people in COCO 2017.",
+    licence="CC BY-NC 4.0; images under the Flickr terms of use",
+    citation="Jin et al., Whole-Body Human Pose Estimation in the Wild, ECCV 2020",
+    harms="Faces and hands of people who were not asked.",
+    revision="version 1.0, data_format.md of the authors' repository",
+    axes=(),
+    columns={**_PEOPLE, "release": "string", **_SIZE},
+)
+READERS.add(
+    "imagefolder",
+    f"{_HERE}.imagefolder:read",
+    summary="A folder of images with metadata.csv or metadata.jsonl (Hugging Face convention).",
+    licence="that of the data",
+    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    harms="Those of the data.",
+    revision="datasets 5",
+    shape=f"{_HERE}.imagefolder:shape",
+)
+READERS.add(
+    "parquet",
+    f"{_HERE}.parquet:read",
+    summary="Hugging Face Parquet by a mapping of columns; preset 'social-counterfactuals'.",
+    licence="that of the data (SocialCounterfactuals: MIT)",
+    citation="Howard et al., SocialCounterfactuals, CVPR 2024, for its preset",
+    harms="SocialCounterfactuals: generated people in stereotyped jobs; its words for bodies and groups are crude.",
+    revision="Intel/SocialCounterfactuals of 2024-03, column names as public code reads them",
+    shape=f"{_HERE}.parquet:shape",
+)
+READERS.add(
+    "fairface",
+    f"{_HERE}.fairface:read",
+    summary="FairFace: faces with perceived race, gender and age.",
+    licence="CC BY 4.0",
+    citation="Kärkkäinen and Joo, FairFace, WACV 2021",
+    harms=_PERCEIVED + "race in seven boxes and gender in two; faces from Flickr, the people were not asked.",
+    revision="labels of the authors' repository (train and val CSV)",
+    axes=("gender", "race", "age"),
+    columns={"service_test": "string"},
+)
+READERS.add(
+    "phase",
+    f"{_HERE}.phase:read",
+    summary="PHASE: perceived gender, ethnicity, age, skin tone of people in Conceptual Captions.",
+    licence="research only",
+    citation="Garcia et al., Uncurated Image-Text Datasets: Shedding Light on Demographic Bias, CVPR 2023",
+    harms=_PERCEIVED + "some groups are tiny (16 images labelled Middle Eastern in val).",
+    revision="files of 2022-11-01, keys as public code reads them; the files were not seen",
+    axes=("gender", "race", "age", "skin_tone"),
+    columns={"people": "json", "mixed": "list<string>", "emotion": "string", "activity": "string"},
+)
+READERS.add(
+    "visogender",
+    f"{_HERE}.visogender:read",
+    summary="VisoGender: occupations with a participant or an object, perceived gender of each.",
+    licence="CC BY 4.0 for the annotations; each image has its own",
+    citation="Hall et al., VisoGender, NeurIPS 2023",
+    harms=_PERCEIVED + "gender is binary; the addresses rot, so results of different years use different images.",
+    revision="oxai/visogender, TSV files of 2023-08 to 2025-05",
+    axes=("gender",),
+    columns=dict.fromkeys(("url", "context", "sector", "specialisation", "other", "other_gender"), "string"),
+)
+READERS.add(
+    "pata",
+    f"{_HERE}.pata:read",
+    summary="PATA: people in 24 scenes, with flattering and insulting captions for each scene.",
+    licence="not stated",
+    citation="Seth, Hemani and Agarwal, DeAR, CVPR 2023",
+    harms=_PERCEIVED + "the negative captions are slurs and insults; the addresses rot.",
+    revision="pata-fairness/pata_dataset@c65a7f34",
+    axes=("gender", "race", "age"),
+    columns={"url": "string", "positive": "json", "negative": "json"},
+)
+READERS.add(
+    "gab",
+    f"{_HERE}.gab:read",
+    summary="GAB: generated images of 37 activities, done by a woman or a man, alone or beside the other.",
+    licence="not stated",
+    citation="Abdollahi et al., GABInsight: Exploring Gender-Activity Binding Bias in Vision-Language Models, 2024",
+    harms="Generated people; gender is binary and set by the prompt; the activities were chosen for stereotype.",
+    revision="sharif-ml-lab/GABInsight@fc9f97e4, layout as its experiments open it; the archive was not seen",
+    axes=("gender",),
+    columns=dict.fromkeys(("other_gender", "expected_gender", "cell", "part"), "string"),
+)
+READERS.add(
+    "cc3m",
+    f"{_HERE}.cc3m:read",
+    summary="Conceptual Captions 3M: the TSV, or webdataset shards of downloaded images.",
+    licence="free to use with acknowledgement for the TSV; each image has its own",
+    citation="Sharma et al., Conceptual Captions, ACL 2018",
+    harms="Scraped from the web without asking; captions are alt texts; a fifth of the addresses are dead.",
+    revision="TSV of 2018; shards as img2dataset 1.47 writes them",
+    axes=(),
+    columns={"url": "string"},
+)
+READERS.add(
+    "laion",
+    f"{_HERE}.laion:read",
+    summary="LAION metadata as Parquet: addresses, texts, and the flag for unsafe images.",
+    licence="CC BY 4.0 for the metadata; each image has its own",
+    citation="Schuhmann et al., LAION-400M, arXiv 2111.02114",
+    harms="Illegal and abusive images were found behind its addresses; the flag misses much. Download with care.",
+    revision="LAION-400M metadata of 2021-08",
+    axes=(),
+    columns={
+        "url": "string",
+        "nsfw": "string",
+        "similarity": "float64",
+        "punsafe": "float64",
+        "licence": "string",
+        **_SIZE,
+    },
+)
+READERS.add(
+    "flickr30k",
+    f"{_HERE}.flickr30k:read",
+    summary="Flickr30k: five captions an image, from Karpathy's JSON (also of COCO, Flickr8k) or the token file.",
+    licence="captions for research; images under the Flickr terms of use",
+    citation="Young et al., TACL 2014; splits of Karpathy and Fei-Fei, CVPR 2015",
+    harms="Captions guess gender, age and origin from looks; the people shown were not asked.",
+    revision="dataset_flickr30k.json; results_20130124.token",
+    axes=(),
+    columns={},
+)
+READERS.add(
+    "openimages",
+    f"{_HERE}.openimages:read",
+    summary="Open Images with MIAP: boxes of all people, perceived gender and age presentation, image labels.",
+    licence="annotations CC BY 4.0; images listed as CC BY 2.0",
+    citation="Schumann et al., A Step Toward More Inclusive People Annotations for Fairness, AIES 2021",
+    harms=_PERCEIVED + "presentation is cut into two genders and three ages.",
+    revision="MIAP of 2021-05, Open Images V6 and V7 label files",
+    axes=("gender", "age"),
+    columns={**_PEOPLE, "mixed": "list<string>"},
+)
+READERS.add(
+    "classfolder",
+    f"{_HERE}.classfolder:read",
+    summary="One class a folder: ImageNet, Caltech256 and the like.",
+    licence="that of the data (ImageNet: research only)",
+    citation="Russakovsky et al., ImageNet, IJCV 2015; Griffin, Holub and Perona, Caltech-256, 2007",
+    harms="ImageNet's classes of people hold slurs; its images were taken from the web without asking.",
+    revision="ILSVRC 2012; Caltech256 of 2007",
+    axes=(),
+    columns={"class_id": "string"},
+)
+READERS.add(
+    "cifar",
+    f"{_HERE}.cifar:read",
+    summary="CIFAR-10 and CIFAR-100, the binary version.",
+    licence="not stated",
+    citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+    harms="Taken from 80 Million Tiny Images, which its authors withdrew for slurs among its labels.",
+    revision="binary version of 2009",
+    axes=(),
+    columns={"superclass": "string"},
+)
+READERS.add(
+    "embeddings-csv",
+    f"{_HERE}.embeddings_csv:read",
+    summary="Embeddings as CSV: id and vector, for a model that cannot be run here.",
+    licence="that of the data",
+    citation="this project",
+    harms="None of its own.",
+    revision="1",
+    shape=f"{_HERE}.embeddings_csv:shape",
+)
+READERS.add(
+    "scores-csv",
+    f"{_HERE}.scores_csv:read",
+    summary="Scores of images against texts as CSV, long or wide, for a model behind an API.",
+    licence="that of the data",
+    citation="this project",
+    harms="None of its own.",
+    revision="1",
+    kind="scores",
+)
+
+
+def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Row | Rejected]:
+    """The rows of the dataset at ``path``, by the reader ``name``; ``options`` are the reader's own.
+
+    >>> next(read("coco", "/no/such/folder"))
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: there is nothing at '/no/such/folder'; give the folder or file of the dataset
+    """
+    reader = READERS.load(name)
+    _check_options(name, reader, options)
+    rows: Iterator[Row | Rejected] = reader(path, **options)
+    return rows
+
+
+def shape_of(name: str, path: str | os.PathLike[str], **options: Any) -> Shape:
+    """The kind, axes and further columns of the table that these rows make.
+
+    >>> shape_of("pata", ".").columns["positive"]
+    'json'
+    """
+    entry = READERS.get(name)
+    _check_options(name, entry.load(), options)
+    if "shape" in entry.info:
+        module, _, attribute = entry.info["shape"].partition(":")
+        found: Shape = getattr(import_module(module), attribute)(path, **options)
+        return found
+    info = entry.info
+    return Shape(tuple(info.get("axes", ())), dict(info.get("columns", {})), info.get("kind", "images"))
+
+
+def _check_options(name: str, reader: Any, options: dict[str, Any]) -> None:
+    known = [p.name for p in inspect.signature(reader).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            near = closest(option, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known) or 'none'}"
+            raise InputError(f"the reader {name!r} has no option {option!r}; {hint}")

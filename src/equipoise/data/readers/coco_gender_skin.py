@@ -1,0 +1,65 @@
+"""Perceived gender and skin tone of people in COCO val2014 (Zhao, Wang and Russakovsky, ICCV 2021), as CSV.
+
+File: ``images_val2014.csv``, given on request by the authors. Columns used: ``id`` (COCO image id), ``bb_gender``
+(Male, Female, Both, Unsure), ``bb_skin`` (Light, Dark, Both, Unsure) and, if it is there, ``split``. The names are
+those that public code reads from the file; the file itself could not be seen here, so the options name them. The
+file of single people (``instances_*.csv``) is not read: its columns could not be confirmed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from equipoise.data.readers import coco
+from equipoise.data.readers.records import csv_rows
+from equipoise.data.readers.sources import existing, files_of
+from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.rows import Rejected, Row
+
+__all__ = ["AXES", "COLUMNS", "read"]
+
+AXES = ("gender", "skin_tone")
+COLUMNS = {"mixed": "list<string>"}
+UNDEFINED = ("unsure", "both", "nan")
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    images: str | os.PathLike[str] | None = None,
+    captions: str | os.PathLike[str] | None = None,
+    id_column: str = "id",
+    gender_column: str = "bb_gender",
+    skin_column: str = "bb_skin",
+) -> Iterator[Row | Rejected]:
+    """One row an annotated image; "Both" and "Unsure" are no label, and "Both" is noted in ``mixed``.
+
+    ``images``: the folder of COCO val2014. ``captions``: COCO's ``captions_val2014.json``, to add the captions.
+    """
+    known = coco.Gathered()
+    if captions is not None:
+        yield from coco.gather(existing(captions), known)
+    pictures = Pictures(None if images is None else existing(images))
+    seen = Seen()
+
+    def made(fields: dict[str, str]) -> Row:
+        number = text(fields[id_column], "id")
+        if not (number.isascii() and number.isdigit() and len(number) <= 12):
+            raise RowError(f"the id is {number[:40]!r}; a COCO image id is a whole number of at most 12 digits")
+        number = str(int(number))
+        texts = known.images[number].captions if number in known.images else []
+        raw = {"gender": fields[gender_column], "skin_tone": fields[skin_column]}
+        return row(
+            image=pictures.cell(f"COCO_val2014_{int(number):012d}.jpg"),
+            image_id=seen.new(number),
+            caption=texts[0] if texts else None,
+            captions=texts,
+            label_source="annotator",
+            split=optional_text(fields.get("split"), "split"),
+            mixed=[axis for axis in AXES if raw[axis].strip().casefold() == "both"],
+            **{axis: group(value, axis, UNDEFINED) for axis, value in raw.items()},
+        )
+
+    for file in files_of(path, "images_val2014.csv", "images_*.csv"):
+        yield from csv_rows(file, (id_column, gender_column, skin_column), made)
