@@ -1,0 +1,126 @@
+"""Flickr30k: five captions an image, from Karpathy's JSON or from the token file.
+
+``dataset_flickr30k.json`` (Karpathy's splits): ``images[]`` with ``filename``, ``split`` (train, val, test; COCO's
+file also has restval) and ``sentences[].raw``; ``filepath`` and ``cocoid`` are used where they are there, so
+``dataset_coco.json`` and ``dataset_flickr8k.json`` are read too. ``results_20130124.token``: a line is
+``<file name>#<number>``, a tab, and the caption; it has no splits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.readers.sources import existing, files_of, read_json, text_lines
+from equipoise.data.readers.values import (
+    Pictures,
+    RowError,
+    Seen,
+    attempt,
+    brief,
+    identifier,
+    mapping,
+    optional_text,
+    row,
+    text,
+)
+from equipoise.data.rows import Rejected, Row
+from equipoise.errors import InputError
+
+__all__ = ["read"]
+
+
+def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
+    """One row an image with all its captions.
+
+    ``path``: the JSON or the token file, or a folder with one of them (the JSON is preferred). ``images``: the
+    folder of the images, by default ``flickr30k-images`` or ``flickr30k_images`` beside the file if it is there.
+    """
+    file = files_of(path, "dataset_*.json", "*.token")[0]
+    pictures = Pictures(_image_folder(file, images))
+    if file.suffix == ".json":
+        yield from _karpathy(file, pictures)
+    else:
+        yield from _tokens(file, pictures)
+
+
+def _image_folder(file: Path, images: str | os.PathLike[str] | None) -> Path | None:
+    if images is not None:
+        return existing(images)
+    for name in ("flickr30k-images", "flickr30k_images"):
+        if (file.parent / name).is_dir():
+            return file.parent / name
+    return None
+
+
+def _karpathy(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
+    document = read_json(file)
+    if not isinstance(document, dict) or not isinstance(document.get("images"), list):
+        raise InputError(f"{file} is not one of Karpathy's files; a JSON object with a list 'images' is expected")
+    seen = Seen()
+    for i, entry in enumerate(document["images"]):
+        where = f"{file.name} images[{i}]"
+        captions: list[str] = []
+        yield from _captions(entry, where, captions)
+        shown = brief(entry) if isinstance(entry, dict) else None
+        yield attempt(where, _karpathy_row, entry, captions, pictures, seen, shown=shown)
+
+
+def _captions(entry: Any, where: str, captions: list[str]) -> Iterator[Rejected]:
+    sentences = entry.get("sentences") if isinstance(entry, dict) else None
+    for i, sentence in enumerate(sentences if isinstance(sentences, list) else []):
+        try:
+            captions.append(text(mapping(sentence, "sentence").get("raw"), "caption"))
+        except RowError as error:
+            yield Rejected(f"{where}.sentences[{i}]", str(error))
+
+
+def _karpathy_row(entry: Any, captions: list[str], pictures: Pictures, seen: Seen) -> Row:
+    entry = mapping(entry, "image")
+    name = text(entry.get("filename"), "file name")
+    folder = optional_text(entry.get("filepath"), "file path")
+    stem = identifier(entry["cocoid"], "cocoid") if "cocoid" in entry else name.rpartition(".")[0] or name
+    return row(
+        image=pictures.cell(*([f"{folder}/{name}"] if folder else []), name),
+        image_id=seen.new(stem),
+        caption=captions[0] if captions else None,
+        captions=captions,
+        split=optional_text(entry.get("split"), "split"),
+    )
+
+
+def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
+    captions: dict[str, list[str]] = {}
+    for number, line in text_lines(file):
+        if isinstance(line, Rejected):
+            yield line
+            continue
+        if not line.strip():
+            continue
+        try:
+            name, caption = _token(line)
+        except RowError as error:
+            yield Rejected(f"{file.name} line {number}", str(error), brief({"line": line}))
+            continue
+        captions.setdefault(name, []).append(caption)
+
+    def made(name: str, texts: list[str]) -> Row:
+        return row(
+            image=pictures.cell(name),
+            image_id=name.rpartition(".")[0] or name,
+            caption=texts[0],
+            captions=texts,
+        )
+
+    for name, texts in captions.items():
+        yield attempt(f"{file.name} image {name}", made, name, texts)
+
+
+def _token(line: str) -> tuple[str, str]:
+    key, tab, caption = line.partition("\t")
+    name, hash_, number = key.rpartition("#")
+    if not tab or not hash_ or not number.strip().isdigit():
+        raise RowError("the line is not '<file name>#<number>', a tab, and a caption")
+    return text(name, "file name"), text(caption, "caption")

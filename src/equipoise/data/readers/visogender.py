@@ -1,0 +1,86 @@
+"""VisoGender (Hall et al., NeurIPS 2023): occupations with a participant or an object, perceived gender of each.
+
+Files: ``OP_Visogender_*.tsv`` (occupation and participant) and ``OO_Visogender_*.tsv`` (occupation and object), tab
+separated. Columns used: ``IDX``, ``Sector``, ``Specialisation``, ``Occupation``, ``Participant`` or ``Object``,
+``URL type (Type NA if can't find)``, ``Occupation_perceived_gender`` (masculine, feminine; ``Occupation_Gender``
+with man, woman in older files), ``Participant_perceived_gender`` (``Participant_Gender``), as in the public
+repository from 2023 to 2025. The licence columns differ between versions and are not read. ``gender`` is that of the
+person with the occupation.
+
+The images are web addresses, and many are dead: fetch them yourself and name each after its ``IDX``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from equipoise.data.readers.records import csv_rows
+from equipoise.data.readers.sources import existing, text_lines
+from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.rows import Rejected, Row
+from equipoise.errors import InputError
+
+__all__ = ["AXES", "COLUMNS", "read"]
+
+AXES = ("gender",)
+COLUMNS = {
+    "url": "string",
+    "context": "string",
+    "sector": "string",
+    "specialisation": "string",
+    "other": "string",
+    "other_gender": "string",
+}
+_OWN_GENDER = ("Occupation_perceived_gender", "Occupation_Gender")
+_OTHER_GENDER = ("Participant_perceived_gender", "Participant_Gender")
+
+
+def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
+    """One row an image; ``subject`` is the occupation, ``other`` the participant or object beside it.
+
+    ``path``: a file, or a folder (searched below for TSV files of this form). ``images``: a folder with
+    ``<IDX>.jpg`` (or another image suffix); without it the rows have an address and no image.
+    """
+    start = existing(path)
+    files = [start] if start.is_file() else [f for f in sorted(start.rglob("*.tsv")) if "IDX" in _columns(f)]
+    if not files:
+        raise InputError(f"{start} has no TSV file with a column 'IDX'; give VisoGender's data folder")
+    pictures = Pictures(None if images is None else existing(images))
+    seen = Seen()
+    for file in files:
+        columns = _columns(file)
+        url = next((name for name in columns if name.startswith("URL")), None)
+        own = next((name for name in _OWN_GENDER if name in columns), None)
+        if url is None or own is None:
+            raise InputError(f"{file} is not a VisoGender file; its columns are: {', '.join(columns)[:200]}")
+        yield from csv_rows(file, ("IDX", "Occupation"), _row, url, own, pictures, seen, delimiter="\t")
+
+
+def _columns(file: Path) -> list[str]:
+    first = next(text_lines(file), (0, ""))[1]
+    shown = "" if isinstance(first, Rejected) else first.encode("utf-8", "replace").decode()
+    return [name.strip() for name in shown.split("\t")]
+
+
+def _row(fields: dict[str, str], url_column: str, own: str, pictures: Pictures, seen: Seen) -> Row:
+    image_id = text(fields["IDX"], "IDX")
+    url = optional_text(fields[url_column], "address")
+    if url is None or url.casefold() == "na":
+        raise RowError("no image was found for this entry when the dataset was made")
+    other = optional_text(fields.get("Participant") or fields.get("Object"), "participant or object")
+    theirs = next((fields[name] for name in _OTHER_GENDER if name in fields), None)
+    return row(
+        image=pictures.any_suffix(image_id),
+        image_id=seen.new(image_id),
+        subject=text(fields["Occupation"], "occupation"),
+        label_source="annotator",
+        gender=group(fields[own], "gender", ("na",)),
+        url=url,
+        context="participant" if "Participant" in fields else "object",
+        sector=optional_text(fields.get("Sector"), "sector"),
+        specialisation=optional_text(fields.get("Specialisation"), "specialisation"),
+        other=other,
+        other_gender=group(theirs, "participant's gender", ("na",)),
+    )
