@@ -1,0 +1,93 @@
+"""LAION-400M and its kin: the metadata as Parquet, with the flag for unsafe images.
+
+Columns used: ``URL``, ``TEXT``, and where they are there ``SAMPLE_ID``, ``NSFW`` (UNLIKELY, UNSURE, NSFW, or empty),
+``similarity``, ``LICENSE``, ``WIDTH``, ``HEIGHT``, ``punsafe``; in any case of letters. Nothing is downloaded: a row
+has an address and no image. A row flagged NSFW is rejected unless ``allow`` says otherwise; the flag was set by a
+model and misses much, so a row without it is not thereby safe.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.readers.parquet_files import parquet_files, parquet_records, schema_of
+from equipoise.data.readers.records import name_list
+from equipoise.data.readers.values import RowError, Seen, attempt, number, optional_text, row, text
+from equipoise.data.rows import Rejected, Row
+from equipoise.errors import InputError
+
+__all__ = ["COLUMNS", "read"]
+
+COLUMNS = {
+    "url": "string",
+    "nsfw": "string",
+    "similarity": "float64",
+    "punsafe": "float64",
+    "licence": "string",
+    "width": "int64",
+    "height": "int64",
+}
+_WANTED = ("url", "text", "sample_id", "nsfw", "similarity", "license", "width", "height", "punsafe")
+
+
+def read(
+    path: str | os.PathLike[str], *, allow: str | Iterable[str] = ("UNLIKELY", "UNSURE")
+) -> Iterator[Row | Rejected]:
+    """One row an address. ``allow``: the flags that may stay; rows without a flag stay too, with ``nsfw`` null."""
+    files = parquet_files(path)
+    allowed = tuple(flag.upper() for flag in name_list(allow, "allow"))
+    theirs = {name.casefold(): name for name in schema_of(files).names}
+    for needed in ("url", "text"):
+        if needed not in theirs:
+            raise InputError(f"{files[0]} has no column {needed.upper()}; it has: {', '.join(theirs.values())}")
+    columns = {ours: theirs[ours] for ours in _WANTED if ours in theirs}
+    seen = Seen()
+    for record in parquet_records(files, list(columns.values())):
+        if isinstance(record, Rejected):
+            yield record
+        else:
+            file, i, values = record
+            named = {ours: values[name] for ours, name in columns.items()}
+            yield attempt(f"{file.name} row {i}", _row, named, file, i, allowed, seen)
+
+
+def _row(values: dict[str, Any], file: Path, i: int, allowed: tuple[str, ...], seen: Seen) -> Row:
+    flag = optional_text(values.get("nsfw"), "NSFW")
+    flag = flag.upper() if flag else None
+    if flag is not None and flag not in allowed:
+        raise RowError(f"the image is flagged {flag!r}; allow= names the flags that may stay")
+    caption = text(values["text"], "TEXT")
+    return row(
+        image_id=seen.new(_sample_id(values.get("sample_id")) or f"{file.stem}-{i:09d}"),
+        caption=caption,
+        captions=[caption],
+        url=text(values["url"], "URL"),
+        nsfw=flag,
+        similarity=_optional_number(values.get("similarity"), "similarity"),
+        punsafe=_optional_number(values.get("punsafe"), "punsafe"),
+        licence=optional_text(values.get("license"), "LICENSE"),
+        width=_optional_whole(values.get("width"), "WIDTH"),
+        height=_optional_whole(values.get("height"), "HEIGHT"),
+    )
+
+
+def _sample_id(value: Any) -> str | None:
+    """LAION-400M stores its ids as floating-point numbers."""
+    found = _optional_number(value, "SAMPLE_ID")
+    if found is None:
+        return None
+    if found != int(found):
+        raise RowError(f"the SAMPLE_ID is {found}; a whole number is expected")
+    return str(value if isinstance(value, int) else int(found))
+
+
+def _optional_number(value: Any, name: str) -> float | None:
+    return None if value is None else number(value, name)
+
+
+def _optional_whole(value: Any, name: str) -> int | None:
+    found = _optional_number(value, name)
+    return None if found is None else int(number(found, name, 0, 2**31))

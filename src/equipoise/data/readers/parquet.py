@@ -1,0 +1,243 @@
+"""Hugging Face Parquet, any dataset: say which column is which; SocialCounterfactuals is described already.
+
+An image is a struct ``{bytes, path}`` (the Hugging Face convention) or bytes. A column that ``datasets`` stores as
+class numbers (``ClassLabel``) is read with its names.
+
+The preset ``social-counterfactuals`` is for ``Intel/SocialCounterfactuals``: ``image``, ``caption``,
+``counterfactual_set``, and two axes an image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
+``a2``. These names are those that public code reads from the dataset; the files could not be seen here. The subject
+is the caption's text after the second group, as in "A picture of an Indian male plumber".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.readers.parquet_files import (
+    class_names,
+    parquet_files,
+    parquet_records,
+    schema_of,
+    type_text,
+)
+from equipoise.data.readers.records import Shape, name_list, pairs, split_named
+from equipoise.data.readers.values import Pictures, RowError, Seen, attempt, group, identifier, number, row, text
+from equipoise.data.rows import Rejected, Row
+from equipoise.errors import InputError, UnknownNameError
+
+__all__ = ["PRESETS", "ColumnMap", "read", "shape"]
+
+_TEXTS = ("caption", "subject", "label_source", "generator", "split")
+_IDS = ("image_id", "source_id", "set_id")
+_OURS = ("image", *_IDS, *_TEXTS, "captions")
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """Which column of the file is which of ours."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Our name to theirs: image, image_id, source_id, set_id, caption, captions, subject, split, or an axis."""
+    axes: tuple[str, ...] = ()
+    typed_axes: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns: one names the axis of the row, the other the group on it."""
+    id_from: tuple[str, ...] = ()
+    """Columns that together make the image id."""
+    subject_after: str | None = None
+    """The subject is the caption's text after the group in this column."""
+    label_source: str | None = None
+    extra: tuple[str, ...] = ()
+    """Further columns to keep under their own names."""
+
+
+PRESETS = {
+    "social-counterfactuals": ColumnMap(
+        columns={"image": "image", "caption": "caption", "set_id": "counterfactual_set"},
+        axes=("race", "gender", "physical"),
+        typed_axes=(("a1_type", "a1"), ("a2_type", "a2")),
+        id_from=("counterfactual_set", "a1", "a2"),
+        subject_after="a2",
+        label_source="prompt",
+    )
+}
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    preset: str | None = None,
+    columns: str | Mapping[str, str] | None = None,
+    axes: str | Iterable[str] = (),
+    extra: str | Iterable[str] = (),
+    label_source: str | None = None,
+) -> Iterator[Row | Rejected]:
+    """One row a row. ``path``: a Parquet file, or a folder of them (searched below).
+
+    ``columns``: our names to the file's, as a mapping or as text ``"caption=text,gender=sex"``; a column with one of
+    our names is found by itself. ``axes``: which columns are groups. ``extra``: further columns to keep.
+    """
+    files = parquet_files(path)
+    plan = _plan(files, preset, columns, axes, extra, label_source)
+    wanted = [*plan.columns.values(), *(name for pair in plan.typed_axes for name in pair), *plan.id_from, *plan.extra]
+    if not wanted:
+        raise InputError(f"no column of {path} is known; say which is which with columns='image=...,caption=...'")
+    schema = schema_of(files)
+    names = class_names(schema)
+    kinds = {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
+    seen = Seen()
+    for record in parquet_records(files, wanted):
+        if isinstance(record, Rejected):
+            yield record
+        else:
+            file, i, values = record
+            yield attempt(f"{file.name} row {i}", _row, values, file, i, plan, names, kinds, seen)
+
+
+def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
+    """The axes and further columns of the rows that :func:`read` gives with the same options."""
+    files = parquet_files(path)
+    plan = _plan(
+        files,
+        options.get("preset"),
+        options.get("columns"),
+        options.get("axes", ()),
+        options.get("extra", ()),
+        options.get("label_source"),
+    )
+    schema = schema_of(files)
+    return Shape(plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names})
+
+
+def _plan(
+    files: list[Path],
+    preset: str | None,
+    columns: str | Mapping[str, str] | None,
+    axes: str | Iterable[str],
+    extra: str | Iterable[str],
+    label_source: str | None,
+) -> ColumnMap:
+    if preset is not None:
+        if preset not in PRESETS:
+            raise UnknownNameError("preset", preset, PRESETS)
+        return PRESETS[preset]
+    there = schema_of(files).names
+    given = pairs(columns, "columns") if columns is not None else {}
+    groups = name_list(axes, "axes")
+    known = {name: name for name in (*_OURS, *groups) if name in there} | given
+    for name, theirs in known.items():
+        if name not in (*_OURS, *groups):
+            raise InputError(f"columns names {name!r}, which is no column of ours; if it is an axis, add it to axes=")
+        if theirs not in there:
+            raise InputError(
+                f"columns says {name!r} is {theirs!r}, but the columns of the file are: {', '.join(there)}"
+            )
+    for axis in groups:
+        if axis not in known:
+            raise InputError(f"axes names {axis!r}, but no column is that axis; add columns='{axis}=...'")
+    return ColumnMap(known, groups, extra=name_list(extra, "extra"), label_source=label_source)
+
+
+def _row(
+    values: dict[str, Any],
+    file: Path,
+    i: int,
+    plan: ColumnMap,
+    names: Mapping[str, list[str]],
+    kinds: Mapping[str, str],
+    seen: Seen,
+) -> Row:
+    def get(ours: str) -> Any:
+        theirs = plan.columns.get(ours)
+        return None if theirs is None else _named(values[theirs], names.get(theirs), theirs)
+
+    made = row(image=_image(get("image"), file) if "image" in plan.columns else None)
+    made |= {name: None if (v := get(name)) is None else text(v, name) for name in _TEXTS if name in plan.columns}
+    made |= {name: None if (v := get(name)) is None else identifier(v, name) for name in _IDS if name in plan.columns}
+    made |= dict.fromkeys(plan.axes)
+    made |= {axis: group(_as_text(get(axis)), axis) for axis in plan.axes if axis in plan.columns}
+    for kind_column, group_column in plan.typed_axes:
+        made[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
+    if plan.id_from:
+        made["image_id"] = "-".join(identifier(values[name], name) for name in plan.id_from)
+    made["image_id"] = seen.new(made["image_id"] or f"{file.stem}-{i:07d}")
+    made["captions"] = _captions(get("captions"), made["caption"])
+    made["caption"] = made["caption"] or next(iter(made["captions"]), None)
+    if plan.subject_after:
+        made["subject"] = _after(made["caption"], values[plan.subject_after])
+    made["split"] = made["split"] or split_named(file.name)
+    made["label_source"] = made["label_source"] or plan.label_source
+    return made | {name: _kept(values[name], kind, name) for name, kind in kinds.items()}
+
+
+def _named(value: Any, names: list[str] | None, column: str) -> Any:
+    if names is None or not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if value == -1:
+        return None
+    if not 0 <= value < len(names):
+        raise RowError(f"column {column!r} has class {value}, but there are {len(names)} classes")
+    return names[value]
+
+
+def _image(value: Any, file: Path) -> dict[str, Any]:
+    if isinstance(value, bytes):
+        value = {"bytes": value, "path": None}
+    if not isinstance(value, dict) or not (value.get("bytes") or value.get("path")):
+        raise RowError("there is no image")
+    data, path = value.get("bytes"), value.get("path")
+    if data:
+        if not isinstance(data, bytes):
+            raise RowError("the image is not bytes")
+        return {"bytes": data, "path": text(path, "image path") if path else None}
+    cell = Pictures(file.parent).cell(text(path, "image path"))
+    assert cell is not None
+    return cell
+
+
+def _axis(value: Any, axes: tuple[str, ...]) -> str:
+    name = text(value, "name of the axis").casefold()
+    found = next((axis for axis in axes if name == axis or name.startswith(axis)), None)
+    if found is None:
+        raise RowError(f"the axis is {name[:40]!r}; {', '.join(axes)} are expected")
+    return found
+
+
+def _captions(value: Any, caption: str | None) -> list[str]:
+    if value is None:
+        return [caption] if caption else []
+    if not isinstance(value, list):
+        raise RowError("the captions are not a list")
+    return [text(v, "caption") for v in value]
+
+
+def _after(caption: str | None, word: Any) -> str | None:
+    if caption is None or not isinstance(word, str):
+        return None
+    _, found, after = caption.rpartition(f" {word} ")
+    return after.strip() or None if found else None
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _kept(value: Any, kind: str, name: str) -> Any:
+    if value is None:
+        return None
+    if kind == "float64":
+        return number(value, name)
+    if kind == "string":
+        return text(value, name) if value.strip() else None
+    if kind == "list<string>":
+        return [None if v is None else text(v, name) for v in value]
+    if kind == "json":
+        try:
+            return json.dumps(value, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise RowError(f"column {name!r} cannot be kept as JSON: {error}") from error
+    return value

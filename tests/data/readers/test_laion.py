@@ -1,0 +1,66 @@
+"""LAION metadata and its flag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from equipoise.data.readers import read
+from equipoise.errors import InputError
+
+
+def table(**columns: Any) -> pa.Table:
+    n = len(next(iter(columns.values())))
+    base: dict[str, Any] = {
+        "SAMPLE_ID": [float(i + 10) for i in range(n)],
+        "URL": [f"http://x/{i}" for i in range(n)],
+        "TEXT": ["a dog"] * n,
+        "HEIGHT": [300] * n,
+        "WIDTH": [400] * n,
+        "LICENSE": ["?"] * n,
+        "NSFW": ["UNLIKELY"] * n,
+        "similarity": [0.3] * n,
+    }
+    return pa.table(base | columns)
+
+
+def test_flagged_rows_are_rejected_unless_allowed(tmp_path: Path, collect: Any) -> None:
+    pq.write_table(table(NSFW=["UNLIKELY", "UNSURE", "NSFW", None, ""]), tmp_path / "part-00000.parquet")
+    good, bad = collect("laion", tmp_path)
+    assert [(r["image_id"], r["nsfw"]) for r in good] == [
+        ("10", "UNLIKELY"),
+        ("11", "UNSURE"),
+        ("13", None),
+        ("14", None),
+    ]
+    assert [b.reason for b in bad] == ["the image is flagged 'NSFW'; allow= names the flags that may stay"]
+    assert (good[0]["url"], good[0]["width"], good[0]["similarity"], good[0]["image"]) == ("http://x/0", 400, 0.3, None)
+    assert len(collect("laion", tmp_path, allow="unlikely,unsure,nsfw")[0]) == 5
+    assert len(collect("laion", tmp_path, allow=["UNLIKELY"])[0]) == 3
+
+
+def test_bad_rows_cost_themselves(tmp_path: Path, collect: Any) -> None:
+    made = table(
+        TEXT=["fine", None, " ", "fine", "fine", "fine"],
+        URL=["http://0", "http://1", "http://2", None, "http://4", "http://5"],
+        SAMPLE_ID=[1.0, 2.0, 3.0, 4.0, 1.0, 5.5],
+        similarity=[float("nan")] + [0.1] * 5,
+    )
+    pq.write_table(made, tmp_path / "a.parquet")
+    good, bad = collect("laion", tmp_path)
+    assert not good
+    assert len(bad) == 6
+    lower = pa.table({"url": ["http://x"], "text": ["t"], "HEIGHT": pa.array([None], pa.int32())})
+    pq.write_table(lower, tmp_path / "a.parquet")
+    good, bad = collect("laion", tmp_path)
+    assert [(r["image_id"], r["height"]) for r in good] == [("a-000000000", None)]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"URL": ["x"]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="has no column TEXT; it has: URL"):
+        list(read("laion", tmp_path))
