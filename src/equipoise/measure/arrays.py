@@ -29,6 +29,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 """An array of float64."""
 
+COSINE_TIE = 1e-12
+"""Two cosines closer than this are equal: the same sum in another order differs by rounding."""
+
 
 def as_matrix(values: Any, name: str, *, min_rows: int = 1) -> Floats:
     """``values`` as a finite float64 matrix with at least ``min_rows`` rows, or an error that names ``name``.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_matrix, same_length, same_width, unit_rows
+from equipoise.measure.arrays import COSINE_TIE, Floats, as_matrix, same_length, same_width, unit_rows
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.shares import ItemScores, share_estimate
 from equipoise.measure.stats import summarise
@@ -125,8 +125,8 @@ def prompt_adherence(
     others = np.where(allowed, scores, -np.inf)
     others[rows, own] = -np.inf
     margins = cosines - others.max(axis=1)
-    tied = (others == cosines[:, None]).sum(axis=1)
-    hits = np.where(margins >= 0, 1.0 / (1 + tied), 0.0)
+    tied = (np.abs(others - cosines[:, None]) <= COSINE_TIE).sum(axis=1)
+    hits = np.where(margins >= -COSINE_TIE, 1.0 / (1 + tied), 0.0)
     chance = float((1.0 / allowed.sum(axis=1)).mean())
     return PromptAdherence(
         hit=share_estimate(hits, clusters=clusters, null_value=chance, alternative="greater", level=level),

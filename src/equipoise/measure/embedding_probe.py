@@ -1,0 +1,334 @@
+"""How much of an attribute can be read off features: linear probes, cross-validated or trained elsewhere.
+
+The same probe asks a model (does its embedding leak the attribute?) and a dataset (do neutral captions or
+backgrounds give the attribute away?).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import rankdata
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.groups import Groups
+from equipoise.measure.permutation import p_values
+from equipoise.measure.shares import normal_estimate
+
+__all__ = ["Probe", "linear_probe", "train_test_probe"]
+
+METHODS = ("logistic", "ridge")
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a probe found: 0.5 AUC and 1 / G balanced accuracy are chance; 1 is an attribute in plain sight."""
+
+    auc: Estimate
+    """Area under the ROC curve; the mean over one-against-the-rest curves for more than two groups."""
+    balanced_accuracy: Estimate
+    """Mean over groups of the share of the group that is recognised."""
+    scores: Floats
+    """(n, G) the probe's scores of held-out items, in the order of the items kept."""
+    labels: Labels
+    """(n,) their groups, indices into ``names``."""
+    names: tuple[str, ...]
+    kept: NDArray[np.bool_]
+    """Which of the items given were used."""
+
+
+def linear_probe(
+    features: Any,
+    groups: Groups,
+    *,
+    method: str = "logistic",
+    folds: int = 5,
+    strength: float = 1.0,
+    clusters: Any = None,
+    shuffle_within: Any = None,
+    permutations: int = 99,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Probe:
+    """Cross-validated linear probe of the groups from ``features`` (n, d), dense or scipy-sparse.
+
+    Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
+    ``strength`` and balanced classes, "ridge" least squares on the one-hot groups (as good for most embeddings,
+    and far cheaper to permute). ``clusters`` (n,) keep related images (a set, a source image) in one fold. AUC
+    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given) and the probe
+    trained anew, ``permutations`` times; 0 leaves the null at its theoretical mean without a p-value.
+
+    >>> rng = np.random.default_rng(0)
+    >>> groups = Groups.from_values(["a", "b"] * 40)
+    >>> found = linear_probe(rng.normal(size=(80, 3)) + groups.labels[:, None], groups, permutations=9)
+    >>> found.auc.value > 0.8, found.auc.p_value
+    (True, 0.1)
+    """
+    chosen(method, "method", METHODS)
+    x, labels, names, kept, dropped = _kept_rows(features, groups)
+    sets = _keys(clusters, "clusters", kept)
+    within = _keys(shuffle_within, "shuffle_within", kept)
+    splits = list(_splits(labels, sets, as_count(folds, "folds", least=2), seed))
+    fold_of = np.empty(len(labels), dtype=np.intp)
+    for number, (_, held_out) in enumerate(splits):
+        fold_of[held_out] = number
+
+    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    scores, failed = _held_out_scores(fit, x, labels[None], splits, len(names), strength)
+    notes = (f"{failed} of {len(splits)} fits stopped before converging",) if failed else ()
+    result = _result(scores[0], labels, fold_of, sets, names, kept, dropped, notes, level)
+    if not permutations:
+        return result
+    rng = np.random.default_rng(seed)
+    null = []
+    for block in permuted_labels(labels, as_count(permutations, "permutations"), rng, within):
+        shuffled, _ = _held_out_scores(fit, x, block, splits, len(names), strength)
+        null += [(_auc(s, y, fold_of)[0], _balanced_accuracy(s, y)[0]) for s, y in zip(shuffled, block, strict=True)]
+    return _with_null(result, np.array(null))
+
+
+def train_test_probe(
+    train_features: Any,
+    train_groups: Groups,
+    test_features: Any,
+    test_groups: Groups,
+    *,
+    method: str = "logistic",
+    strength: float = 1.0,
+    clusters: Any = None,
+    permutations: int = 999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Probe:
+    """A probe trained on one set and tested on another (GenSynth, App. D: AUC of perceived gender from captions).
+
+    Like :func:`linear_probe`; ``clusters`` are those of the test items. Null: the test groups shuffled, the
+    probe kept: the test labels took no part in training, so this is exact.
+
+    >>> rng = np.random.default_rng(0)
+    >>> groups = Groups.from_values(["a", "b"] * 30)
+    >>> x = rng.normal(size=(60, 2)) + 2 * groups.labels[:, None]
+    >>> train_test_probe(x, groups, x, groups).auc.value > 0.9
+    True
+    """
+    chosen(method, "method", METHODS)
+    if train_groups.names != test_groups.names:
+        raise InputError(f"train groups {train_groups.names} and test groups {test_groups.names} must be the same")
+    x, labels, names, _, _ = _kept_rows(train_features, train_groups, "train_features")
+    z, test, test_names, kept, dropped = _kept_rows(test_features, test_groups, "test_features")
+    if names != test_names:
+        raise InputError(f"the training set has images of {names} and the test set of {test_names}")
+    if x.shape[1] != z.shape[1]:
+        raise InputError(f"train_features has {x.shape[1]} columns and test_features {z.shape[1]}")
+    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    many, failed = fit(x, labels[None], z, len(names), strength)
+    scores = many[0]
+    notes = ("the fit stopped before converging",) if failed else ()
+    fold_of = np.zeros(len(test), dtype=np.intp)
+    sets = _keys(clusters, "clusters", kept)
+    result = _result(scores, test, fold_of, sets, names, kept, dropped, notes, level)
+    if not permutations:
+        return result
+    rng = np.random.default_rng(seed)
+    shuffled = permuted_labels(test, as_count(permutations, "permutations"), rng)
+    null = [(_auc(scores, y, fold_of)[0], _balanced_accuracy(scores, y)[0]) for block in shuffled for y in block]
+    return _with_null(result, np.array(null))
+
+
+def _kept_rows(
+    features: Any, groups: Groups, name: str = "features"
+) -> tuple[Any, Labels, tuple[str, ...], NDArray[np.bool_], dict[str, int]]:
+    if sparse.issparse(features):
+        x = sparse.csr_matrix(features, dtype=np.float64)
+        if not np.isfinite(x.data).all():
+            raise InputError(f"{name} holds values that are not finite; drop or recompute those rows")
+    else:
+        x = as_matrix(features, name)
+    groups.check_length(x.shape[0])
+    labels, dropped = kept_groups(groups, 2)
+    if len(labels) < 2:
+        raise InputError(f"a probe needs two groups with two images or more each; there are {groups.counts().tolist()}")
+    kept = np.isin(groups.labels, labels)
+    place = np.full(groups.n_groups, -1)
+    place[labels] = np.arange(len(labels))
+    return x[kept], place[groups.labels[kept]], tuple(groups.names[g] for g in labels), kept, dropped
+
+
+def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
+    if keys is None:
+        return None
+    given = np.asarray(keys)
+    if given.shape != kept.shape:
+        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key an item")
+    return given[kept]
+
+
+def _splits(
+    labels: Labels, sets: NDArray[Any] | None, folds: int, seed: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import, seldom needed
+
+    smallest = int(np.bincount(labels).min())
+    if sets is None:
+        parts = min(folds, smallest)
+        return iter(StratifiedKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels))
+    parts = min(folds, smallest, len(np.unique(sets)))
+    if parts < 2:
+        raise InputError("clusters: all items are in one cluster; cross-validation needs at least two")
+    splitter = StratifiedGroupKFold(parts, shuffle=True, random_state=seed)
+    splits = list(splitter.split(labels[:, None], labels, sets))
+    for train, _ in splits:
+        if len(np.unique(labels[train])) < len(np.unique(labels)):
+            raise InputError("clusters: a group lies in too few clusters to be in every training fold")
+    return iter(splits)
+
+
+Fit = Callable[[Any, Labels, Any, int, float], tuple[Floats, int]]
+"""From training rows, labellings (P, n) of them, held-out rows, number of groups and strength to the scores
+(P, m, G) of the held-out rows and the number of fits that stopped before converging."""
+
+
+def _held_out_scores(
+    fit: Fit, x: Any, labellings: Labels, splits: list[Any], n_groups: int, strength: float
+) -> tuple[Floats, int]:
+    out, failed = np.empty((*labellings.shape, n_groups)), 0
+    for train, test in splits:
+        out[:, test], short = fit(x[train], labellings[:, train], x[test], n_groups, strength)
+        failed += short
+    return out, failed
+
+
+def _fitted_ridge(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # least squares is linear in the targets: all labellings share one factorisation
+    targets = np.eye(n_groups)[labellings].transpose(1, 0, 2).reshape(x.shape[0], -1)
+    scaler = StandardScaler(with_mean=not sparse.issparse(x))
+    model = make_pipeline(scaler, Ridge(alpha=x.shape[0] / (100 * strength)))
+    scores = model.fit(x, targets).predict(held_out)
+    return np.asarray(scores).reshape(held_out.shape[0], -1, n_groups).transpose(1, 0, 2), 0
+
+
+def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(with_mean=not sparse.issparse(x))
+    scaled, asked = scaler.fit_transform(x), scaler.transform(held_out)
+    out, failed = np.zeros((len(labellings), held_out.shape[0], n_groups)), 0
+    for index, y in enumerate(labellings):
+        if len(np.unique(y)) < 2:  # a shuffle may leave a fold with one group: it then has nothing to learn
+            continue
+        model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(scaled, y)
+        failed += any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+        out[index][:, model.classes_] = model.predict_proba(asked)
+    return out, failed
+
+
+def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats]:
+    """AUC within folds (macro over groups), and each item's influence on it (DeLong's components)."""
+    n_groups = scores.shape[1]
+    classes = [1] if n_groups == 2 else list(range(n_groups))
+    total, influence = 0.0, np.zeros(len(labels))
+    for group in classes:
+        value, parts, pairs = 0.0, [], 0
+        margin = scores[:, 1] - scores[:, 0] if n_groups == 2 else scores[:, group]
+        for fold in range(int(fold_of.max()) + 1):
+            inside = np.flatnonzero(fold_of == fold)
+            positive = labels[inside] == group
+            n_pos, n_neg = int(positive.sum()), int((~positive).sum())
+            if n_pos == 0 or n_neg == 0:
+                continue
+            above, below = _placements(margin[inside], positive)
+            value += above.sum() * n_neg
+            pairs += n_pos * n_neg
+            parts.append((inside, positive, above, below, n_pos, n_neg))
+        if not pairs:
+            raise InputError("no fold holds both a member and a non-member of a group; use fewer folds")
+        total += value / pairs
+        for inside, positive, above, below, n_pos, n_neg in parts:
+            weight, mean = n_pos * n_neg / pairs, above.mean()
+            influence[inside[positive]] += weight * (above - mean) / n_pos
+            influence[inside[~positive]] += weight * (below - mean) / n_neg
+    return float(total) / len(classes), influence / len(classes)
+
+
+def _placements(margin: Floats, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """For each positive the share of negatives below it, for each negative the share of positives above it."""
+    ranks = rankdata(margin)
+    n_pos, n_neg = int(positive.sum()), int((~positive).sum())
+    above = (ranks[positive] - rankdata(margin[positive])) / n_neg
+    below = 1 - (ranks[~positive] - rankdata(margin[~positive])) / n_pos
+    return above, below
+
+
+def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:
+    right = (scores.argmax(axis=1) == labels).astype(np.float64)
+    counts = np.bincount(labels, minlength=scores.shape[1])
+    recall = np.bincount(labels, right, minlength=scores.shape[1]) / counts
+    return float(recall.mean()), (right - recall[labels]) / counts[labels] / len(counts)
+
+
+def _result(
+    scores: Floats,
+    labels: Labels,
+    fold_of: Labels,
+    sets: NDArray[Any] | None,
+    names: tuple[str, ...],
+    kept: NDArray[np.bool_],
+    dropped: dict[str, int],
+    notes: tuple[str, ...],
+    level: float,
+) -> Probe:
+    def estimate(found: tuple[float, Floats], chance: float) -> Estimate:
+        value, influence = found
+        sums = influence if sets is None else np.bincount(np.unique(sets, return_inverse=True)[1], influence)
+        error = float(np.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)))
+        more = () if error > 0 else ("no error was made, so the interval says nothing",)
+        shown = normal_estimate(
+            value, error, len(labels), null_mean=chance, least=0.0, most=1.0, level=level, notes=(*notes, *more)
+        )
+        return replace(shown, n_groups=len(names), dropped=dropped)
+
+    return Probe(
+        auc=estimate(_auc(scores, labels, fold_of), 0.5),
+        balanced_accuracy=estimate(_balanced_accuracy(scores, labels), 1 / len(names)),
+        scores=scores,
+        labels=labels,
+        names=names,
+        kept=kept,
+    )
+
+
+def _with_null(result: Probe, null: Floats) -> Probe:
+    def tested(estimate: Estimate, draws: Floats) -> Estimate:
+        tests = p_values(estimate.value, draws)
+        return replace(
+            estimate,
+            null_mean=float(draws.mean()),
+            null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
+            p_value=tests.value,
+            p_randomised=tests.randomised,
+        )
+
+    return replace(
+        result,
+        auc=tested(result.auc, null[:, 0]),
+        balanced_accuracy=tested(result.balanced_accuracy, null[:, 1]),
+    )
