@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.data.comparison import TableDiff, diff
+    from equipoise.data.importing import ImportSummary, import_table
     from equipoise.data.layers import LayerWriter
     from equipoise.data.results import read_results, write_results
     from equipoise.data.rows import Reader, Rejected, Row
@@ -19,14 +21,18 @@ if TYPE_CHECKING:
     from equipoise.data.writer import TableWriter
 
 __all__ = [
+    "ImportSummary",
     "LayerWriter",
     "Reader",
     "Rejected",
     "Row",
     "ShardInfo",
     "Table",
+    "TableDiff",
     "TableSchema",
     "TableWriter",
+    "diff",
+    "import_table",
     "read_results",
     "schema_for",
     "write_results",
@@ -34,14 +40,18 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ImportSummary": "importing",
     "LayerWriter": "layers",
     "Reader": "rows",
     "Rejected": "rows",
     "Row": "rows",
     "ShardInfo": "shards",
     "Table": "table",
+    "TableDiff": "comparison",
     "TableSchema": "schema",
     "TableWriter": "writer",
+    "diff": "comparison",
+    "import_table": "importing",
     "read_results": "results",
     "schema_for": "schema",
     "write_results": "results",

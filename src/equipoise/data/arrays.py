@@ -226,11 +226,19 @@ def _as_text(value: Any) -> str:
 
 def _as_json(value: Any) -> str:
     if isinstance(value, str):
-        return _as_text(value)
+        return _json_text(value)
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise _WrongTypeError(f"which is not JSON: {error}") from None
+
+
+def _json_text(value: str) -> str:
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        raise _WrongTypeError("which is not JSON") from None
+    return _as_text(value)
 
 
 def _as_int(value: Any) -> int:

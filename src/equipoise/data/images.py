@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -50,7 +50,7 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
     data = image_bytes(image, root=root)
     what = _described(image, data)
     try:
-        with _opened(data, max_pixels) as opened:
+        with _opened(io.BytesIO(data), max_pixels) as opened:
             return _upright_rgb(opened)
     except Exception as error:  # Pillow's decoders meet hostile bytes with any exception there is
         raise InputError(f"cannot read {what} as an image: {_reason(error, max_pixels)}") from None
@@ -65,13 +65,18 @@ def check(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels:
     >>> check(encode(Image.new("RGB", (3, 2))))
     (3, 2)
     """
-    data = image_bytes(image, root=root)
+    data, path = _parts(image)
     try:
-        with _opened(data, max_pixels) as opened:
+        if data is None and path is not None:
+            with _file(resolve(path, root)) as file, _opened(file, max_pixels) as opened:
+                return opened.size
+        with _opened(io.BytesIO(image_bytes(image)), max_pixels) as opened:
             return opened.size
+    except InputError:
+        raise
     except Exception as error:
-        reason = _reason(error, max_pixels)
-        raise InputError(f"cannot read {_described(image, data)} as an image: {reason}") from None
+        what = _described(image, data or b"")
+        raise InputError(f"cannot read {what} as an image: {_reason(error, max_pixels)}") from None
 
 
 def encode(image: Image.Image, format: str = "PNG", **options: Any) -> bytes:
@@ -91,9 +96,12 @@ def image_bytes(image: Any, *, root: str | os.PathLike[str] | None = None) -> by
     if data is None and path is None:
         raise InputError("the row has no image: neither bytes nor a path")
     if data is None:
-        data = _file_bytes(resolve(str(path), root))
+        with _file(resolve(str(path), root)) as file:
+            data = file.read()
     if not data:
         raise InputError(f"{path or 'the image'} is empty (0 bytes)")
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path or 'the image'} has {len(data)} bytes, more than the {MAX_BYTES} that are read")
     return data
 
 
@@ -135,14 +143,14 @@ def _parts(image: Any) -> tuple[bytes | None, str | None]:
     raise InputError(f"an image is bytes, a path or {{bytes, path}}, not {type(image).__name__}")
 
 
-def _file_bytes(path: Path) -> bytes:
+def _file(path: Path) -> BinaryIO:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a pipe or a device would never end
             raise InputError(f"the image {path} is not a file")
         if found.st_size > MAX_BYTES:
             raise InputError(f"the image {path} has {found.st_size} bytes, more than the {MAX_BYTES} that are read")
-        return path.read_bytes()
+        return path.open("rb")
     except FileNotFoundError:
         raise InputError(f"the image {path} is missing") from None
     except OSError as error:
@@ -159,10 +167,8 @@ class _NotUsableError(Exception):
     """A reason, for the reader, that an image cannot be used."""
 
 
-def _opened(data: bytes, max_pixels: int) -> Image.Image:
-    if len(data) > MAX_BYTES:
-        raise _NotUsableError(f"it is longer than the {MAX_BYTES} bytes that are read")
-    opened = Image.open(io.BytesIO(data), formats=_formats())
+def _opened(file: BinaryIO, max_pixels: int) -> Image.Image:
+    opened = Image.open(file, formats=_formats())
     width, height = opened.size
     if width < 1 or height < 1:
         raise _NotUsableError(f"its size is {width} x {height}")

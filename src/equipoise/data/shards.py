@@ -91,24 +91,23 @@ def write_shard(
 ) -> ShardInfo:
     """Write shard ``index`` of the table in ``folder``: rows, Arrow data or a DataFrame; and its failed rows.
 
-    Any process may call this for any shard: it takes no lock and looks at no other file. The errors are written
-    first, so that a shard that exists has its errors beside it.
+    Any process may call this for any shard: it takes no lock and looks at no other file. ``errors`` is looked at
+    after the last row, so a list may be filled while the rows are made. The shard takes its name after its errors
+    have theirs: a shard that exists has its errors beside it.
     """
     path = folder / shard_name(index)
-    errors = list(errors)
     errors_path = folder / ERRORS_FOLDER / path.name
-    errors_hash = ""
-    reached("shard.before_errors")
-    if errors:
-        errors_hash = _write_errors(errors_path, errors)
-    else:
-        errors_path.unlink(missing_ok=True)
     reached("shard.before_write")
     with atomic_file(path) as file:
         n_rows = _write_parquet(file, batches_of(rows, schema, where=path.name), schema)
+        reached("shard.before_errors")
+        failed = list(errors)
+        errors_hash = _write_errors(errors_path, failed) if failed else ""
+        if not failed:
+            errors_path.unlink(missing_ok=True)
         reached("shard.before_rename")
     reached("shard.after_rename")
-    return ShardInfo(index, n_rows, file.size, file.sha256, len(errors), errors_hash)
+    return ShardInfo(index, n_rows, file.size, file.sha256, len(failed), errors_hash)
 
 
 def shard_info(folder: Path, index: int) -> ShardInfo:

@@ -128,8 +128,8 @@ class TableWriter:
         there = self.completed_shards()
         if not there and not n_shards:
             self.write_shard(0, [])
-            there = [0]
-        expected = range(n_shards if n_shards else len(there))
+            there, n_shards = [0], 1
+        expected = range(len(there) if n_shards is None else n_shards)
         missing = sorted(set(expected) - set(there))
         if missing or len(there) != len(expected):
             detail = shard_name(missing[0]) + " is missing" if missing else f"{len(there)} shards are there"
