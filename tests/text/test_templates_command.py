@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from equipoise.cli.text_captions import captions
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates import tables
+from equipoise.text.whole_files import opened
 
 app = typer.Typer(rich_markup_mode="rich")
 app.command("captions")(captions)
@@ -194,7 +195,7 @@ def test_a_failure_midway_keeps_the_old_file_and_no_other(tmp_path):
         yield {"set_id": "a", "caption": "b"}
         raise InputError("stop")
 
-    with pytest.raises(InputError, match="stop"), tables.opened(path) as file:
+    with pytest.raises(InputError, match="stop"), opened(path) as file:
         tables.write(tables.CaptionTable(("set_id", "caption"), broken(), ()), "csv", file)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["c.csv"]

@@ -61,6 +61,7 @@ def captions(
     Each preset's file has a note on the harm its words can do.
     """
     from equipoise.text.templates import tables
+    from equipoise.text.whole_files import opened
 
     if list_presets:
         for note in tables.preset_notes():
@@ -77,7 +78,7 @@ def captions(
         tally = tables.write(table, form, sys.stdout)
         sys.stdout.flush()
     else:
-        with tables.opened(out) as file:
+        with opened(out) as file:
             tally = tables.write(table, form, file)
     typer.echo(str(tally), err=True)
 

@@ -344,9 +344,7 @@ def activity_bias(
     table = kept[["verb", "object", first, second]].assign(log_ratio=log_ratio, excess=excess, z=z)
     table["p_value"] = 2 * stats.norm.sf(np.abs(z))
     table["q_value"] = stats.false_discovery_control(table["p_value"].to_numpy())
-    return _with_spread(
-        table, first, second, chance, {f"activities below {min_count}": len(counts.table) - len(kept)}
-    )
+    return _with_spread(table, first, second, chance, {f"activities below {min_count}": len(counts.table) - len(kept)})
 
 
 def mask_log_ratios(

@@ -46,13 +46,9 @@ DETERMINERS = _words(
     one two three four five six seven eight nine ten several many few multiple various"""
 )
 
-PRONOUNS = _words(
-    "it them him her himself herself themselves itself something anything nothing everything me us you"
-)
+PRONOUNS = _words("it them him her himself herself themselves itself something anything nothing everything me us you")
 
-AUXILIARIES = _words(
-    "is are was were be been being am has have had does do did will would can could may might should"
-)
+AUXILIARIES = _words("is are was were be been being am has have had does do did will would can could may might should")
 
 PARTICLES = _words("up off out")
 """A particle between a verb and its object ("picking up a box")."""

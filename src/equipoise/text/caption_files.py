@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.text.whole_files import opened
 
 __all__ = ["FORMATS", "Operation", "Summary", "format_of", "process"]
 
@@ -329,25 +329,5 @@ def _whole_file(target: str) -> Iterator[IO[str]]:
             shutil.copyfileobj(held, sys.stdout)
             sys.stdout.flush()
         return
-    path = Path(target)
-    if path.is_dir():
-        raise InputError(f"{target}: is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise InputError(f"{target}: the folder {str(path.parent)!r} does not exist")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with opened(target) as out:
+        yield out

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-__all__ = ["describes", "is_before_name", "next_word", "pronoun_role", "stands_alone"]
+__all__ = ["describes", "is_before_name", "is_said_of", "next_word", "pronoun_role", "stands_alone"]
 
 _CLOSERS = ("'", "’", '"', "”")  # right behind a word they close it off; behind a space they open the next
 _NEXT = re.compile(r"([^\w]*)([\w\u0300-\u036f]+(?:['’][\w]+)*(?:-[\w]+)*)?")
@@ -212,14 +212,12 @@ def _is_one_of_two_adjectives(low: str, end: int) -> bool:
 
 
 def describes(low: str, end: int, nouns: Container[str]) -> bool:
-    """Whether the noun phrase that goes on at ``end`` is about one of ``nouns``.
+    """Whether the adjective that ends at ``end`` stands before one of ``nouns``: "a black man", "a young tall man".
 
     Up to three words are looked at, and none beyond a break or a word that ends the phrase.
 
     >>> describes("a black man", 7, {"man"}), describes("a black car and a man", 7, {"man"})
     (True, False)
-    >>> describes("a female dog walker", 8, {"dog"})
-    False
     """
     position = end
     for _ in range(3):
@@ -228,20 +226,43 @@ def describes(low: str, end: int, nouns: Container[str]) -> bool:
             return False
         if word.endswith(("haired", "shirted", "suited", "clad", "striped", "coated")):
             return False  # "a black haired woman": the colour is the hair's
-        head = word.split("'")[0].split("’")[0].rsplit("-", 1)[-1]
-        if head in nouns:
-            gap, after, _ = next_word(low, position)
-            return not (gap == " " and _is_a_person_who(after))
+        if _head(word) in nouns:
+            return True
     return False
+
+
+def is_said_of(low: str, end: int, kinds: Container[str]) -> bool:
+    """Whether the word that ends at ``end`` is said of one of ``kinds``: "mother elephant", "female polar bear".
+
+    >>> is_said_of("a mother polar bear", 8, {"bear"}), is_said_of("girls riding horses", 5, {"horses"})
+    (True, False)
+    >>> is_said_of("a female dog walker", 8, {"dog"})
+    False
+    """
+    position = end
+    gap, word, position = next_word(low, position)
+    while word in _OF_ANIMALS and not _BREAK.search(gap):
+        gap, word, position = next_word(low, position)
+    if not word or _BREAK.search(gap) or _head(word) not in kinds:
+        return False
+    gap, after, _ = next_word(low, position)
+    return not (gap == " " and _WHO.match(after))
+
+
+_OF_ANIMALS = _words(
+    "adult african asian baby big black brown gray grey grizzly large little mountain polar small spotted teddy white "
+    "wild young"
+)
+
+
+def _head(word: str) -> str:
+    """The noun of "dog's" and of "mini-horse"."""
+    return word.split("'")[0].split("’")[0].rsplit("-", 1)[-1]
 
 
 _WHO = re.compile(
     r"(?:walk|rid|own|train|handl|lov|groom|keep|breed|driv|herd|farm|sitt|judg|show)(?:e?rs?)$|jockeys?$|trainers?$"
 )
-
-
-def _is_a_person_who(word: str) -> bool:
-    return bool(_WHO.match(word))
 
 
 def is_before_name(text: str, start: int, end: int) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Container, Iterable
 from functools import lru_cache
 
+from equipoise.text.articles import article
 from equipoise.text.positions import next_word
-from equipoise.text.templates.articles import article
 
 __all__ = ["Edit", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
 

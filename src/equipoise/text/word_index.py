@@ -12,7 +12,7 @@ from equipoise.errors import InputError
 from equipoise.text.agreement import agreed_verb
 from equipoise.text.lexicon_file import Contents, Row
 from equipoise.text.matching import SEPARATOR, WordFinder, fold_phrase, lower
-from equipoise.text.positions import describes, is_before_name, pronoun_role, stands_alone
+from equipoise.text.positions import describes, is_before_name, is_said_of, pronoun_role, stands_alone
 from equipoise.text.rewriting import Edit, apply_edits, article_edit, drop_edits, in_case_of, same_article
 
 __all__ = ["Match", "WordIndex", "checked"]
@@ -162,7 +162,7 @@ class WordIndex:
 
     def is_of_another_kind(self, match: Match, low: str) -> bool:
         """Whether the word is said of something that is no person ("mother elephant")."""
-        return bool(match.row.not_before) and describes(low, match.end, self.contents.lists[match.row.not_before])
+        return bool(match.row.not_before) and is_said_of(low, match.end, self.contents.lists[match.row.not_before])
 
     def rewrite(
         self,

@@ -6,7 +6,7 @@ captions (:func:`binding_captions`), prompts about a person (:func:`person_promp
 (:func:`inpainting_prompt`). The words are data, in ``equipoise/text/presets``, each file with its source and harms.
 """
 
-from equipoise.text.templates.articles import agreed, article, with_article
+from equipoise.text.articles import agreed, article, with_article
 from equipoise.text.templates.binding import (
     BINDING_GROUPS,
     Activity,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from equipoise.errors import InputError
-from equipoise.text.templates.articles import agreed
+from equipoise.text.articles import agreed
 
 __all__ = ["BARE", "PREFIXES", "SUBJECT", "Axis", "Caption", "CaptionPlan", "CaptionSet", "caption_sets"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.text.templates.articles import agreed
+from equipoise.text.articles import agreed
 from equipoise.text.templates.files import shipped
 
 __all__ = ["PersonPrompts", "detectability_prompts", "person_axes", "person_prompts", "zero_shot_prompts"]

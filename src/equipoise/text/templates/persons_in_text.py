@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from equipoise.text.templates.articles import article
+from equipoise.text.articles import article
 from equipoise.text.templates.files import shipped
 from equipoise.text.templates.occupations import occupations
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -28,7 +26,6 @@ __all__ = [
     "caption_table",
     "edit_table",
     "format_of",
-    "opened",
     "preset_notes",
     "preset_table",
     "write",
@@ -215,32 +212,6 @@ def write(table: CaptionTable, format: str, file: TextIO) -> Tally:
     else:
         file.writelines(f"{row['caption']}\n" for row in rows)
     return tally
-
-
-@contextmanager
-def opened(path: str | Path) -> Iterator[TextIO]:
-    """A text file at ``path`` that appears whole when the block ends well, and not at all when it fails."""
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if path.exists() and not path.is_file():
-        # A pipe or a device cannot be replaced by a file.
-        with path.open("w", encoding="utf-8", newline="") as file:
-            yield file
-        return
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def format_of(path: str | Path | None) -> str:
