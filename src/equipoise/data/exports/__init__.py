@@ -1,0 +1,85 @@
+"""Exports: a table, with its layers joined and dropped rows left out, in the forms that other tools open.
+
+``EXPORTS`` names them; each is ``export(table, out, **options) -> Path``. The target appears whole or not at all, and
+an existing one is never touched.
+
+>>> EXPORTS.names()
+['card', 'csv', 'folder', 'huggingface', 'webdataset']
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.exports.card import card
+from equipoise.data.exports.source import Exportable
+from equipoise.errors import InputError, closest
+from equipoise.registry import Registry
+
+__all__ = ["EXPORTS", "Exportable", "export"]
+
+EXPORTS = Registry("export")
+
+_HERE = "equipoise.data.exports"
+
+EXPORTS.add(
+    "folder",
+    f"{_HERE}.folder:export",
+    summary="Images as files with metadata.jsonl, by split (Hugging Face imagefolder).",
+    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    licence="that of the data",
+)
+EXPORTS.add(
+    "huggingface",
+    f"{_HERE}.hugging_face:export",
+    summary="Parquet shards by split and a dataset card, ready for the Hugging Face hub.",
+    citation="Lhoest et al., Datasets: A Community Library, EMNLP 2021",
+    licence="that of the data",
+)
+EXPORTS.add(
+    "webdataset",
+    f"{_HERE}.webdataset:export",
+    summary="Tar shards of image, JSON and text, the same bytes every time.",
+    citation="Aizman, Maltby and Breuel, High Performance I/O For Large Scale Deep Learning, 2019",
+    licence="that of the data",
+)
+EXPORTS.add(
+    "csv",
+    f"{_HERE}.csv:export",
+    summary="Everything but the images as one CSV file.",
+    citation="RFC 4180",
+    licence="that of the data",
+)
+EXPORTS.add(
+    "card",
+    f"{_HERE}.card:export",
+    summary="The dataset card alone: README.md with the head the hub reads, counts, origin, limits.",
+    citation="Gebru et al., Datasheets for Datasets, 2021",
+    licence="that of the data",
+)
+
+
+def export(name: str, table: Exportable, out: str | os.PathLike[str], **options: Any) -> Path:
+    """Write ``table`` to ``out`` by the export ``name`` and return what was written; ``options`` are its own."""
+    writer = EXPORTS.load(name)
+    known = _options(writer)
+    for option in options:
+        if option not in known:
+            near = closest(option, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known)}"
+            raise InputError(f"the export {name!r} has no option {option!r}; {hint}")
+    made: Path = writer(table, out, **options)
+    return made
+
+
+def _options(writer: Any) -> list[str]:
+    """The options of an export, those of its card included."""
+    parameters = inspect.signature(writer).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        about = inspect.signature(card).parameters.values()
+        names += [p.name for p in about if p.kind is p.KEYWORD_ONLY and p.name not in ("data_files", *names)]
+    return names

@@ -1,0 +1,194 @@
+"""The dataset card: ``README.md`` with the YAML head that the Hugging Face hub reads, counts, origin and limits."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.atomic import atomic_file
+from equipoise.data.exports.source import UNASSIGNED, Exportable, kept_batches
+from equipoise.data.exports.target import free
+from equipoise.errors import InputError
+
+__all__ = ["card", "export", "write_card"]
+
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+_MANY = 60
+"""Rows of a table of counts; the rest are summed."""
+
+LIMITS = (
+    "Groups are *perceived* or were asked for in a prompt; nobody shown was asked who they are.",
+    "A group that is missing here was not looked for or did not pass the filters; it is not absent from the world.",
+    "An image without a label on an axis is *undefined* there, which is not a group.",
+    "A low bias score measured with these images does not prove that a model is fair.",
+)
+ETHICS = (
+    "Use it to measure and reduce bias, not to recognise people or to guess anything about a person.",
+    "Words for groups are those of the data it came from and may be crude or hurtful.",
+    "Remove an image when the person shown asks for it, and rebuild what was made from it.",
+)
+
+
+def export(table: Exportable, out: str | os.PathLike[str], *, rows: str = "kept", **about: Any) -> Path:
+    """Write the card alone, to ``out`` or, if that is a folder, to its ``README.md``; return the file."""
+    path = Path(out)
+    path = free(path / "README.md" if path.is_dir() else path)
+    write_card(table, path, rows=rows, **about)
+    return path
+
+
+def write_card(table: Exportable, path: Path, **about: Any) -> None:
+    """Write :func:`card` to ``path``, whole or not at all."""
+    with atomic_file(path) as file:
+        file.write(card(table, **about).encode())
+
+
+def card(
+    table: Exportable,
+    *,
+    rows: str = "kept",
+    title: str | None = None,
+    licence: str = "other",
+    language: str = "en",
+    tasks: Sequence[str] = ("text-to-image", "image-to-text", "zero-shot-image-classification"),
+    tags: Sequence[str] = ("fairness", "bias", "counterfactual"),
+    data_files: Mapping[str, str | Sequence[str]] | None = None,
+    description: str = "",
+) -> str:
+    """The text of the card: what is in the table, how many of each group, how it was made, and its limits.
+
+    ``licence``: an identifier of the hub (``cc-by-4.0``, ``mit``, ...). ``data_files``: files by split.
+    """
+    for name, value in (("title", title), ("licence", licence), ("description", description)):
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"{name} of the card must be text, not {value!r}")
+    counts = _Counts(table, rows)
+    name = title or table.path.name
+    head = _head(name, licence, language, tasks, tags, data_files, counts.n)
+    parts = [
+        head,
+        f"# {name}\n",
+        *([description.strip() + "\n"] if description.strip() else []),
+        f"{counts.n} images{', one row each' if counts.n else ''}. Made with Equipoise.\n",
+        _columns(table),
+        _groups(table, counts),
+        _origin(table, counts),
+        "## Limits\n\n" + "".join(f"- {line}\n" for line in LIMITS),
+        "## Ethics\n\n" + "".join(f"- {line}\n" for line in ETHICS),
+    ]
+    return "\n".join(parts)
+
+
+class _Counts:
+    """One pass over the labels of a table."""
+
+    def __init__(self, table: Exportable, rows: str) -> None:
+        have = set(table.columns)
+        self.columns = [c for c in (*table.axes, "split", "label_source", "subject", "generator") if c in have]
+        self.n = 0
+        self.of: dict[str, Counter[Any]] = {c: Counter() for c in self.columns}
+        self.joint: Counter[Any] = Counter()
+        self.dropped: Counter[Any] = Counter()
+        for batch in kept_batches(table, self.columns or ["image_id"], rows):
+            self.n += batch.num_rows
+            values = {c: batch.column(c).to_pylist() for c in self.columns}
+            for column, found in values.items():
+                self.of[column].update(found)
+            if len(table.axes) > 1:
+                self.joint.update(zip(*(values[axis] for axis in table.axes), strict=True))
+        if {"keep", "dropped_by"} <= have:
+            for batch in kept_batches(table, ["keep", "dropped_by"], "all"):
+                kept, by = batch.column("keep").to_pylist(), batch.column("dropped_by").to_pylist()
+                self.dropped.update(who or "not judged" for k, who in zip(kept, by, strict=True) if not k)
+
+
+def _head(
+    title: str,
+    licence: str,
+    language: str,
+    tasks: Sequence[str],
+    tags: Sequence[str],
+    data_files: Mapping[str, str | Sequence[str]] | None,
+    n: int,
+) -> str:
+    size = next((name for limit, name in _SIZES if n < limit), "n>10M")
+    lines = [
+        "---",
+        f"pretty_name: {_quoted(title)}",
+        f"license: {_quoted(licence)}",
+        f"language:\n- {_quoted(language)}",
+    ]
+    lines += ["task_categories:", *(f"- {_quoted(task)}" for task in tasks)]
+    lines += ["size_categories:", f"- {_quoted(size)}", "tags:", *(f"- {_quoted(tag)}" for tag in tags)]
+    if data_files:
+        lines += ["configs:", "- config_name: default", "  data_files:"]
+        for split, pattern in data_files.items():
+            lines += [f"  - split: {_quoted(split)}", f"    path: {json.dumps(pattern, ensure_ascii=False)}"]
+    return "\n".join([*lines, "---\n"])
+
+
+def _columns(table: Exportable) -> str:
+    return "## Columns\n\n" + ", ".join(f"`{name}`" for name in table.columns) + "\n"
+
+
+def _groups(table: Exportable, counts: _Counts) -> str:
+    text = "## Groups\n"
+    for axis in table.axes:
+        text += f"\n### {axis}\n\n" + _table((axis, "images", "share"), _shares(counts.of[axis], counts.n))
+    if len(table.axes) > 1:
+        names = " and ".join(table.axes)
+        joint: Counter[str] = Counter()
+        for key, count in counts.joint.items():
+            joint[" / ".join("*undefined*" if v is None else str(v) for v in key)] += count
+        text += f"\n### {names}\n\n" + _table((names, "images", "share"), _shares(joint, counts.n))
+    if not table.axes:
+        text += "\nNo axis is labelled.\n"
+    for column, title in (("split", "Splits"), ("label_source", "Who labelled")):
+        if set(counts.of.get(column, {})) - {None}:
+            shown = Counter({key or UNASSIGNED: count for key, count in counts.of[column].items()})
+            text += f"\n### {title}\n\n" + _table((column, "images", "share"), _shares(shown, counts.n))
+    subjects = len(set(counts.of.get("subject", {})) - {None})
+    return text + (f"\n{subjects} subjects.\n" if subjects else "")
+
+
+def _origin(table: Exportable, counts: _Counts) -> str:
+    text = f"## How it was made\n\nFrom the table with fingerprint `{table.fingerprint}`"
+    parents = tuple(getattr(table, "parents", ()))
+    text += f", made from {', '.join(f'`{p}`' for p in parents)}.\n" if parents else ".\n"
+    generators = sorted(str(g) for g in set(counts.of.get("generator", {})) - {None})
+    if generators:
+        text += f"\nImages were generated by: {', '.join(f'`{g}`' for g in generators)}.\n"
+    config = dict(getattr(table, "config", {}))
+    if config:
+        shown = json.dumps(config, indent=2, sort_keys=True, default=str, ensure_ascii=False)
+        text += f"\nSettings:\n\n```json\n{shown}\n```\n"
+    if counts.dropped:
+        left_out = _shares(counts.dropped, sum(counts.dropped.values()))
+        text += "\nRows left out by the filters:\n\n" + _table(("filter", "images", "share"), left_out)
+    return text
+
+
+def _shares(counts: Counter[Any], total: int) -> list[tuple[str, str, str]]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0] is None, str(item[0])))
+    lines = [(_group(key), str(n), f"{n / total:.1%}") for key, n in ordered[:_MANY]]
+    if rest := sum(n for _, n in ordered[_MANY:]):
+        lines.append((f"{len(ordered) - _MANY} more", str(rest), f"{rest / total:.1%}"))
+    return lines
+
+
+def _group(value: Any) -> str:
+    return "*undefined*" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [header, ["---", *("---:" for _ in header[1:])], *lines]
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML: JSON strings are YAML, whatever is in them."""
+    return json.dumps(text, ensure_ascii=False)
