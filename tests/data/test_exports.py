@@ -74,7 +74,12 @@ def rows(n: int = 5, **more: Any) -> list[dict[str, Any]]:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """A real table with a layer that drops one row."""
-    made = Table.create(tmp_path / "table", rows(6), axes=["gender", "race"], config={"reader": "test"})
+    made = Table.create(
+        tmp_path / "table",
+        rows(6),
+        axes=["gender", "race"],
+        config={"reader": "test", "source": "/home/ada/photos", "harms": "Some."},
+    )
     verdicts = [{"image_id": f"set/{i}.a", "keep": i != 3, "dropped_by": "blur" if i == 3 else None} for i in range(6)]
     return made.add_layer("blur", verdicts, columns=["keep", "dropped_by"])
 
@@ -239,6 +244,9 @@ def test_the_card_has_the_head_the_hub_reads(table: Table) -> None:
     assert "| blur | 1 | 100.0% |" in body
     assert table.fingerprint in body
     assert '"reader": "test"' in body
+    assert "- Known harms: Some.\n" in body
+    assert '"source": "photos"' in body  # and nothing of the machine it was made on
+    assert "/home/ada" not in text
     assert "does not prove that a model is fair" in body
 
 
