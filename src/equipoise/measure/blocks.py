@@ -49,6 +49,12 @@ class Candidates:
     image_owner: ArrayLike | None = None
     query_owner: ArrayLike | None = None
 
+    def part(self, start: int, stop: int) -> Candidates:
+        """The same for some of the queries."""
+        pool = None if self.query_pool is None else np.asarray(self.query_pool)[start:stop]
+        owner = None if self.query_owner is None else np.asarray(self.query_owner)[start:stop]
+        return Candidates(self.image_pool, pool, self.image_owner, owner)
+
     def checked(self, n_queries: int, n_images: int) -> PairedKeys:
         """The same as integer keys; refuses keys of the wrong length."""
         return PairedKeys(
@@ -114,6 +120,9 @@ class Source(Protocol):
 
     def blocks(self, plan: Plan) -> Iterator[Block]:
         """All scores the plan asks for, once."""
+
+    def part(self, start: int, stop: int) -> Source:
+        """The same for some of the queries."""
 
 
 class Excluded:

@@ -61,6 +61,10 @@ class ScoreBlocks:
                 part = slice(first, first + plan.block_columns)
                 yield Block(rows, columns[part], scores[:, part], targets, tolerance)
 
+    def part(self, start: int, stop: int) -> ScoreBlocks:
+        """The same for some of the queries."""
+        return ScoreBlocks(stop - start, self.n_images, lambda low, high: self.block(start + low, start + high))
+
     def _rows(self, start: int, stop: int, own: bool) -> Floats:
         given = self.block(start, stop)
         scores = np.array(given) if own else np.asarray(given)
@@ -135,6 +139,10 @@ class Embeddings:
             return
         images = np.arange(self.n_images) if plan.keep is None else np.flatnonzero(plan.keep)
         yield from self.stream(np.arange(self.n_queries), images, plan)
+
+    def part(self, start: int, stop: int) -> Embeddings:
+        """The same for some of the queries."""
+        return Embeddings(self.queries[start:stop], self.images)
 
     def stream(self, queries: Numbers, images: Numbers, plan: Plan) -> Iterator[Block]:
         """The blocks of some queries against some images (both by number, images rising)."""

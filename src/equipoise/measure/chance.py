@@ -1,0 +1,233 @@
+"""What chance would give for a retrieval result, and the result as estimates with that beside it.
+
+Three nulls, all exact in law:
+
+- ``random_ranking``: each query ranks its own pool at random. For queries that each have their own pool.
+- ``label_shuffle``: the rankings stay, the labels are shuffled over each pool. For queries that share a pool: what they
+  share (hub images that everything retrieves) stays shared.
+- ``within_set``: the rankings stay, the labels are shuffled inside each counterfactual set, so that the near-identical
+  images of a set stay together. The right one for paired data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.evaluate import Retrieved
+from equipoise.measure.lists import list_metrics, pair_metrics
+from equipoise.measure.nulls import LabelShuffler, random_rankings
+from equipoise.measure.prefixes import group_counts
+
+__all__ = ["Chance", "chance"]
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["random_ranking", "label_shuffle", "within_set"]
+KINDS = ("random_ranking", "label_shuffle", "within_set")
+
+CELLS = 8_000_000
+"""Labels drawn at a time."""
+KEPT_CELLS = 4_000_000
+"""Per-query draws are kept for p-values and quantiles of single queries up to this many numbers a metric."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Draws of the null for every metric of a result."""
+
+    kind: Kind
+    draws: int
+    suite: Mapping[str, FloatArray]
+    """(R,) or (R, G): the mean over all queries in each draw."""
+    mean: Mapping[str, FloatArray]
+    """(Q',) or (Q', G): each query's chance level."""
+    sd: Mapping[str, FloatArray]
+    by_query: Mapping[str, FloatArray] = field(default_factory=dict)
+    """(R, Q') every draw of every query, when they are few enough to keep."""
+
+
+def chance(
+    found: Retrieved,
+    *,
+    sets: ArrayLike | None = None,
+    kind: Kind | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Chance:
+    """The null of every metric in ``found``.
+
+    ``sets`` (N,) names the counterfactual set of each image and selects ``within_set``; without it, queries with a pool
+    of their own get ``random_ranking`` and queries that share one ``label_shuffle``. Ties are broken by index in every
+    draw.
+    """
+    if draws < 2:
+        raise InputError(f"draws = {draws}: a null needs at least 2 draws")
+    chosen = kind or _kind(found, sets)
+    if chosen not in KINDS:
+        raise UnknownNameError("null", chosen, KINDS)
+    if chosen == "within_set" and sets is None:
+        raise InputError("kind='within_set' needs sets: the counterfactual set of each image")
+    rng = np.random.default_rng(seed)
+    tally = _Tally(draws, len(found.queries))
+    if chosen == "random_ranking":
+        for columns, block in _random_draws(found, draws, rng):
+            tally.add(columns, block)
+    else:
+        everyone = np.arange(len(found.queries))
+        for block in _shuffled_draws(found, None if chosen == "label_shuffle" else sets, draws, rng):
+            tally.add(everyone, block)
+    return tally.chance(chosen)
+
+
+def _kind(found: Retrieved, sets: ArrayLike | None) -> Kind:
+    if sets is not None:
+        return "within_set"
+    return "random_ranking" if len(np.unique(found.pool)) == len(found.pool) else "label_shuffle"
+
+
+class _Tally:
+    """Adds up blocks of draws: for some queries all draws, or for all queries some draws."""
+
+    def __init__(self, draws: int, n_queries: int) -> None:
+        self.draws, self.n_queries = draws, n_queries
+        self.suite: dict[str, FloatArray] = {}
+        self.sums: dict[str, FloatArray] = {}
+        self.squares: dict[str, FloatArray] = {}
+        self.kept: dict[str, FloatArray] = {}
+        self._at: dict[str, int] = {}
+
+    def add(self, queries: NDArray[np.intp], block: dict[str, FloatArray]) -> None:
+        """``block[name]`` (r, q) or (r, q, G): r draws of ``queries`` (q,)."""
+        for name, values in block.items():
+            rows = len(values)
+            if name not in self.suite:
+                tail = values.shape[2:]
+                self.suite[name] = np.zeros((self.draws, *tail))
+                self.sums[name] = np.zeros((self.n_queries, *tail))
+                self.squares[name] = np.zeros((self.n_queries, *tail))
+                self._at[name] = 0
+                if not tail and self.draws * self.n_queries <= KEPT_CELLS:
+                    self.kept[name] = np.zeros((self.draws, self.n_queries))
+            start = self._at[name] % self.draws
+            here = slice(start, start + rows)
+            self._at[name] += rows
+            self.suite[name][here] += values.sum(axis=1)
+            self.sums[name][queries] += values.sum(axis=0)
+            self.squares[name][queries] += (values**2).sum(axis=0)
+            if name in self.kept:
+                self.kept[name][here, queries] = values
+
+    def chance(self, kind: Kind) -> Chance:
+        mean = {name: total / self.draws for name, total in self.sums.items()}
+        sd = {
+            name: np.sqrt(np.maximum(0.0, total / self.draws - mean[name] ** 2)) for name, total in self.squares.items()
+        }
+        suite = {name: total / self.n_queries for name, total in self.suite.items()}
+        return Chance(kind, self.draws, suite, mean, sd, self.kept)
+
+
+def _without_plain_skew(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, FloatArray]:
+    """Blocks (r, q, ...) of the metrics that have a finite null; the skew of a group is minus infinity when absent."""
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items() if name != "skew"}
+
+
+def _random_draws(
+    found: Retrieved, draws: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.intp], dict[str, FloatArray]]]:
+    """All draws of the queries whose pools have the same composition, one composition at a time."""
+    recipe = found.recipe
+    undefined = _undefined_by_pool(found)
+    make_up = np.concatenate([found.pool_counts[found.pool], undefined[found.pool][:, None]], axis=1)
+    kinds, which = np.unique(make_up, axis=0, return_inverse=True)
+    length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
+    pairs = recipe.pair is not None and recipe.variant.name != "intel_code"
+    for number, counts in enumerate(kinds):
+        queries = np.flatnonzero(which.ravel() == number)
+        step = max(1, CELLS // (len(queries) * min(length, int(counts.sum()))))
+        for start in range(0, draws, step):
+            rows = min(step, draws - start)
+            shape = (rows, len(queries))
+            ranked = random_rankings(counts[:-1], length, rows * len(queries), rng)
+            block = _without_plain_skew(list_metrics(ranked, counts[:-1], recipe), shape)
+            if pairs:
+                every = random_rankings(counts, recipe.k, rows * len(queries), rng)
+                taken = np.full(len(every), every.shape[1])
+                block |= _without_plain_skew(
+                    pair_metrics(group_counts(every, recipe.n_groups + 1), taken, recipe), shape
+                )
+            yield queries, block
+
+
+def _undefined_by_pool(found: Retrieved) -> NDArray[np.int64]:
+    missing = ~found.groups.defined
+    if found.image_pool is None:
+        return np.array([missing.sum()])
+    return np.bincount(found.image_pool[missing], minlength=len(found.pool_counts))
+
+
+def _shuffled_draws(
+    found: Retrieved, sets: ArrayLike | None, draws: int, rng: np.random.Generator
+) -> Iterator[dict[str, FloatArray]]:
+    recipe, labels = found.recipe, found.groups.labels
+    blocks = _blocks(found, sets)
+    lists = _Relabelled(found.indices, labels, blocks, found.groups.defined)
+    pairs = None
+    if recipe.pair is not None and found.pair_indices is not None and recipe.variant.name != "intel_code":
+        pairs = _Relabelled(found.pair_indices, labels, blocks, np.ones(len(labels), dtype=bool))
+    pool = found.pool_counts[found.pool]
+    step = max(1, CELLS // max(found.indices.size, 1))
+    for start in range(0, draws, step):
+        rows = min(step, draws - start)
+        shape = (rows, len(found.queries))
+        ranked = lists.draw(rows, rng)
+        block = _without_plain_skew(list_metrics(ranked, np.tile(pool, (rows, 1)), recipe), shape)
+        if pairs is not None:
+            every = pairs.draw(rows, rng)
+            counts, taken = group_counts(every, recipe.n_groups), (every > -2).sum(axis=1)
+            block |= _without_plain_skew(pair_metrics(counts, taken, recipe), shape)
+        yield block
+
+
+class _Relabelled:
+    """Ranked lists under shuffled labels; only blocks that some list touches are shuffled."""
+
+    def __init__(
+        self,
+        indices: NDArray[np.int32],
+        labels: NDArray[np.int32],
+        blocks: NDArray[np.int64],
+        takes_part: NDArray[np.bool_],
+    ) -> None:
+        touched = np.zeros(int(blocks.max()) + 1, dtype=bool)
+        touched[blocks[indices[indices >= 0]]] = True
+        members = np.flatnonzero(touched[blocks] & takes_part)
+        self._shuffle = LabelShuffler(labels[members], blocks[members])
+        place = np.full(len(labels) + 1, len(members), dtype=np.int64)
+        place[members] = np.arange(len(members))
+        self._places = place[indices]
+
+    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """(rows * Q', T) labels of the lists in ``rows`` draws; -2 beyond the end of a list."""
+        shuffled = self._shuffle(rows, rng)
+        padded = np.concatenate([shuffled, np.full((rows, 1), -2, dtype=np.int32)], axis=1)
+        return padded[:, self._places].reshape(-1, self._places.shape[1])
+
+
+def _blocks(found: Retrieved, sets: ArrayLike | None) -> NDArray[np.int64]:
+    """(N,) inside what labels are exchanged: a set within a pool, a pool, or everything."""
+    n_images = len(found.groups)
+    keys: list[Any] = [] if found.image_pool is None else [found.image_pool]
+    if sets is not None:
+        names = np.asarray(sets)
+        if names.shape != (n_images,):
+            raise InputError(f"sets has shape {names.shape} for {n_images} images; give one set per image")
+        keys.append(np.unique(names.astype(str) if names.dtype == object else names, return_inverse=True)[1])
+    code = np.zeros(n_images, dtype=np.int64)
+    for key in keys:
+        code = np.unique(code * (int(key.max()) + 1) + key, return_inverse=True)[1]
+    return code
