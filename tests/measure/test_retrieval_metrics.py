@@ -1,5 +1,6 @@
 """Every retrieval metric: hand-worked values, plain-loop brute force, ties, variants, errors."""
 
+from fractions import Fraction
 from itertools import pairwise, permutations
 from math import floor, inf, log, log2
 
