@@ -1,0 +1,33 @@
+"""The local engine: this process, with threads that read and decode ahead of the function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from equipoise.data.failpoints import reached
+from equipoise.engine.interrupts import Interrupts
+from equipoise.engine.job import Job
+from equipoise.engine.ledger import Ledger
+from equipoise.engine.progress import Progress
+from equipoise.engine.reading import ReadAhead
+from equipoise.engine.worker import Worker
+
+__all__ = ["run_local"]
+
+
+def run_local(job: Job, todo: Sequence[int], ledger: Ledger, progress: Progress, stop: Interrupts) -> bool:
+    """Do the shards ``todo`` one after the other; whether all were done before ``stop`` was requested."""
+    worker = Worker(job)
+    with ReadAhead(job, todo) as reader:
+        for index in todo:
+            if stop.requested:
+                return False
+            reached("map.before_shard")
+            result = worker.run(
+                index,
+                reader.next_shard(),
+                failed_before=ledger.n_failed_in_a_row,
+                on_batch=lambda n, failed: progress.advance(n, failed=failed),
+            )
+            ledger.take(result)
+    return True

@@ -1,0 +1,129 @@
+"""Progress with rate and time left: a bar on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, Any
+
+__all__ = ["Progress", "duration"]
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Counts ``total`` units of work of which ``done`` were done before; use it in a ``with`` block.
+
+    >>> import io
+    >>> now = iter([0.0, 10.0, 10.0])
+    >>> out = io.StringIO()
+    >>> with Progress("encode", total=300, done=100, stream=out, clock=lambda: next(now)) as progress:
+    ...     progress.advance(100, failed=2)
+    >>> print(out.getvalue(), end="")
+    encode: 200/300 rows (67%), 10 rows/s, 10 s left, 2 failed
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        total: int,
+        done: int = 0,
+        unit: str = "rows",
+        stream: IO[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what = what
+        self.total = total
+        self.unit = unit
+        self.n_done = done
+        self.n_failed = 0
+        self._before = done
+        self._stream = stream if stream is not None else sys.stderr
+        self._clock = clock
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        self._started = self._clock()
+        self._last_line = self._started
+        self._told = self.n_done
+        if self._stream.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=self.total, initial=self.n_done, desc=self.what, unit=f" {self.unit}", file=self._stream
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._told != self.n_done:
+            self._print_line(self._clock())
+
+    def advance(self, n: int, *, failed: int = 0) -> None:
+        """Note that ``n`` more units are done, ``failed`` of them in vain."""
+        self.n_done += n
+        self.n_failed += failed
+        if self._bar is not None:
+            if failed:
+                self._bar.set_postfix(failed=self.n_failed, refresh=False)
+            self._bar.update(n)
+            return
+        now = self._clock()
+        if now - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._print_line(now)
+
+    def line(self, now: float) -> str:
+        """The state in one line."""
+        share = 100 * self.n_done / self.total if self.total else 100
+        rate = (self.n_done - self._before) / max(now - self._started, 1e-9)
+        parts = [f"{self.what}: {self.n_done}/{self.total} {self.unit} ({share:.0f}%)", f"{_short(rate)} {self.unit}/s"]
+        if self.n_done < self.total and rate > 0:
+            parts.append(f"{duration((self.total - self.n_done) / rate)} left")
+        if self.n_failed:
+            parts.append(f"{self.n_failed} failed")
+        return ", ".join(parts)
+
+    def _print_line(self, now: float) -> None:
+        self._last_line = now
+        self._told = self.n_done
+        print(self.line(now), file=self._stream, flush=True)
+
+
+class NoProgress(Progress):
+    """Counts, and says nothing."""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    def advance(self, n: int, *, failed: int = 0) -> None:
+        """Note that ``n`` more units are done."""
+        self.n_done += n
+        self.n_failed += failed
+
+
+def duration(seconds: float) -> str:
+    """A time span in the two units that matter.
+
+    >>> duration(42), duration(95), duration(3 * 3600 + 120), duration(200_000)
+    ('42 s', '1 min 35 s', '3 h 2 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    for size, unit, smaller, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {name}"
+    return f"{whole} s"
+
+
+def _short(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"

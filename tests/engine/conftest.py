@@ -1,0 +1,59 @@
+"""Helpers of the engine room's tests."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+
+def jpeg_of(i: int, size: tuple[int, int] = (24, 16)) -> bytes:
+    target = io.BytesIO()
+    Image.new("RGB", size, (i * 7 % 256, i * 13 % 256, 40)).save(target, format="JPEG")
+    return target.getvalue()
+
+
+def rows_of(n: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": jpeg_of(i),
+            "image_id": f"img-{i:04d}",
+            "caption": f"a photo of person {i}",
+            "subject": ("doctor", "nurse")[i % 2],
+            "gender": (None, "female", "male")[i % 3],
+            "seed": i,
+        }
+        for i in range(n)
+    ]
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file below ``folder``."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def make_rows() -> Callable[[int], list[dict[str, Any]]]:
+    return rows_of
+
+
+@pytest.fixture
+def files() -> Callable[[Path], dict[str, str]]:
+    return files_of
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Any:
+    """A table of 25 images in three shards of 10, 10 and 5."""
+    from equipoise.data import Table
+
+    return Table.create(tmp_path / "people", rows_of(25), axes=["gender"], rows_per_shard=10)

@@ -1,0 +1,76 @@
+"""Runs jobs in child processes that can be killed; started by the kill tests, once for many jobs.
+
+Imports cost more than the job itself, so this process imports everything and then forks a child for each line of
+JSON on standard input: ``{"job": ..., "arguments": {...}, "failpoint": "name:count"}``. It answers with the child's
+process id and, when it has ended, with its exit status. It starts no thread, so that it may fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+
+def thumbnails(rows: list[dict[str, Any]]) -> list[Any]:
+    """A small picture of each; every seventh row fails, and one row breaks its whole batch."""
+    if any(row["seed"] == 16 for row in rows):
+        raise ValueError("16 breaks its batch")
+    return [
+        ValueError(f"no {row['seed']}")
+        if row["seed"] % 7 == 3
+        else {"image": row["image"].resize((12, 12)), "caption": row["caption"], "seed": row["seed"]}
+        for row in rows
+    ]
+
+
+def run_map(input: str, output: str) -> None:
+    from equipoise import engine
+
+    engine.map(thumbnails, input, output, decode=True, batch_size=4, progress=False, config={"size": 12})
+
+
+def run_store(root: str, start: int, stop: int, batch: int) -> None:
+    import numpy as np
+    from equipoise.engine.content import text_ids
+
+    from equipoise.engine import EmbeddingStore
+
+    store = EmbeddingStore(root, "kill-test")
+    for first in range(start, stop, batch):
+        texts = [str(i) for i in range(first, min(first + batch, stop))]
+        store.add(text_ids(texts), np.array([[int(t), 1.0] for t in texts], np.float32))
+
+
+JOBS = {"map": run_map, "store": run_store}
+
+
+def child(order: dict[str, Any]) -> int:
+    os.environ["EQUIPOISE_FAILPOINT"] = order.get("failpoint", "")
+    try:
+        JOBS[order["job"]](**order["arguments"])
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def serve() -> None:
+
+    import equipoise.data.layers
+    import equipoise.data.validation
+    import equipoise.engine.mapping  # noqa: F401
+
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(child(json.loads(line)))
+        print(pid, flush=True)
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    serve()
