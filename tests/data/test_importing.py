@@ -80,7 +80,7 @@ def test_bad_rows_are_kept_with_a_reason_and_good_ones_enter(photos: Path, tmp_p
     ):
         assert sum(part in reason for reason in reasons) == 1, part
     assert sum(summary.reasons.values()) == 9
-    assert "5 rows in" in str(summary)
+    assert "rows 5, rejected 9" in str(summary)
     table.validate(decode=True)
 
 

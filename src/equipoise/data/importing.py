@@ -38,7 +38,7 @@ class ImportSummary:
     reasons: Mapping[str, int]
 
     def __str__(self) -> str:
-        lines = [f"{self.n_rows} rows in {self.table.path}; {self.n_rejected} rejected"]
+        lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
         return "\n".join(lines + [f"  {count} x {reason}" for reason, count in self.reasons.items()])
 
 
@@ -67,9 +67,9 @@ def import_table(
     >>> def two(path):
     ...     yield {"image_id": "a", "caption": "a dog"}
     ...     yield {"image_id": "a", "caption": "the dog again"}
-    >>> print(import_table(two, ".", tempfile.mkdtemp() + "/dogs", shape=Shape()))
-    1 rows in ...dogs; 1 rejected
-      1 x image_id '…' was given before; the first row stays
+    >>> summary = import_table(two, ".", tempfile.mkdtemp() + "/dogs", shape=Shape())
+    >>> summary.n_rows, dict(summary.reasons)
+    (1, {"image_id '…' was given before; the first row stays": 1})
     """
     if store not in STORES:
         raise InputError(f"store={store!r} is not known; use 'bytes' or 'paths'")

@@ -1,0 +1,208 @@
+"""``equipoise table``: look at tables, check them, make them from datasets, and give them to other tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from equipoise.data import Table, TableDiff
+    from equipoise.data.summary import TableSummary
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Tables of images: what is in them, whether they are whole, and how to make, share and compare them.",
+)
+
+TABLE = typer.Argument(..., metavar="TABLE", help="The table's folder.")
+LAYERS = typer.Option([], "--layer", "-l", help="A layer to join, by name or path; repeat it, or say all.")
+
+
+@app.command()
+def info(table: str = TABLE, layers: list[str] = LAYERS) -> None:
+    """Say what a table holds: counts by axis and group, size, layers, errors, fingerprint.
+
+    Example: [bold]equipoise table info people --layer all[/bold]
+    """
+    from equipoise.data.summary import summarise
+
+    _print_summary(summarise(_opened(table, layers)))
+
+
+@app.command()
+def validate(
+    table: str = TABLE,
+    layers: list[str] = LAYERS,
+    quick: bool = typer.Option(False, "--quick", help="Only files, columns and counts; no hashes, no keys."),
+    decode: bool = typer.Option(False, "--decode", help="Also decode every image."),
+) -> None:
+    """Check a table against what it says of itself; exit code 1 if anything is wrong.
+
+    Example: [bold]equipoise table validate people --decode[/bold]
+    """
+    from equipoise.data.validation import problems
+
+    n_problems = 0
+    for problem in problems(_opened(table, layers), deep=not quick, decode=decode):
+        typer.echo(problem)
+        n_problems += 1
+    typer.echo(f"problems in {table}: {n_problems}" if n_problems else f"{table} is in order")
+    if n_problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def head(
+    table: str = TABLE,
+    n: int = typer.Option(5, "-n", help="How many rows."),
+    columns: str | None = typer.Option(
+        None, "--columns", "-c", help="Names with commas; without it, all that hold something."
+    ),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Show the first rows; images by their size, never by their bytes.
+
+    Example: [bold]equipoise table head people -n 3 -c image_id,gender,caption[/bold]
+    """
+    from equipoise.data.summary import first_rows
+
+    names = [name.strip() for name in columns.split(",")] if columns else None
+    rows = first_rows(_opened(table, layers), n, names)
+    if not rows:
+        typer.echo("the table has no rows")
+    elif columns or len(rows[0]) <= 6:
+        _print_columns([list(rows[0]), *(list(row.values()) for row in rows)])
+    else:
+        for row in rows:
+            _print_columns([[name, text] for name, text in row.items()])
+            typer.echo("")
+
+
+@app.command("import")
+def import_(
+    reader: str = typer.Argument(..., metavar="READER", help="What reads it; a wrong name lists the known ones."),
+    path: str = typer.Argument(..., metavar="PATH", help="The dataset's folder or file."),
+    out: str = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
+    option: list[str] = typer.Option([], "--option", "-o", help="An option of the reader, key=value; repeat it."),
+    paths: bool = typer.Option(False, "--paths", help="Store where the images are instead of the images."),
+    rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows of a file."),
+    wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),
+) -> None:
+    """Make a table of a public dataset; rows that cannot be used are kept with the reason.
+
+    Run it again after an interruption: it goes on where it stopped.
+
+    Example: [bold]equipoise table import coco coco2017 people --option split=val2017[/bold]
+    """
+    from equipoise.data.importing import import_table
+    from equipoise.data.options import options_from_text
+    from equipoise.data.readers import READERS
+
+    summary = import_table(
+        reader,
+        path,
+        out,
+        store="paths" if paths else "bytes",
+        rows_per_shard=rows_per_shard,
+        wait=wait,
+        **options_from_text(READERS.load(reader), option),
+    )
+    typer.echo(str(summary))
+    if summary.n_rejected:
+        typer.echo(f"the rejected rows are in {out}/_errors")
+    if not summary.n_rows:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    kind: str = typer.Argument(..., metavar="KIND", help="What to make; a wrong name lists the known ones."),
+    table: str = TABLE,
+    out: str = typer.Argument(..., metavar="OUT", help="The new folder or file."),
+    layers: list[str] = LAYERS,
+    option: list[str] = typer.Option([], "--option", "-o", help="An option of the export, key=value; repeat it."),
+) -> None:
+    """Give a table to other tools: folder, huggingface, webdataset, csv, or card (the dataset card alone).
+
+    The joined layers become columns, and rows that a filter dropped are left out.
+
+    Example: [bold]equipoise table export folder people people-folder --layer all[/bold]
+    """
+    from equipoise.data.exports import EXPORTS, export
+    from equipoise.data.options import options_from_text
+
+    options = options_from_text(EXPORTS.load(kind), option)
+    typer.echo(str(export(kind, _opened(table, layers), out, **options)))
+
+
+@app.command()
+def diff(
+    a: str = typer.Argument(..., metavar="A", help="A table's folder."),
+    b: str = typer.Argument(..., metavar="B", help="Another's."),
+) -> None:
+    """Compare two tables row by row: rows only one has, columns that changed; exit code 1 if they differ.
+
+    Example: [bold]equipoise table diff people people-balanced[/bold]
+    """
+    from equipoise.data import Table, diff
+
+    found = diff(Table.open(a), Table.open(b))
+    _print_diff(found, a, b)
+    if not found.same:
+        raise typer.Exit(1)
+
+
+def _opened(path: str, layers: list[str]) -> Table:
+    from equipoise.data import Table
+
+    return Table.open(path, layers="all" if layers == ["all"] else layers)
+
+
+def _print_summary(summary: TableSummary) -> None:
+    lines = [
+        ["table", summary.path],
+        ["kind", summary.kind],
+        ["rows", f"{summary.n_rows}"],
+        ["files", f"{summary.n_shards}, {_size(summary.n_bytes)}"],
+        ["layers", ", ".join(summary.layers) or "none"],
+        ["errors", f"{summary.n_errors}"],
+        ["fingerprint", summary.fingerprint],
+        ["columns", ", ".join(summary.columns)],
+    ]
+    if summary.n_kept is not None:
+        lines.insert(3, ["kept", f"{summary.n_kept}"])
+    _print_columns(lines)
+    for axis, counts in summary.groups.items():
+        typer.echo(f"\n{axis}")
+        _print_columns([["  " + (group or "(undefined)"), str(n)] for group, n in counts.items()])
+    if summary.reasons:
+        typer.echo("\nwhy rows failed")
+        _print_columns([[f"  {n}", reason] for reason, n in summary.reasons.items()])
+
+
+def _print_diff(found: TableDiff, a: str, b: str) -> None:
+    if found.same:
+        typer.echo(f"the same {found.n_a} rows")
+        return
+    for name, n, some in ((a, found.n_only_a, found.only_a), (b, found.n_only_b, found.only_b)):
+        if n:
+            typer.echo(f"only in {name}: {n}: {', '.join(some)}{', ...' if n > len(some) else ''}")
+    for name, columns in ((a, found.columns_only_a), (b, found.columns_only_b)):
+        if columns:
+            typer.echo(f"columns only in {name}: {', '.join(columns)}")
+    _print_columns([[f"{column} changed: {n}", found.examples.get(column, "")] for column, n in found.changed.items()])
+
+
+def _print_columns(lines: list[list[str]]) -> None:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines else []
+    for line in lines:
+        typer.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _size(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"

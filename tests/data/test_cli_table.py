@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from equipoise.cli.table import app
+from equipoise.data import Table
+from equipoise.errors import InputError
+
+COMMANDS = ("info", "validate", "head", "import", "export", "diff")
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], terminal_width=200)
+    if isinstance(result.exception, Exception) and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    text = run(command, "--help")
+    assert f"Example: equipoise table {command} " in " ".join(text.replace("│", " ").split())
+
+
+def test_info_counts_by_axis_and_group(people: Table) -> None:
+    people.add_layer("sharp", [{"image_id": "img-00001", "keep": True}], columns=["keep"])
+    text = run("info", people.path)
+    assert people.fingerprint in text
+    lines = [line.split() for line in text.splitlines()]
+    for expected in (["rows", "25"], ["errors", "0"], ["layers", "sharp"], ["(undefined)", "9"], ["female", "8"]):
+        assert expected in lines
+    assert ["kept", "1"] in [line.split() for line in run("info", people.path, "--layer", "all").splitlines()]
+
+
+def test_validate_says_what_is_wrong_and_exits_with_1(people: Table) -> None:
+    assert "is in order" in run("validate", people.path, "--decode")
+    path = people.path / "part-00001.parquet"
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(bytes(data))
+    text = run("validate", people.path, code=1)
+    assert "part-00001.parquet has another SHA-256" in text
+    assert f"problems in {people.path}: 1" in text
+    assert "is in order" in run("validate", people.path, "--quick")
+
+
+def test_head_shows_rows_without_bytes(people: Table) -> None:
+    text = run("head", people.path, "-n", "2", "-c", "image_id,image,gender")
+    assert [line.split() for line in text.splitlines()] == [
+        ["image_id", "image", "gender"],
+        ["img-00000", *f"{len(next(people.rows(['image']))['image']['bytes'])} bytes".split(), "-"],
+        ["img-00001", *text.splitlines()[2].split()[1:3], "female"],
+    ]
+    assert "PNG" not in text
+    long = run("head", people.path, "-n", "1")
+    assert "caption" in long
+    assert "source_id" not in long, "a column that is empty is not shown"
+
+
+def test_import_makes_a_table_and_reports_what_was_rejected(tmp_path: Path, make_png: Callable[..., bytes]) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "1.png").write_bytes(make_png())
+    lines = [{"file_name": "1.png", "gender": "female"}, {"file_name": "2.png", "gender": "male"}]
+    (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    text = run("import", "imagefolder", folder, tmp_path / "t", "--option", "axes=gender")
+    assert "rows 1, rejected 1" in text
+    assert f"the rejected rows are in {tmp_path / 't'}/_errors" in text
+    assert Table.open(tmp_path / "t").group_counts("gender") == {"female": 1}
+    with pytest.raises(InputError, match="there is no option 'axis'; did you mean 'axes'"):
+        run("import", "imagefolder", folder, tmp_path / "u", "--option", "axis=gender")
+    with pytest.raises(InputError, match="'axes' is not of the form key=value"):
+        run("import", "imagefolder", folder, tmp_path / "u", "--option", "axes")
+    with pytest.raises(InputError, match="there is no reader named 'imgfolder'; did you mean 'imagefolder'"):
+        run("import", "imgfolder", folder, tmp_path / "u")
+    (folder / "1.png").unlink()
+    assert "rows 0, rejected 2" in run("import", "imagefolder", folder, tmp_path / "v", code=1)
+
+
+def test_diff_tells_the_difference_and_exits_with_1(
+    people: Table, tmp_path: Path, make_rows: Callable[..., list[dict[str, Any]]]
+) -> None:
+    assert "the same 25 rows" in run("diff", people.path, people.path)
+    rows = make_rows(24)
+    rows[3]["seed"] = 99
+    other = Table.create(tmp_path / "b", rows, axes=["gender"], columns=["score_a"])
+    text = run("diff", people.path, other.path, code=1)
+    assert f"only in {people.path}: 1: img-00024" in text
+    assert f"columns only in {other.path}: score_a" in text
+    assert "seed changed: 1  img-00003: 3 -> 99" in text
+
+
+def test_export_writes_what_another_tool_reads(people: Table, tmp_path: Path) -> None:
+    people.add_layer("sharp", [{"image_id": "img-00001", "keep": True}], columns=["keep"])
+    out = tmp_path / "people.csv"
+    assert run("export", "csv", people.path, out, "--layer", "sharp").strip() == str(out)
+    lines = out.read_text().splitlines()
+    assert len(lines) == 2
+    assert "img-00001" in lines[1]
+    with pytest.raises(InputError, match="there is no export named 'cvs'; did you mean 'csv'"):
+        run("export", "cvs", people.path, tmp_path / "b")
+    with pytest.raises(InputError, match="no option 'row'; did you mean 'rows'"):
+        run("export", "csv", people.path, tmp_path / "b", "--option", "row=all")
