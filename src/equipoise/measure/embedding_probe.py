@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.stats import rankdata
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
@@ -22,7 +21,7 @@ from equipoise.measure.estimate import Estimate
 from equipoise.measure.group_means import kept_groups, permuted_labels
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
-from equipoise.measure.shares import normal_estimate
+from equipoise.measure.shares import normal_estimate, placements
 
 __all__ = ["Probe", "linear_probe", "train_test_probe"]
 
@@ -255,7 +254,7 @@ def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats
             n_pos, n_neg = int(positive.sum()), int((~positive).sum())
             if n_pos == 0 or n_neg == 0:
                 continue
-            above, below = _placements(margin[inside], positive)
+            above, below = placements(margin[inside][positive], margin[inside][~positive])
             value += above.sum() * n_neg
             pairs += n_pos * n_neg
             parts.append((inside, positive, above, below, n_pos, n_neg))
@@ -267,15 +266,6 @@ def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats
             influence[inside[positive]] += weight * (above - mean) / n_pos
             influence[inside[~positive]] += weight * (below - mean) / n_neg
     return float(total) / len(classes), influence / len(classes)
-
-
-def _placements(margin: Floats, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """For each positive the share of negatives below it, for each negative the share of positives above it."""
-    ranks = rankdata(margin)
-    n_pos, n_neg = int(positive.sum()), int((~positive).sum())
-    above = (ranks[positive] - rankdata(margin[positive])) / n_neg
-    below = 1 - (ranks[~positive] - rankdata(margin[~positive])) / n_pos
-    return above, below
 
 
 def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:

@@ -1,0 +1,159 @@
+"""Who does what with whom: the layout of images that binding metrics ask about, and means over activities.
+
+Each activity is shown by an expected performer alone (E1) or beside someone of the other group (E2), and by an
+unexpected performer alone (U1) or beside someone (U2) (GABInsight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.arrays import Floats, as_vector
+from equipoise.measure.bootstrap import IntervalMethod
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.shares import share_estimate
+from equipoise.measure.stats import summarise
+
+__all__ = ["ALL", "SCENARIOS", "ByActivity", "Scenes", "over_activities"]
+
+SCENARIOS = ("E1", "E2", "U1", "U2")
+ALL = "all"
+"""The name of all categories together."""
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """One activity and one scenario an image, one category an activity.
+
+    >>> scenes = Scenes.of(["bake", "bake", "fix"], ["E2", "U2", "E2"], {"bake": "home", "fix": "work"})
+    >>> scenes.activities, scenes.categories, scenes.where("bake", "U2").tolist()
+    (('bake', 'fix'), ('home', 'work'), [1])
+    """
+
+    activity: NDArray[Any]
+    scenario: NDArray[Any]
+    category_of: Mapping[str, str]
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """The group that is expected to perform each activity; only the compatible tie rule of GAB's code asks for
+    it."""
+
+    @classmethod
+    def of(
+        cls,
+        activity: Sequence[str],
+        scenario: Sequence[str],
+        category: Mapping[str, str] | None = None,
+        expected: Mapping[str, str] | None = None,
+    ) -> Scenes:
+        """Checked scenes from columns (n,); without ``category`` every activity is in the category "all"."""
+        if len(activity) != len(scenario) or len(activity) == 0:
+            raise InputError(
+                f"activity has {len(activity)} entries and scenario {len(scenario)}; give one of each an image"
+            )
+        for index, name in enumerate(scenario):
+            if name not in SCENARIOS:
+                raise UnknownNameError(f"scenario (of image {index})", str(name), SCENARIOS)
+        names = sorted({str(a) for a in activity})
+        groups = dict.fromkeys(names, ALL) if category is None else dict(category)
+        missing = [name for name in names if name not in groups]
+        if missing:
+            raise InputError(f"category has no entry for activity {missing[0]!r}")
+        if category is not None and ALL in {groups[name] for name in names}:
+            raise InputError(f"a category cannot be called {ALL!r}: that is the name of all of them together")
+        return cls(
+            np.array([str(a) for a in activity]),
+            np.array([str(s) for s in scenario]),
+            {name: str(groups[name]) for name in names},
+            dict(expected or {}),
+        )
+
+    def __len__(self) -> int:
+        return len(self.activity)
+
+    @property
+    def activities(self) -> tuple[str, ...]:
+        """All activities, sorted."""
+        return tuple(self.category_of)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """All categories, sorted."""
+        return tuple(sorted(set(self.category_of.values())))
+
+    def where(self, activity: str, scenario: str) -> NDArray[np.intp]:
+        """The images of one cell."""
+        return self._cells.get((activity, scenario), np.zeros(0, dtype=np.intp))
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], NDArray[np.intp]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for index, key in enumerate(zip(self.activity.tolist(), self.scenario.tolist(), strict=True)):
+            found.setdefault(key, []).append(index)
+        return {key: np.array(images, dtype=np.intp) for key, images in found.items()}
+
+    def scores(self, values: Any, name: str) -> Floats:
+        """``values`` as one finite number an image."""
+        return as_vector(values, name, length=len(self))
+
+
+@dataclass(frozen=True)
+class ByActivity:
+    """A metric for every activity, and its mean over the activities of every category and of all."""
+
+    by_activity: Mapping[str, Estimate]
+    by_category: Mapping[str, Estimate]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Activities without a value, and why."""
+
+    @property
+    def overall(self) -> Estimate:
+        """The mean over all activities."""
+        return self.by_category[ALL]
+
+
+def over_activities(
+    scenes: Scenes,
+    by_activity: Mapping[str, Estimate],
+    *,
+    what: str,
+    null_value: float | None,
+    share: bool = True,
+    method: IntervalMethod = "t",
+    level: float = 0.95,
+    seed: int = 0,
+) -> ByActivity:
+    """The unweighted mean over the activities of each category and of all ("all").
+
+    An activity is the unit: intervals are over activities (each one a cluster of images), p-values flip the
+    sign of whole activities. Activities of ``scenes`` that ``by_activity`` lacks are counted as dropped, with
+    ``what`` as reason.
+    """
+    if not by_activity:
+        raise InputError(f"no activity has {what}; there is nothing to average")
+    lost = len(scenes.activities) - len(by_activity)
+    dropped = {f"activities without {what}": lost} if lost else {}
+    by_category = {}
+    for category in (*scenes.categories, ALL):
+        values = [
+            estimate.value
+            for name, estimate in by_activity.items()
+            if category == ALL or scenes.category_of[name] == category
+        ]
+        if not values:
+            continue
+        if share:
+            by_category[category] = share_estimate(
+                values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped
+            )
+        else:
+            by_category[category] = summarise(
+                values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped
+            )
+    return ByActivity(dict(by_activity), by_category, dropped)
