@@ -70,7 +70,7 @@ def run_ray(
     started_here = not ray.is_initialized()
     if started_here:
         # Connects to the cluster that RAY_ADDRESS names, or starts Ray on this machine.
-        ray.init(include_dashboard=None if "RAY_ADDRESS" in os.environ else False, log_to_driver=False)
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="warning")
     try:
         actor_class = ray.remote(ShardActor).options(max_restarts=RETRIES, max_task_retries=RETRIES, **needs)
         n_actors = min(workers or _room(ray, needs), len(todo))
