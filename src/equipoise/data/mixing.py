@@ -1,0 +1,255 @@
+"""Mixing real and generated images: contaminated, synthetic-only and augmented training sets.
+
+:func:`substitute` replaces a share of real images by images generated from the same captions, as in "Would Deep
+Generative Models Amplify Bias in Future Models?" (CVPR 2024); :func:`combine` makes the training sets of text-guided
+inpainting (Hirota et al., EMNLP 2024). Both are pure functions on the labels of two tables; :func:`write_mixture`
+writes the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.data.draws import Positions, draw_order, ids_of, labels_of
+from equipoise.errors import InputError
+
+if TYPE_CHECKING:
+    from equipoise.data.table import Table
+
+__all__ = ["Combined", "Substitution", "combine", "substitute", "substitution_count", "write_mixture"]
+
+UNITS = ("image", "caption")
+MODES = ("synthetic", "augment")
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """Which real images (or captions of them) are replaced, and by which generated images."""
+
+    alpha: float
+    seed: int
+    unit: str
+    n: int
+    """How many units there are."""
+    replacement: Mapping[str, str]
+    """Real unit to generated image id, in the order of the draw; a caption's unit is ``<image id>#<number>``."""
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The replaced units, sorted."""
+        return tuple(sorted(self.replacement))
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the replaced units, one a line: two people with the same hash replaced the same."""
+        return hashlib.sha256("\n".join(self.replaced).encode()).hexdigest()
+
+    def manifest(self) -> dict[str, Any]:
+        """Everything needed to make the same set again, for JSON."""
+        return {
+            "alpha": self.alpha,
+            "seed": self.seed,
+            "unit": self.unit,
+            "n": self.n,
+            "n_replaced": len(self.replacement),
+            "sha256": self.sha256,
+            "replacement": dict(sorted(self.replacement.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Rows of the real and of the generated table that make a training set."""
+
+    mode: str
+    real: Positions
+    generated: Positions
+    unlabelled: tuple[str, ...]
+    """Real images without a label on the axis: whether a generated image of them differs is not known."""
+    incomplete: tuple[str, ...]
+    """Real images that lack a generated image of some group."""
+
+
+def substitution_count(n: int, alpha: float) -> int:
+    """How many of ``n`` units are replaced: ``floor(alpha * n + 0.5)``, exactly.
+
+    >>> [substitution_count(2_772_289, alpha) for alpha in (0.2, 0.4, 0.6, 0.8, 1)]
+    [554458, 1108916, 1663373, 2217831, 2772289]
+    """
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 <= alpha <= 1:
+        raise InputError(f"alpha={alpha!r}: a number from 0 to 1 is expected")
+    return math.floor(Fraction(str(alpha)) * n + Fraction(1, 2))
+
+
+def substitute(
+    real: pd.DataFrame, generated: pd.DataFrame, alpha: float, *, seed: int = 0, unit: str = "image"
+) -> Substitution:
+    """Replace a share ``alpha`` of the real images by images generated from them.
+
+    ``real`` has ``image_id`` (and ``captions`` for ``unit="caption"``); ``generated`` has ``image_id`` and
+    ``source_id``, the real image whose caption it was made from (and ``caption``, to tell which). The draw is one
+    permutation a seed, so the sets are nested: what is replaced at 0.2 is replaced at 0.4. Of several generated
+    images of a unit one is drawn.
+
+    >>> real = pd.DataFrame({"image_id": ["a", "b"]})
+    >>> fake = pd.DataFrame({"image_id": ["a1", "b1"], "source_id": ["a", "b"]})
+    >>> sorted(substitute(real, fake, 1.0).replacement.items())
+    [('a', 'a1'), ('b', 'b1')]
+    """
+    if unit not in UNITS:
+        raise InputError(f"unit={unit!r}: 'image' or 'caption' is expected")
+    units, makes = (_images if unit == "image" else _captions)(real, generated)
+    count = substitution_count(len(units), alpha)
+    chosen = [units[position] for position in draw_order(units, seed, "substitute")[:count]]
+    missing = [name for name in chosen if name not in makes]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of the {count} units to replace have no generated image, the first is {missing[0]!r}"
+        )
+    names = ids_of(generated)
+    several = sorted({names[position] for unit in chosen if len(makes[unit]) > 1 for position in makes[unit]})
+    rank = {several[position]: i for i, position in enumerate(draw_order(several, seed, "substitute-which"))}
+    replacement = {}
+    for name in chosen:
+        candidates = [names[position] for position in makes[name]]
+        replacement[name] = min(candidates, key=rank.__getitem__) if len(candidates) > 1 else candidates[0]
+    return Substitution(float(alpha), int(seed), unit, len(units), replacement)
+
+
+def combine(
+    real: pd.DataFrame, generated: pd.DataFrame, axis: str | Sequence[str], *, mode: str = "augment"
+) -> Combined:
+    """The training sets of text-guided inpainting.
+
+    ``mode="synthetic"``: the generated images of all groups and no real one. ``mode="augment"``: all real images,
+    and the generated ones that show another group than the image they were made from. ``generated`` has
+    ``source_id`` and the axis; it holds the images that were selected, one a group.
+
+    >>> real = pd.DataFrame({"image_id": ["a"], "gender": ["f"]})
+    >>> fake = pd.DataFrame({"image_id": ["a_f", "a_m"], "source_id": ["a", "a"], "gender": ["f", "m"]})
+    >>> combine(real, fake, "gender").generated.tolist(), combine(real, fake, "gender", mode="synthetic").real.tolist()
+    ([1], [])
+    """
+    if mode not in MODES:
+        raise InputError(f"mode={mode!r}: 'synthetic' or 'augment' is expected")
+    names, own = labels_of(real, axis)
+    _, shown = labels_of(generated, names)
+    ids_of(generated)
+    sources = _sources(generated)
+    label_of = dict(zip(ids_of(real), own, strict=True))
+    groups_of: dict[str, set[Any]] = {name: set() for name in label_of}
+    for source, group in zip(sources, shown, strict=True):
+        if source not in label_of:
+            raise InputError(f"a generated image was made from {source!r}, which is not among the real images")
+        if group is None:
+            raise InputError(f"a generated image of {source!r} has no label on {' and '.join(names)}")
+        groups_of[source].add(group)
+    groups = set().union(*groups_of.values())
+    incomplete = tuple(sorted(name for name, found in groups_of.items() if found != groups))
+    unlabelled = tuple(sorted(name for name, label in label_of.items() if label is None))
+    if mode == "synthetic":
+        return Combined(mode, _positions([]), _positions(range(len(generated))), unlabelled, incomplete)
+    pairs = enumerate(zip(sources, shown, strict=True))
+    other = [i for i, (source, group) in pairs if label_of[source] not in (None, group)]
+    return Combined(mode, _positions(range(len(real))), _positions(other), unlabelled, incomplete)
+
+
+def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined, out: str | Path) -> Table:
+    """Write the table that ``chosen`` describes: the real rows that stay, then the generated rows that come in.
+
+    A generated image that replaces a real one takes its captions, because contamination changes images and nothing
+    else. Columns are those of the real table; what the generated table does not have is null.
+    """
+    from equipoise.data.table import Table as TableClass
+
+    if isinstance(chosen, Combined):
+        rows = _combined_rows(real, generated, chosen)
+        config: dict[str, Any] = {"combine": chosen.mode}
+    elif chosen.unit == "caption":
+        raise InputError("a table has one row an image; a substitution by caption is used through its manifest")
+    else:
+        rows = _substituted_rows(real, generated, chosen)
+        config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
+    known = {**_standard(), **dict.fromkeys(real.axes, "string")}
+    further = {name: kind for name, kind in real.types.items() if name not in known}
+    parents = (*real.fingerprints, *generated.fingerprints)
+    return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
+
+
+def _standard() -> dict[str, str]:
+    from equipoise.data.schema import schema_for
+
+    return schema_for("images").types
+
+
+def _substituted_rows(real: Table, generated: Table, chosen: Substitution) -> Iterator[dict[str, Any]]:
+    source_of = {made: source for source, made in chosen.replacement.items()}
+    texts: dict[str, dict[str, Any]] = {}
+    for row in real.rows():
+        if row["image_id"] in chosen.replacement:
+            texts[row["image_id"]] = {name: row[name] for name in ("caption", "captions", "split")}
+        else:
+            yield row
+    for row in _rows_like(generated, real):
+        if row["image_id"] in source_of:
+            source = source_of[row["image_id"]]
+            yield row | texts[source] | {"source_id": source}
+
+
+def _combined_rows(real: Table, generated: Table, chosen: Combined) -> Iterator[dict[str, Any]]:
+    for source, positions in ((real.rows(), chosen.real), (_rows_like(generated, real), chosen.generated)):
+        wanted = set(positions.tolist())
+        yield from (row for i, row in enumerate(source) if i in wanted)
+
+
+def _rows_like(table: Table, like: Table) -> Iterator[dict[str, Any]]:
+    return table.rows([name for name in table.columns if name in like.columns])
+
+
+def _images(real: pd.DataFrame, generated: pd.DataFrame) -> tuple[list[str], dict[str, list[int]]]:
+    makes: dict[str, list[int]] = {}
+    for position, source in enumerate(_sources(generated)):
+        makes.setdefault(source, []).append(position)
+    return ids_of(real), makes
+
+
+def _captions(real: pd.DataFrame, generated: pd.DataFrame) -> tuple[list[str], dict[str, list[int]]]:
+    for frame, column, whose in ((real, "captions", "real"), (generated, "caption", "generated")):
+        if column not in frame:
+            raise InputError(f"unit='caption' needs the column {column!r} of the {whose} table")
+    by_text: dict[tuple[str, str], list[int]] = {}
+    texts = generated["caption"].tolist()
+    for position, (source, text) in enumerate(zip(_sources(generated), texts, strict=True)):
+        by_text.setdefault((source, text), []).append(position)
+    units: list[str] = []
+    makes: dict[str, list[int]] = {}
+    for name, captions in zip(ids_of(real), real["captions"].tolist(), strict=True):
+        for number, caption in enumerate([] if captions is None else captions):
+            unit = f"{name}#{number}"
+            units.append(unit)
+            if (name, caption) in by_text:
+                makes[unit] = by_text[name, caption]
+    return units, makes
+
+
+def _sources(generated: pd.DataFrame) -> list[str]:
+    if "source_id" not in generated:
+        raise InputError("the generated table has no column 'source_id', the real image each was made from")
+    sources = generated["source_id"].tolist()
+    for position, source in enumerate(sources):
+        if not isinstance(source, str):
+            raise InputError(f"column 'source_id' of the generated table holds {source!r} in row {position}")
+    return sources
+
+
+def _positions(values: Sequence[int]) -> Positions:
+    return np.asarray(list(values), dtype=np.int64)

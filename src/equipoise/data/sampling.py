@@ -1,0 +1,218 @@
+"""Balancing and splitting: which rows of a table to take, as pure functions on its labels, and as layers.
+
+Draws are by id and seed (:mod:`equipoise.data.draws`): the same rows in another order give the same answer. A table
+is not copied: :func:`balance_layer` and :func:`split_layer` write a layer beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.data.draws import Positions, draw_order, ids_of, labels_of
+from equipoise.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from equipoise.data.table import Table
+
+__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "split", "split_layer"]
+
+METHODS = ("undersample", "gensynth", "oversample")
+
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """Which rows to take, and the counts of each group before and after."""
+
+    positions: Positions
+    """Row numbers for ``frame.iloc``, in order; a row that is taken twice is there twice."""
+    before: Mapping[Group | None, int]
+    after: Mapping[Group | None, int]
+    missing: tuple[Group, ...]
+    """Combinations of groups that no row shows, so that no sampling can balance them."""
+
+
+def balance(frame: pd.DataFrame, axis: str | Sequence[str], *, method: str = "undersample", seed: int = 0) -> Balanced:
+    """Rows in which every group of ``axis`` (of all axes together, if several) is shown equally often.
+
+    - ``undersample``: every group as often as the rarest; rows without a label are left out.
+    - ``gensynth``: the same, and of the rows without a label so many that they keep their share, rounded down, as
+      GenSynth does (arXiv 2305.15407): ``undefined * taken // defined``.
+    - ``oversample``: every group as often as the most frequent: each row is taken the same number of times, and
+      some once more; rows without a label are left out.
+
+    >>> frame = pd.DataFrame({"image_id": list("abcde"), "gender": ["m", "m", "m", "f", None]})
+    >>> chosen = balance(frame, "gender")
+    >>> dict(chosen.after), len(chosen.positions)
+    ({('f',): 1, ('m',): 1}, 2)
+    >>> dict(balance(frame, "gender", method="oversample").after)
+    {('f',): 3, ('m',): 3}
+    """
+    if method not in METHODS:
+        raise UnknownNameError("method of balancing", method, METHODS)
+    names, labels = labels_of(frame, axis)
+    order = draw_order(ids_of(frame), seed, "balance")
+    members: dict[Group, list[int]] = {}
+    undefined: list[int] = []
+    for position in order.tolist():
+        label = labels[position]
+        (undefined if label is None else members.setdefault(label, [])).append(position)
+    if not members:
+        raise InputError(f"no row has a label on {' and '.join(names)}, so there is nothing to balance")
+    sizes = {group: len(rows) for group, rows in members.items()}
+    wanted = max(sizes.values()) if method == "oversample" else min(sizes.values())
+    taken = [position for rows in members.values() for position in _repeated(rows, wanted)]
+    if method == "gensynth":
+        taken += undefined[: len(undefined) * len(taken) // sum(sizes.values())]
+    before = _ordered(Counter(labels))
+    after = _ordered(Counter(labels[position] for position in taken))
+    values = [sorted({group[i] for group in members}, key=str) for i in range(len(names))]
+    missing = tuple(group for group in product(*values) if group not in members)
+    return Balanced(np.sort(np.asarray(taken, dtype=np.int64)), before, after, missing)
+
+
+def split(
+    frame: pd.DataFrame,
+    *,
+    by: str = "subject",
+    fractions: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> pd.Series[str]:
+    """The split of each row, as a Series with the frame's index; what belongs together stays together.
+
+    ``by``: ``"subject"``, ``"set_id"``, or any column whose values must not be torn apart. Whatever it is, a
+    counterfactual set (``set_id``) and an image with what was made from it (``source_id``) are never torn apart
+    either. ``fractions`` (default 0.8 train, 0.1 val, 0.1 test) are of the number of such units, rounded so that
+    they add up. The answer depends on names and seed, not on the order of the rows.
+
+    >>> frame = pd.DataFrame({"image_id": list("abcd"), "subject": ["cook", "cook", "nurse", "pilot"]})
+    >>> split(frame, fractions={"train": 0.67, "test": 0.33}).tolist()
+    ['train', 'train', 'train', 'test']
+    """
+    parts = _checked_fractions(fractions or {"train": 0.8, "val": 0.1, "test": 0.1})
+    units = _units(frame, by)
+    names = sorted(set(units))
+    if not names:
+        return pd.Series([], index=frame.index, dtype=object, name="split")
+    order = draw_order(names, seed, "split")
+    split_of: dict[str, str] = {}
+    start, reached = 0, Fraction(0)
+    for part, fraction in parts.items():
+        reached += fraction
+        stop = _rounded(reached * len(names))
+        if stop == start:
+            raise InputError(
+                f"{len(names)} units to split by {by!r} are too few for a share of {float(fraction):.3g} in {part!r}"
+            )
+        split_of |= {names[position]: part for position in order[start:stop]}
+        start = stop
+    return pd.Series([split_of[unit] for unit in units], index=frame.index, dtype=object, name="split")
+
+
+def balance_layer(
+    table: Table, axis: str | Sequence[str], *, name: str = "balance", method: str = "undersample", seed: int = 0
+) -> Table:
+    """Write :func:`balance` of a table's labels as a layer and return the table read with it.
+
+    The layer says how often each image is taken (``copies``) and drops those that are not (``keep``). Rows that an
+    earlier layer dropped are not drawn from.
+    """
+    axes = [axis] if isinstance(axis, str) else list(axis)
+    frame = _labels(table, axes)
+    chosen = balance(frame, axes, method=method, seed=seed)
+    copies = np.bincount(chosen.positions, minlength=len(frame))
+    rows = pd.DataFrame({"image_id": frame["image_id"], "copies": copies, "keep": copies > 0})
+    config = {"balance": axes, "method": method, "seed": seed}
+    return table.add_layer(
+        name, rows, columns={"copies": "int64", "keep": "bool"}, config=config, uses=_layers_of(table)
+    )
+
+
+def split_layer(
+    table: Table,
+    *,
+    name: str = "split",
+    by: str = "subject",
+    fractions: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Table:
+    """Write :func:`split` of a table as a layer and return the table read with it."""
+    columns = list(dict.fromkeys(["image_id", by, *(c for c in ("set_id", "source_id") if c in table.columns)]))
+    frame = table.to_pandas(columns)
+    parts = split(frame, by=by, fractions=fractions, seed=seed)
+    rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
+    config = {"split": by, "fractions": dict(fractions) if fractions else None, "seed": seed}
+    return table.add_layer(name, rows, columns=["split"], config=config, uses=_layers_of(table))
+
+
+def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
+    return table.to_pandas(["image_id", *axes], only_kept="keep" in table.columns)
+
+
+def _layers_of(table: Table) -> tuple[str, ...]:
+    return tuple(table.fingerprints[1:])
+
+
+def _repeated(rows: Sequence[int], wanted: int) -> list[int]:
+    """The first ``wanted`` of the rows, beginning again from the first when they run out."""
+    whole, rest = divmod(wanted, len(rows))
+    return [*rows] * whole + [*rows[:rest]]
+
+
+def _ordered(counts: Counter[Group | None]) -> dict[Group | None, int]:
+    return dict(sorted(counts.items(), key=lambda item: (item[0] is None, str(item[0]))))
+
+
+def _checked_fractions(fractions: Mapping[str, float]) -> dict[str, Fraction]:
+    made = {}
+    for name, value in fractions.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+            raise InputError(f"fractions: {name!r} is {value!r}; a number above 0 and at most 1 is expected")
+        made[name] = Fraction(str(value))
+    total = sum(made.values(), Fraction(0))
+    if abs(total - 1) > Fraction(1, 10**6):
+        raise InputError(f"fractions add up to {float(total):g}; they must add up to 1")
+    made[name] += 1 - total  # thirds written as 0.333333
+    return made
+
+
+def _rounded(value: Fraction) -> int:
+    return int(value + Fraction(1, 2))
+
+
+def _units(frame: pd.DataFrame, by: str) -> list[str]:
+    """The name of the unit each row belongs to: rows that share a value of ``by``, a set or a source are one unit."""
+    if by not in frame:
+        raise InputError(f"the frame has no column {by!r} to split by; its columns are: {', '.join(map(str, frame))}")
+    ids = ids_of(frame)
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    def join(one: str, other: str) -> None:
+        low, high = sorted((root(one), root(other)))
+        parent[high] = low
+
+    # The smallest name leads a unit: values of ``by`` come before sets and ids, so that a unit is called the same
+    # whatever its rows and their order
+    ties = [f"2:{i}" for i in ids]
+    for column, kind in ((by, "0"), ("set_id", "1"), ("source_id", "2")):
+        if column in frame:
+            missing = frame[column].isna().tolist()
+            for tie, value, is_missing in zip(ties, frame[column].tolist(), missing, strict=True):
+                if not is_missing:
+                    join(tie, f"{kind}:{value}")
+    return [root(tie) for tie in ties]
