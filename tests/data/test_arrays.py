@@ -122,6 +122,18 @@ def test_vectors_must_have_the_right_length_and_be_finite() -> None:
         checked_row({"id": "a", "model": "m", "vector": [1.0, np.nan, 0.0]}, schema)
 
 
+def test_a_score_must_be_a_finite_number() -> None:
+    schema = schema_for("scores")
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(InputError, match=r"column 'score' is .*finite"):
+            checked_row({"image_id": "a", "text_id": "t", "score": bad}, schema)
+        with pytest.raises(InputError, match="column 'score' holds values that are not finite"):
+            conform(pa.table({"image_id": ["a"], "text_id": ["t"], "score": [bad]}), schema)
+    vectors = pa.array([[1.0, float("inf")]], pa.list_(pa.float32(), 2))
+    with pytest.raises(InputError, match="column 'vector' holds values that are not finite"):
+        conform(pa.table({"id": ["a"], "model": ["m"], "vector": vectors}), schema_for("embeddings", dim=2))
+
+
 def test_things_that_are_not_rows_are_refused(tmp_path: Path) -> None:
     for thing in (5, {"image_id": "a"}, ["text"], [3]):
         with pytest.raises(InputError):

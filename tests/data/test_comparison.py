@@ -48,15 +48,22 @@ def test_layers_are_compared_too(people: Table) -> None:
     assert diff(people, view).columns_only_b == ("keep", "dropped_by")
 
 
+def test_two_nans_are_the_same(tmp_path: Path) -> None:
+    rows = [{"image_id": "a", "score_x": float("nan")}, {"image_id": "b", "score_x": 1.0}]
+    a = Table.create(tmp_path / "a", rows, columns=["score_x"])
+    b = Table.create(tmp_path / "b", [*rows[:1], {"image_id": "b", "score_x": float("nan")}], columns=["score_x"])
+    assert diff(a, a).same
+    assert diff(a, b).changed == {"score_x": 1}
+
+
 def test_keys_of_two_columns(tmp_path: Path) -> None:
     def scores(name: str, rows: list[tuple[str, str, float]]) -> Table:
         return Table.create(
             tmp_path / name, [{"image_id": i, "text_id": t, "score": s} for i, t, s in rows], kind="scores"
         )
 
-    nan = float("nan")
-    a = scores("a", [("i", "t", 0.5), ("i", "u", nan), ("j", "t", 0.1)])
-    b = scores("b", [("i", "u", nan), ("i", "t", 0.25)])
+    a = scores("a", [("i", "t", 0.5), ("i", "u", 0.0), ("j", "t", 0.1)])
+    b = scores("b", [("i", "u", 0.0), ("i", "t", 0.25)])
     found = diff(a, b)
     assert found.only_a == ("j, t",)
     assert found.changed == {"score": 1}

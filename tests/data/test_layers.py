@@ -54,6 +54,20 @@ def test_images_that_a_layer_leaves_out_are_null_or_as_they_were(people: Table) 
     assert after["score_x"].notna().tolist() == [i in (2, 13) for i in range(25)]
 
 
+def test_the_columns_of_a_frame_are_taken_with_their_types(people: Table) -> None:
+    frame = pd.DataFrame(
+        {"image_id": ["img-00001"], "keep": [False], "note": ["blurred"], "n_faces": [2], "tags": [["a", "b"]]}
+    )
+    view = people.add_layer("faces", frame)
+    types = {"keep": "bool", "note": "string", "n_faces": "int64", "tags": "list<string>"}
+    assert view.further_columns == {**types, "dropped_by": "string"}
+    assert list(view.rows(list(types)))[1] == {"keep": False, "note": "blurred", "n_faces": 2, "tags": ["a", "b"]}
+    with pytest.raises(InputError, match="rows need columns="):
+        people.add_layer("x", [{"image_id": "img-00001", "keep": False}])
+    copy = Table.create(people.path.parent / "copy", view.batches(), axes=view.axes, columns=view.further_columns)
+    assert copy.to_arrow(view.columns).equals(view.to_arrow(view.columns))
+
+
 def test_lists_are_joined_too(people: Table) -> None:
     rows = [{"image_id": "img-00003", "captions": ["new"], "boxes": [[1.0, 2.0]]}]
     with pytest.raises(InputError, match="the type of column 'boxes' is not known"):

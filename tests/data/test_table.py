@@ -318,6 +318,25 @@ def test_a_folder_that_is_no_table_says_why(tmp_path: Path, people: Table) -> No
         Table.open(people.path)
 
 
+def test_a_flipped_bit_is_never_a_wrong_row(tmp_path: Path, make_rows: Rows) -> None:
+    table = Table.create(tmp_path / "t", make_rows(30), axes=["gender"])
+    right = list(table.rows())
+    path = table.path / "part-00000.parquet"
+    data = path.read_bytes()
+    n_found = 0
+    for position in range(5, len(data), 61):
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(bytes(flipped))
+        try:
+            found = list(table.rows())
+        except InputError:
+            n_found += 1
+        else:
+            assert found == right, f"bit of byte {position}"
+    assert n_found > 20
+
+
 def test_a_missing_cut_or_changed_shard_is_found(people: Table) -> None:
     path = people.path / "part-00002.parquet"
     data = path.read_bytes()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import random
 import signal
@@ -238,6 +239,28 @@ def test_a_shard_that_fails_leaves_nothing(tmp_path: Path, make_rows: Rows) -> N
             writer.write_shard(0, broken())
         assert writer.completed_shards() == []
         assert sorted(p.name for p in (tmp_path / "t").iterdir()) == [".lock", "_writing.json"]
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    tmp_path: Path, make_rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with TableWriter(tmp_path / "t", SCHEMA) as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(InputError, match=r"part-00000.parquet cannot be written: the disk is full; make room"):
+                writer.write_shard(0, make_rows(5))
+        assert writer.completed_shards() == []
+        writer.write_shard(0, make_rows(5))
+        writer.finish()
+
+
+def test_a_file_is_no_place_for_a_table(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("notes")
+    with pytest.raises(InputError, match="is a file, and a table needs a folder"):
+        Table.create(tmp_path / "t")
 
 
 def test_an_unreadable_shard_is_made_again(tmp_path: Path, make_rows: Rows) -> None:

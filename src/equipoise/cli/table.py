@@ -37,14 +37,14 @@ def validate(
     quick: bool = typer.Option(False, "--quick", help="Only files, columns and counts; no hashes, no keys."),
     decode: bool = typer.Option(False, "--decode", help="Also decode every image."),
 ) -> None:
-    """Check a table against what it says of itself; exit code 1 if anything is wrong.
+    """Check a table, and the layers beside it, against what they say of themselves; exit code 1 if anything is wrong.
 
     Example: [bold]equipoise table validate people --decode[/bold]
     """
     from equipoise.data.validation import problems
 
     n_problems = 0
-    for problem in problems(_opened(table, layers), deep=not quick, decode=decode):
+    for problem in problems(_opened(table, layers or ["all"]), deep=not quick, decode=decode):
         typer.echo(problem)
         n_problems += 1
     typer.echo(f"problems in {table}: {n_problems}" if n_problems else f"{table} is in order")

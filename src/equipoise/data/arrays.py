@@ -22,7 +22,7 @@ import pyarrow as pa
 from equipoise.data.schema import TableSchema, arrow_type, type_name
 from equipoise.errors import InputError, closest
 
-__all__ = ["batches_of", "checked_row", "conform", "record_batch"]
+__all__ = ["batches_of", "checked_row", "conform", "record_batch", "with_own_columns"]
 
 _ROWS_AT_ONCE = 100
 """How many rows become one batch: as many images as are held in memory at once."""
@@ -61,6 +61,8 @@ def checked_row(row: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
         value = checked.get(name)
         if value is None or (isinstance(value, str) and not value):
             raise InputError(f"column {name!r} is empty, and every row must fill it")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"column {name!r} is {value}, and every row must hold a finite number there")
     return checked
 
 
@@ -99,6 +101,30 @@ def batches_of(data: Any, schema: TableSchema, *, where: str = "") -> Iterator[A
             yield record_batch([first, *islice(rest, _ROWS_AT_ONCE - 1)], schema, where=where)
 
 
+def with_own_columns(data: Any) -> tuple[Any, dict[str, str]]:
+    """Arrow data or a DataFrame as an Arrow table, and its columns but ``image_id`` with the types that store them.
+
+    >>> with_own_columns(pa.table({"image_id": ["a"], "score_x": pa.array([1], pa.int32())}))[1]
+    {'score_x': 'int64'}
+    """
+    if type(data).__module__.partition(".")[0] == "pandas":
+        data = _from_pandas(data, "")
+    if not isinstance(data, pa.Table | pa.RecordBatch):
+        raise InputError("rows need columns=[...] (names) or columns={name: type}, so that their columns are known")
+    return data, {field.name: _stored_as(field.type) for field in data.schema if field.name != "image_id"}
+
+
+def _stored_as(found: Any) -> str:
+    if pa.types.is_dictionary(found):
+        return _stored_as(found.value_type)
+    if pa.types.is_null(found):
+        return "string"
+    simple = {"text": "string", "int": "int64", "float": "float64"}
+    if (pa.types.is_list(found) or pa.types.is_large_list(found)) and _family(found.value_type) in simple:
+        return f"list<{simple[_family(found.value_type)]}>"
+    return simple.get(_family(found), type_name(found))
+
+
 def _from_pandas(frame: Any, where: str) -> Any:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
@@ -133,7 +159,20 @@ def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
     for name in schema.never_null:
         if made[name].null_count:
             raise InputError(f"{prefix}column {name!r} is empty in some rows, and every row must fill it")
+        if not _finite(made[name], schema.types[name]):
+            raise InputError(f"{prefix}column {name!r} holds values that are not finite")
     return made
+
+
+def _finite(column: Any, kind: str) -> bool:
+    """Whether a vector or score can be computed with; other columns always can."""
+    if kind.startswith("vector<"):
+        values = [chunk.flatten() for chunk in column.chunks]
+    elif kind in ("float32", "float64"):
+        values = column.chunks
+    else:
+        return True
+    return all(bool(np.isfinite(part.to_numpy(zero_copy_only=False)).all()) for part in values)
 
 
 def record_image_column(values: Sequence[Any], prefix: str, name: str) -> Any:

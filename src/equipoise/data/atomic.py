@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from equipoise.data.failpoints import reached
+from equipoise.errors import InputError
 
 __all__ = ["HashingFile", "atomic_file", "sha256_of", "write_whole"]
 
@@ -57,8 +60,8 @@ class HashingFile:
 def atomic_file(path: Path) -> Iterator[HashingFile]:
     """A file to write to that takes its name ``path`` only when the block ends without an error.
 
-    Until then it has a name beginning with ``.`` and the process id, which no reader takes for data. It is on
-    disk before it is renamed, and the folder is on disk after, so that a power cut leaves the whole file or none.
+    Until then it has a name of its own beginning with ``.``, which no reader takes for data. It is on disk before it
+    is renamed, and the folder is on disk after, so that a power cut leaves the whole file or none.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "a.txt"
@@ -69,7 +72,7 @@ def atomic_file(path: Path) -> Iterator[HashingFile]:
     >>> target.read_bytes(), file.size
     (b'all of it', 9)
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with temporary.open("wb") as raw:
             file = HashingFile(raw)
@@ -79,8 +82,10 @@ def atomic_file(path: Path) -> Iterator[HashingFile]:
         reached("file.before_rename")
         os.replace(temporary, path)
         sync_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(f"{path} cannot be written: the disk is full; make room and run it again") from error
         raise
 
 

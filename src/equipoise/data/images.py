@@ -45,11 +45,11 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
         ...
     equipoise.errors.InputError: cannot read 6 bytes as an image: it is no format that is known, or damaged
     """
-    if isinstance(image, Image.Image):
-        return _upright_rgb(image)
-    data = image_bytes(image, root=root)
-    what = _described(image, data)
+    data = b"" if isinstance(image, Image.Image) else image_bytes(image, root=root)
+    what = "it" if isinstance(image, Image.Image) else _described(image, data)
     try:
+        if isinstance(image, Image.Image):
+            return _upright_rgb(image)
         with _opened(io.BytesIO(data), max_pixels) as opened:
             return _upright_rgb(opened)
     except Exception as error:  # Pillow's decoders meet hostile bytes with any exception there is
@@ -86,7 +86,10 @@ def encode(image: Image.Image, format: str = "PNG", **options: Any) -> bytes:
     b'\\x89PNG'
     """
     target = io.BytesIO()
-    image.save(target, format=format, **options)
+    try:
+        image.save(target, format=format, **options)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"an image of mode {image.mode} cannot be stored as {format}: {error}") from None
     return target.getvalue()
 
 

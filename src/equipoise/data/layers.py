@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from equipoise.data.arrays import batches_of
+from equipoise.data.arrays import batches_of, with_own_columns
 from equipoise.data.rows import Rejected
 from equipoise.data.schema import TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ShardInfo
@@ -113,7 +113,12 @@ def write_layer(
     path: str | Path | None = None,
     wait: float = 0.0,
 ) -> Table:
-    """A layer from rows, an Arrow table or a DataFrame in any order, dealt out to the table's shards."""
+    """A layer from rows, an Arrow table or a DataFrame in any order, dealt out to the table's shards.
+
+    Without ``columns`` and ``axes``, the columns of an Arrow table or a DataFrame are taken with their own types.
+    """
+    if not columns and not axes:
+        data, columns = with_own_columns(data)
     schema = schema_for("layer", axes=axes, columns=columns)
     made = pa.Table.from_batches(batches_of(data, schema, where=f"layer {name}"), schema=schema.arrow)
     ids = made["image_id"].combine_chunks()

@@ -63,7 +63,8 @@ class Manifest:
             raise InputError(f"{path} is not a JSON object; write the table again")
         _check_version(path, content.get("schema_version"))
         try:
-            return cls(_schema(content), _shards(content), tuple(content["parents"]), dict(content["config"]))
+            parents = tuple(str(parent) for parent in list(content["parents"]))
+            return cls(_schema(content), _shards(content), parents, dict(content["config"].items()))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path} lacks or garbles an entry ({error}); write the table again") from None
         except InputError as error:

@@ -1,7 +1,8 @@
 """One Parquet file of a table: written whole or not at all, the same bytes for the same rows.
 
 Row groups are closed after 100 images, 64 MiB of image bytes or 10,000 rows, whichever comes first, so that a reader
-never holds more than that. ``image.bytes`` is stored plain: no dictionary, no compression, no statistics.
+never holds more than that. ``image.bytes`` is stored plain: no dictionary, no compression, no statistics. Every page
+has a checksum that is verified when it is read: a flipped bit is an error, never a wrong row.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ __all__ = [
     "ShardInfo",
     "check_columns",
     "existing_shards",
+    "open_checked",
     "open_parquet",
     "read_batches",
     "read_columns",
@@ -125,7 +127,7 @@ def shard_info(folder: Path, index: int) -> ShardInfo:
 def open_parquet(path: Path) -> Any:
     """The opened Parquet file; what is wrong with it otherwise, by name."""
     with reading(path):
-        return pq.ParquetFile(path, pre_buffer=False)
+        return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
 
 
 @contextmanager
@@ -135,7 +137,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(f"{path} is missing; the table is not complete, write it again") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path} is not a readable Parquet file ({reason}); write it again") from None
 
@@ -145,15 +147,20 @@ def read_columns(path: Path, names: Sequence[str], schema: TableSchema | None = 
 
     With ``schema`` the file is refused if its columns are not those.
     """
-    with _checked(path, schema) as file, reading(path):
-        return file.read(columns=list(names), use_threads=False).select(list(names))
+    with open_checked(path, schema) as file, reading(path):
+        content = file.read(columns=list(names), use_threads=False).select(list(names))
+        _check_count(path, len(content), file)
+        return content
 
 
 def read_batches(path: Path, names: Sequence[str], batch_size: int, schema: TableSchema | None = None) -> Iterator[Any]:
     """As :func:`read_columns`, in Arrow batches of at most ``batch_size`` rows."""
-    with _checked(path, schema) as file, reading(path):
+    with open_checked(path, schema) as file, reading(path):
+        n_rows = 0
         for batch in file.iter_batches(batch_size=batch_size, columns=list(names), use_threads=False):
+            n_rows += len(batch)
             yield batch.select(list(names))
+        _check_count(path, n_rows, file)
 
 
 def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
@@ -174,10 +181,19 @@ def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
         )
 
 
-def _checked(path: Path, schema: TableSchema | None) -> Any:
+def _check_count(path: Path, n_rows: int, file: Any) -> None:
+    """A page whose damaged head says that it is no data is skipped by Arrow without a word."""
+    if n_rows != file.metadata.num_rows:
+        missing = f"it gives {n_rows} rows of {file.metadata.num_rows}"
+        raise InputError(f"{path} is not a readable Parquet file ({missing}); write it again")
+
+
+def open_checked(path: Path, schema: TableSchema | None) -> Any:
+    """The opened Parquet file, refused if its columns are not those of ``schema`` (where one is given)."""
     file = open_parquet(path)
     if schema is not None:
-        check_columns(path, file.schema_arrow, schema)
+        with reading(path):
+            check_columns(path, file.schema_arrow, schema)
     return file
 
 
@@ -232,6 +248,7 @@ def _parquet_options(schema: TableSchema) -> dict[str, Any]:
         "write_statistics": [leaf for leaf in leaves if leaf not in plain],
         "version": "2.6",
         "data_page_version": "1.0",
+        "write_page_checksum": True,
     }
 
 

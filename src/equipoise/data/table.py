@@ -15,7 +15,7 @@ from equipoise.data.layers import combined_types, joined_batches, layer_names, o
 from equipoise.data.manifest import Manifest, fingerprint_of
 from equipoise.data.rows import Row
 from equipoise.data.schema import TableSchema, arrow_type, schema_for
-from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, check_columns, open_parquet, read_batches, read_columns
+from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, open_checked, read_batches, read_columns
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError
 
@@ -163,6 +163,13 @@ class Table:
         return list(self.types)
 
     @property
+    def further_columns(self) -> dict[str, str]:
+        """The columns that not every table of this kind has, as ``columns=`` of :meth:`create` takes them."""
+        dim = int(self.types["vector"][len("vector<") : -1]) if self.kind == "embeddings" else None
+        base = schema_for(self.kind, axes=self.axes, dim=dim).types
+        return {name: kind for name, kind in self.types.items() if name not in base}
+
+    @property
     def fingerprints(self) -> tuple[str, ...]:
         """The fingerprints of this table and of its joined layers: the ``parents`` of what is made from it."""
         return (self.fingerprint, *(layer.fingerprint for layer in self.layers))
@@ -190,9 +197,7 @@ class Table:
     def open_shard(self, index: int) -> Any:
         """The ``pyarrow.parquet.ParquetFile`` of a shard, its columns checked."""
         path = self.path / self.shards[index].file
-        file = open_parquet(path)
-        check_columns(path, file.schema_arrow, self.schema)
-        return file
+        return open_checked(path, self.schema)
 
     def own_batches(self, index: int, columns: Sequence[str], batch_size: int) -> Iterator[Any]:
         """The rows of one shard as they are on disk, no layer joined."""

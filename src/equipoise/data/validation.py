@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from equipoise.data.atomic import sha256_of
 from equipoise.data.manifest import MANIFEST
-from equipoise.data.shards import ERRORS_FOLDER, check_columns, existing_shards, open_parquet, read_batches, shard_name
+from equipoise.data.shards import ERRORS_FOLDER, existing_shards, open_checked, open_parquet, read_batches, shard_name
 from equipoise.data.uniqueness import first_duplicate
 from equipoise.errors import InputError
 
@@ -69,8 +69,7 @@ def _file_problems(table: Table, deep: bool) -> Iterator[str]:
     for shard in table.shards:
         path = table.path / shard.file
         try:
-            with open_parquet(path) as file:
-                check_columns(path, file.schema_arrow, table.schema)
+            with open_checked(path, table.schema) as file:
                 if file.metadata.num_rows != shard.rows:
                     yield f"{path} has {file.metadata.num_rows} rows, expected {shard.rows}"
             if shard.n_errors:

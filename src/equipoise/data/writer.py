@@ -80,6 +80,8 @@ class TableWriter:
 
     def __enter__(self) -> TableWriter:
         head = dumped({**self._manifest.head(), "plan": self._plan})
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file, and a table needs a folder of its own; choose another path")
         self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(locked(self.path / ".lock", what=f"the table at {self.path}", wait=self._wait))
