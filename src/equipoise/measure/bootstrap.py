@@ -148,6 +148,7 @@ def mean_interval(
     method: IntervalMethod = "t",
     replicates: int = 1000,
     seed: int = 0,
+    least_error: float = 0.0,
 ) -> tuple[float, float] | None:
     """Confidence interval for the mean of ``values`` (n,); ``None`` with fewer than two clusters.
 
@@ -156,6 +157,9 @@ def mean_interval(
     - ``percentile``: quantiles of the cluster bootstrap.
     - ``bca``: the same, corrected for bias and skewness (Efron 1987, jackknife over clusters).
     - ``bootstrap_t``: the cluster bootstrap of (mean* - mean) / se*.
+
+    ``least_error`` bounds the standard error of ``t`` from below, where values that happen to be all alike would
+    give an interval without width.
 
     >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0, 4.0])]
     [0.446, 4.554]
@@ -168,6 +172,8 @@ def mean_interval(
     if len(sums.sizes) < 2:
         return None
     mean, error = float(sums.mean[0]), float(sums.standard_error[0])
+    if method == "t":
+        error = max(error, least_error)
     if error == 0.0:
         return mean, mean
     tail = (1 - level) / 2

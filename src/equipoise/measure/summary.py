@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import IntervalMethod, mean_interval
+from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, mean_interval
 from equipoise.measure.chance import Chance
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.evaluate import Retrieved
@@ -136,8 +136,17 @@ class _Context:
                 extra |= {"null_low": float(low), "null_high": float(high)}
         elif null is not None:
             notes = (*notes, f"no null for {name}")
+        excess = values - level_of_chance
+        least = self._least_error(excess, extra.get("null_sd", 0.0))
+        if least > 0:
+            notes = (*notes, "the values hardly vary: the interval uses the spread of chance")
         interval = mean_interval(
-            values - level_of_chance, clusters=self.clusters, level=self.level, method=self.method, seed=self.seed
+            excess,
+            clusters=self.clusters,
+            level=self.level,
+            method=self.method,
+            seed=self.seed,
+            least_error=least,
         )
         if interval is None:
             notes = (*notes, "no interval: one independent unit")
@@ -155,6 +164,13 @@ class _Context:
             level=self.level,
             **extra,
         )
+
+    def _least_error(self, excess: FloatArray, null_sd: float) -> float:
+        """The sd of chance, where the values happen to vary much less: rare levels that were not met by luck."""
+        sums = cluster_sums(excess, self.clusters)
+        if len(sums.sizes) < 2 or float(sums.standard_error[0]) >= null_sd / 2:
+            return 0.0
+        return null_sd
 
     def skew(self, share: Measured, place: int) -> Measured:
         """Skew of one group over all queries, from its mean share."""
