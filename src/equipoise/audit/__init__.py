@@ -1,1 +1,49 @@
-"""Questions: suites that say what to ask a model, over which pool, with which metrics."""
+"""Questions: suites that say what to ask a model, over which pool, with which metrics, and the runner that asks.
+
+:func:`run` asks a model over a table, :func:`measure_again` measures its evidence again without the model,
+:func:`compare` pairs two audits. Results are rows of one table, each with its chance level.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.audit.comparison import compare
+    from equipoise.audit.config import AuditConfig
+    from equipoise.audit.evidence import Evidence
+    from equipoise.audit.findings import Findings
+    from equipoise.audit.running import Audit, measure_again, run, run_captions
+    from equipoise.audit.suite import Suite
+    from equipoise.audit.suites import SUITES
+
+__all__ = [
+    "SUITES",
+    "Audit",
+    "AuditConfig",
+    "Evidence",
+    "Findings",
+    "Suite",
+    "compare",
+    "measure_again",
+    "run",
+    "run_captions",
+]
+
+_HOMES = {
+    "SUITES": "suites",
+    "Audit": "running",
+    "AuditConfig": "config",
+    "Evidence": "evidence",
+    "Findings": "findings",
+    "Suite": "suite",
+    "compare": "comparison",
+    "measure_again": "running",
+    "run": "running",
+    "run_captions": "running",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"equipoise.audit.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'equipoise.audit' has no attribute {name!r}")

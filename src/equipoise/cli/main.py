@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import demo, doctor, text
+from equipoise.cli import audit, demo, doctor, table, text
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -26,10 +26,17 @@ app = typer.Typer(
 
 WORDS = "Words and captions"
 START = "Start here"
+TABLES = "Tables and work"
+AUDITS = "Audits"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
 app.command("doctor", rich_help_panel=START)(doctor.doctor)
+app.add_typer(table.app, name="table", rich_help_panel=TABLES)
+app.command("audit", rich_help_panel=AUDITS)(audit.audit)
+app.command("measure", rich_help_panel=AUDITS)(audit.measure)
+app.command("compare", rich_help_panel=AUDITS)(audit.compare)
+app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,81 @@
+"""What an audit can be told; every result folder holds the one it was made with."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError, UnknownNameError
+
+__all__ = ["PROMPT_POOLS", "AuditConfig"]
+
+PROMPT_POOLS = ("embed_mean_unit", "embed_mean_raw", "metric_mean")
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """Settings of a suite; what is left empty is the suite's own choice.
+
+    >>> AuditConfig(k=(12,)).having({"draws": 200}).draws
+    200
+    """
+
+    axes: tuple[str, ...] = ()
+    """The axes to ask about; all that the table has unless given."""
+    k: tuple[int, ...] = ()
+    """How many images count as retrieved."""
+    variants: tuple[str, ...] = ("equipoise",)
+    """Definitions by name, see ``equipoise.measure.retrieval.VARIANTS``."""
+    prompts: tuple[str, ...] = ()
+    """Neutral prompts with ``{}`` for the subject and its article, as "A photo of {}"."""
+    prompt_pool: str = "embed_mean_unit"
+    """How several prompts of a subject are joined: unit vectors averaged and brought to unit length
+    (``embed_mean_unit``), raw vectors averaged (``embed_mean_raw``), or the metric averaged (``metric_mean``)."""
+    min_sets: int = 2
+    """A subject with fewer counterfactual sets than this is left out and counted."""
+    pair: tuple[str, ...] = ()
+    """The two groups of Bias@K, the first counting as positive."""
+    draws: int = 1000
+    """Draws of the null."""
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Seeds of balanced pools."""
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.prompt_pool not in PROMPT_POOLS:
+            raise UnknownNameError("prompt pool", self.prompt_pool, PROMPT_POOLS)
+        for k in self.k:
+            if not isinstance(k, int) or k < 1:
+                raise InputError(f"k = {k!r}: give whole numbers of at least 1")
+        if self.draws < 2:
+            raise InputError(f"draws = {self.draws}: a null needs at least 2")
+        if self.pair and len(self.pair) != 2:
+            raise InputError(f"pair = {', '.join(self.pair)}: give two groups")
+
+    def having(self, changes: Mapping[str, Any]) -> AuditConfig:
+        """The same with some settings changed; an unknown setting is answered with the closest."""
+        known = {f.name for f in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError("audit setting", name, known)
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()}
+        return replace(self, **plain)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> AuditConfig:
+        """The settings in a TOML file."""
+        try:
+            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not valid TOML: {error}") from None
+        return cls().having(data)
+
+    def plain(self) -> dict[str, Any]:
+        """The settings as plain data."""
+        return asdict(self)

@@ -1,0 +1,46 @@
+"""A suite: what to ask a model, over which images, with which metrics; and who asked it first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.errors import InputError, closest
+
+__all__ = ["Suite"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One question with its source, its defaults, and two functions: which texts to ask, and how to measure."""
+
+    name: str
+    question: str
+    """What the suite asks, in one sentence."""
+    citation: str
+    columns: tuple[str, ...]
+    """The columns a table must have."""
+    texts: Callable[[pd.DataFrame, AuditConfig], Sequence[str]]
+    """The texts that the model must read."""
+    measure: Callable[[Evidence, AuditConfig], Findings]
+    """The numbers, from labels and from what the model made of images and texts."""
+    defaults: AuditConfig = field(default_factory=AuditConfig)
+    needs_model: bool = True
+    """Whether a model is asked at all; the caption baselines bring their own."""
+
+    def check(self, frame: pd.DataFrame) -> None:
+        """Refuse a table that lacks what the suite needs, naming it."""
+        for name in self.columns:
+            if name not in frame:
+                near = closest(name, map(str, frame.columns), n=1)
+                raise InputError(
+                    f"suite {self.name!r} needs the column {name!r}, which the table lacks"
+                    + (f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(map(str, frame.columns))}")
+                )
+        if frame.empty:
+            raise InputError(f"suite {self.name!r}: the table has no rows")

@@ -1,0 +1,233 @@
+"""GenSynth's gender-agnostic baselines: retrieval among captions by TF-IDF, and among images at random.
+
+No gender word is left in the captions, so what TF-IDF shows is the dataset's own skew, which the score of any model
+over that dataset contains too. TF-IDF: every caption asks for all others, those of its own image left out; a caption
+has the label of its image. Random: every caption ranks the images blindly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.audit.suite import Suite
+from equipoise.data.sampling import balance
+from equipoise.errors import InputError
+from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
+from equipoise.measure.stats import p_values
+from equipoise.text import Lexicon
+
+__all__ = ["PUBLISHED", "SUITE", "Ranked", "rank_random", "rank_tfidf", "without_words"]
+
+NAME = "captions-tfidf"
+LEXICON = "gensynth_code"
+COMPAT = "gensynth"
+BIAS_K, SKEW_K = (5, 10), (25, 100)
+ALTERNATIVES = {"bias_at_k": "two-sided", "max_skew": "greater"}
+
+PUBLISHED = {
+    ("tfidf", "natural"): (0.22, 0.24, 0.29, 0.22),
+    ("tfidf", "balanced"): (-0.06, -0.08, 0.25, 0.18),
+    ("random", "natural"): (0.37, 0.40, 0.15, 0.06),
+    ("random", "balanced"): (0.00, 0.00, 0.14, 0.07),
+}
+"""GenSynth, Table 1: Bias@5, Bias@10, MaxSkew@25, MaxSkew@100. Its random rows are one draw each (natural), or have a
+standard deviation over seeds of up to 0.07 (balanced), because one random embedding served all queries."""
+
+Values = dict[tuple[str, int], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Ranked lists of every query, and the labels they are read with."""
+
+    defined: NDArray[np.int64]
+    """(Q, 100) the best labelled candidates, for MaxSkew."""
+    all: NDArray[np.int64]
+    """(Q, 10) the best candidates, undefined ones in their slots, for Bias@K."""
+    owner: NDArray[np.int64]
+    """(N,) the image of each candidate."""
+    cluster: NDArray[np.int64]
+    """(Q,) the image of each query."""
+    labels: NDArray[np.int32]
+    """(I,) the label of each image; -1 undefined."""
+
+    def values(self, labels: NDArray[np.int32]) -> Values:
+        """The metrics of every query under ``labels`` (I,) of the images."""
+        codes = labels[self.owner]
+        padded = np.append(codes, np.int32(-2))
+        pool = np.bincount(codes[codes >= 0], minlength=2)
+        found: Values = {}
+        for k in BIAS_K:
+            found["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
+        for k in SKEW_K:
+            counts = group_counts(padded[self.defined[:, :k]], 2)
+            found["max_skew", k] = max_skew(counts, pool / pool.sum())
+        return found
+
+    def null(self, draws: int, seed: int) -> Iterator[Values]:
+        """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""
+        rng = np.random.default_rng(seed)
+        defined = np.flatnonzero(self.labels >= 0)
+        for _ in range(draws):
+            labels = self.labels.copy()
+            labels[defined] = rng.permutation(labels[defined])
+            yield self.values(labels)
+
+
+def without_words(captions: Sequence[str], words: Lexicon) -> list[str]:
+    """Captions with the lexicon's words taken out, in lower case."""
+    return words.mask_all([c.lower() for c in captions], token=" ")
+
+
+def rank_tfidf(captions: Sequence[str], image: NDArray[np.int64], labels: NDArray[np.int32]) -> Ranked:
+    """Caption-to-caption retrieval by scikit-learn's default TF-IDF; ``image`` (Q,) is each caption's image."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectors = TfidfVectorizer().fit_transform(captions).astype(np.float64)
+    columns = vectors.T.tocsr()
+    source = ScoreBlocks(len(captions), len(captions), lambda a, b: (vectors[a:b] @ columns).toarray())
+    return _ranked(source, image, image, labels, Candidates(image_owner=image, query_owner=image))
+
+
+def rank_random(image: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> Ranked:
+    """Every caption ranks the images at random, each by a draw of its own."""
+    n = len(labels)
+
+    def block(start: int, stop: int) -> NDArray[np.float32]:
+        return np.stack([np.random.default_rng([seed, row]).random(n, dtype=np.float32) for row in range(start, stop)])
+
+    return _ranked(ScoreBlocks(len(image), n, block), np.arange(n), image, labels, Candidates())
+
+
+def _ranked(
+    source: ScoreBlocks,
+    owner: NDArray[np.int64],
+    cluster: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    candidates: Candidates,
+) -> Ranked:
+    wants = [Want(max(SKEW_K), labels[owner] >= 0), Want(max(BIAS_K))]
+    defined, every = scan(source, wants, candidates=candidates).rankings
+    return Ranked(defined.indices, every.indices, owner, cluster, labels)
+
+
+def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
+    findings = Findings(NAME, "")
+    words = Lexicon.load(LEXICON)
+    frame = evidence.frame.assign(text=without_words(evidence.frame["caption"].tolist(), words))
+    by_image = frame.groupby("image_id", sort=False)["caption"].apply(list)
+    names = words.label_images(by_image.tolist(), compat=COMPAT)
+    images = pd.DataFrame({"image_id": by_image.index.astype(str), "gender": names})
+    groups = Groups.from_values(images["gender"].to_numpy(dtype=object), words.groups, axis=words.axis)
+    if not groups.counts().all():
+        raise InputError(f"{NAME}: no image is labelled {words.groups[int(np.argmin(groups.counts()))]!r}")
+    frame["at"] = pd.Index(by_image.index).get_indexer(pd.Index(frame["image_id"]))
+    counts = ", ".join(f"{n:,} {name}" for name, n in zip(groups.names, groups.counts(), strict=True))
+    findings.notes.append(f"images: {counts}, {groups.n_undefined:,} undefined (lexicon {LEXICON}, compat {COMPAT})")
+
+    def tfidf(some: pd.DataFrame, labels: NDArray[np.int32], _: int) -> Ranked:
+        return rank_tfidf(some["text"].tolist(), some["at"].to_numpy(), labels)
+
+    def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> Ranked:
+        return rank_random(some["at"].to_numpy(), labels, seed)
+
+    for model, ranker in (("tfidf", tfidf), ("random", random)):
+        natural = ranker(frame, groups.labels, config.seed)
+        _add(findings, model, "natural", [natural], config)
+        _add(findings, model, "balanced", [_balanced(images, frame, groups, s, ranker) for s in config.seeds], config)
+    return findings
+
+
+def _balanced(
+    images: pd.DataFrame,
+    frame: pd.DataFrame,
+    groups: Groups,
+    seed: int,
+    ranker: Callable[[pd.DataFrame, NDArray[np.int32], int], Ranked],
+) -> Ranked:
+    """The ranker on a pool where both groups are as frequent, and undefined images keep their share."""
+    chosen = balance(images, "gender", method="gensynth", seed=seed).positions
+    place = np.full(len(images), -1)
+    place[chosen] = np.arange(len(chosen))
+    some = frame[place[frame["at"]] >= 0]
+    return ranker(some.assign(at=place[some["at"]]), groups.labels[chosen], seed)
+
+
+def _add(findings: Findings, model: str, pool: str, ranked: Sequence[Ranked], config: AuditConfig) -> None:
+    """One row a metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
+    actual = [r.values(r.labels) for r in ranked]
+    # The null is costly here (every draw relabels every list); the draws are shared out among the seeds.
+    each = max(2, min(config.draws, 200) // len(ranked))
+    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(ranked)]
+    for metric, k in actual[0]:
+        values = np.array([float(a[metric, k].mean()) for a in actual])
+        drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
+        estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0].cluster, config)
+        note = f"published {PUBLISHED[model, pool][(*BIAS_K, *SKEW_K).index(k)]:.2f} (GenSynth, Table 1)"
+        row = estimate.with_notes(note).row(
+            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k
+        )
+        findings.rows.append(row)
+        if pool == "natural":
+            ids = [str(i) for i in range(len(actual[0][metric, k]))]
+            keys = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
+            findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
+
+
+def _estimate(
+    metric: str,
+    values: NDArray[np.float64],
+    drawn: NDArray[np.float64],
+    queries: NDArray[np.float64],
+    cluster: NDArray[Any],
+    config: AuditConfig,
+) -> Estimate:
+    value = float(values.mean())
+    null = drawn.mean(axis=0) if len(values) > 1 else drawn[0]
+    p = p_values(value, null, alternative=ALTERNATIVES[metric], rng=np.random.default_rng(config.seed))  # type: ignore[arg-type]
+    if len(values) > 1:
+        interval = mean_interval(values, level=config.level)
+        notes: tuple[str, ...] = (f"mean of {len(values)} seeds, sd {values.std(ddof=1):.3f}",)
+    else:
+        interval = mean_interval(queries, clusters=cluster, level=config.level)
+        notes = ("interval over images",)
+    low, high = interval if interval is not None else (None, None)
+    return Estimate(
+        value,
+        low,
+        high,
+        null_mean=float(drawn.mean()),
+        null_sd=float(null.std(ddof=1)),
+        p_value=p.value,
+        p_randomised=p.randomised,
+        n=len(queries),
+        n_groups=2,
+        notes=notes,
+    )
+
+
+def _no_texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
+    return ()
+
+
+SUITE = Suite(
+    name=NAME,
+    question="How skewed is a caption set for models that cannot see gender at all?",
+    citation="GenSynth (Smith et al., arXiv 2305.15407), Table 1",
+    columns=("image_id", "caption"),
+    texts=_no_texts,
+    measure=_measure,
+    defaults=AuditConfig(draws=200),
+    needs_model=False,
+)

@@ -1,0 +1,116 @@
+"""``equipoise audit``, ``measure``, ``compare`` and ``suites``: ask a model, measure again, compare two."""
+
+from __future__ import annotations
+
+import typer
+
+from equipoise.errors import InputError
+
+
+def audit(
+    model: str = typer.Argument("", metavar="[MODEL]", help="A model, such as table:embeddings/clip."),
+    suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
+    table: str = typer.Option("", "--table", "-t", help="The table of images."),
+    captions: str = typer.Option("", "--captions", help="A COCO captions file, for suites that need no model."),
+    from_embeddings: str = typer.Option("", "--from-embeddings", help="A table of embeddings; the same as table:…"),
+    from_scores: str = typer.Option("", "--from-scores", help="A table of scores in place of a model."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder for results and evidence."),
+    config: str = typer.Option("", "--config", help="Settings in a TOML file."),
+    axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
+    k: list[int] = typer.Option([], "--k", help="How many images count as retrieved; repeat for several."),
+    variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
+    prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
+    draws: int = typer.Option(0, "--draws", help="Draws of the null."),
+    seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
+    subjects: bool = typer.Option(False, "--subjects", help="Print a line for every subject too."),
+) -> None:
+    """Ask a model what a suite asks, over a table of images; every number with its chance level.
+
+    Examples:
+
+    [bold]equipoise audit table:embeddings/clip --suite intersectional --table sets -o runs/clip[/bold]
+
+    [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
+    """
+    from equipoise.audit import AuditConfig, run, run_captions
+    from equipoise.audit.findings import table_of
+    from equipoise.audit.suites import SUITES
+
+    chosen = SUITES.load(suite)
+    settings = AuditConfig.from_toml(config) if config else chosen.defaults
+    given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
+    settings = settings.having({name: value for name, value in given.items() if value})
+    if not chosen.needs_model:
+        if not captions:
+            raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
+        done = run_captions(chosen, captions, out, config=settings)
+    else:
+        if not table:
+            raise InputError(f"suite {suite!r} asks about images; give a table with --table")
+        spec = model or (f"table:{from_embeddings}" if from_embeddings else "")
+        if not spec and not from_scores:
+            raise InputError("give a MODEL, --from-embeddings or --from-scores")
+        done = run(spec or None, chosen, table, out, config=settings, scores=from_scores or None)
+    _show(done.results, done.notes, table_of(done.results, subjects=subjects), str(done.folder))
+
+
+def measure(
+    folder: str = typer.Argument(..., metavar="DIR", help="The folder of an audit."),
+    out: str = typer.Option("", "--out", "-o", help="Another folder for the new results."),
+    k: list[int] = typer.Option([], "--k", help="How many images count as retrieved."),
+    variant: list[str] = typer.Option([], "--variant", help="A definition by name."),
+    draws: int = typer.Option(0, "--draws", help="Draws of the null."),
+    subjects: bool = typer.Option(False, "--subjects", help="Print a line for every subject too."),
+) -> None:
+    """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
+
+    Example: [bold]equipoise measure runs/clip --k 5 --variant berg -o runs/clip-berg[/bold]
+    """
+    from equipoise.audit import measure_again
+    from equipoise.audit.findings import table_of
+
+    given = {"k": k, "variants": variant, "draws": draws}
+    done = measure_again(folder, config={n: v for n, v in given.items() if v}, out=out or None)
+    _show(done.results, done.notes, table_of(done.results, subjects=subjects), str(done.folder))
+
+
+def compare(
+    a: str = typer.Argument(..., metavar="A", help="The folder of an audit."),
+    b: str = typer.Argument(..., metavar="B", help="The folder of another audit of the same suite and table."),
+    out: str = typer.Option("", "--out", "-o", help="A folder for the differences as a results table."),
+) -> None:
+    """Compare two audits query by query: paired differences with intervals and p-values.
+
+    Example: [bold]equipoise compare runs/clip runs/clip-fair[/bold]
+    """
+    from pathlib import Path
+
+    from equipoise.audit import compare as paired
+    from equipoise.audit.findings import table_of
+
+    found = paired(a, b)
+    if out:
+        found.save(Path(out))
+    typer.echo(f"A - B, A = {a}, B = {b}; above 0: A has more")
+    _show(found.frame(), found.notes, table_of(found.frame()), out)
+
+
+def suites() -> None:
+    """List the suites: what each asks, who asked it first, and the columns a table must have.
+
+    Example: [bold]equipoise suites[/bold]
+    """
+    from equipoise.audit.suites import SUITES
+
+    for entry in SUITES:
+        suite = entry.load()
+        typer.echo(f"{entry.name:16} {suite.question}")
+        typer.echo(f"{'':16} {suite.citation}; columns: {', '.join(suite.columns)}")
+
+
+def _show(results: object, notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
+    typer.echo(text)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    if folder:
+        typer.echo(f"results in {folder}", err=True)
