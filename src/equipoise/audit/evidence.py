@@ -126,6 +126,21 @@ class Evidence:
         images = self._images if rows is None else self._images[rows]
         return Embeddings(unit(np.stack(queries), "texts"), images)
 
+    def own_scores(
+        self, prompts: Sequence[Sequence[str]], how: str, rows: NDArray[Any], query: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """(len(rows),) each image's score with its own query: ``query[i]`` says which of ``prompts`` asks for row i."""
+        if self._scores is not None:
+            means = np.stack([self._scores[self._rows(p)].mean(axis=0) for p in prompts])
+            return np.asarray(means[query, rows], dtype=np.float64)
+        queries = self.pooled_source(prompts, how, rows[:1]).queries
+        assert self._images is not None
+        scores = np.empty(len(rows))
+        for start in range(0, len(rows), 65_536):
+            part = slice(start, start + 65_536)
+            scores[part] = np.einsum("ij,ij->i", self._images[rows[part]], queries[query[part]])
+        return scores
+
     def scores(self, texts: Sequence[str]) -> NDArray[Any]:
         """(m, N) the scores of ``texts`` with every image; for suites with few texts."""
         wanted = self._rows(texts)

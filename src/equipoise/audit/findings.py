@@ -92,13 +92,22 @@ def read_queries(folder: Path) -> pd.DataFrame:
         raise InputError(f"{path}: cannot be read ({error})") from None
 
 
-def table_of(frame: pd.DataFrame, *, subjects: bool = False, limit: int = 60) -> str:
-    """Results as text a person can read: one line a number, with chance, excess, interval, p and n."""
-    shown = frame if subjects else frame[frame["subject"].isna()]
+DETAILS = ("representation", "skew", "exposure", "exposure_ratio", "infeasible_index", "infeasible_count")
+"""Metrics that are in the results and not in the printed table, unless everything is asked for."""
+
+
+def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60) -> str:
+    """Results as text a person can read: one line a number, with chance, excess, interval, p and n.
+
+    Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
+    ``everything`` is asked for.
+    """
+    shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(DETAILS)]
+    limit = len(frame) if everything else limit
     if shown.empty:
         shown = frame
     lines = [
-        f"{'metric':18} {'variant':10} {'pool':10} {'axis':18} {'group':14} {'k':>5} {'value':>8} {'chance':>8} "
+        f"{'metric':24} {'variant':10} {'pool':10} {'axis':18} {'group':14} {'k':>5} {'value':>8} {'chance':>8} "
         f"{'excess':>8} {'95% interval':>18} {'p':>7} {'n':>7}"
     ]
     for row in shown.head(limit).to_dict("records"):
@@ -107,7 +116,7 @@ def table_of(frame: pd.DataFrame, *, subjects: bool = False, limit: int = 60) ->
             interval = f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
         label = _text(row["subject"]) or _text(row["group"])
         lines.append(
-            f"{row['metric'][:18]:18} {_text(row['variant'])[:10]:10} {_text(row['pool'])[:10]:10} "
+            f"{row['metric'][:24]:24} {_text(row['variant'])[:10]:10} {_text(row['pool'])[:10]:10} "
             f"{_text(row['axis'])[:18]:18} {label[:14]:14} {_text(row['k']):>5} {_number(row['value']):>8} "
             f"{_number(row['null_mean']):>8} {_number(row['excess'], sign=True):>8} {interval:>18} "
             f"{_p(row['p_value']):>7} {_text(row['n']):>7}"

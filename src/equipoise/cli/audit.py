@@ -22,7 +22,7 @@ def audit(
     prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
     seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
-    subjects: bool = typer.Option(False, "--subjects", help="Print a line for every subject too."),
+    everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Ask a model what a suite asks, over a table of images; every number with its chance level.
 
@@ -51,7 +51,7 @@ def audit(
         if not spec and not from_scores:
             raise InputError("give a MODEL, --from-embeddings or --from-scores")
         done = run(spec or None, chosen, table, out, config=settings, scores=from_scores or None)
-    _show(done.results, done.notes, table_of(done.results, subjects=subjects), str(done.folder))
+    _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
 
 def measure(
@@ -60,7 +60,7 @@ def measure(
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
-    subjects: bool = typer.Option(False, "--subjects", help="Print a line for every subject too."),
+    everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
 
@@ -71,7 +71,7 @@ def measure(
 
     given = {"k": k, "variants": variant, "draws": draws}
     done = measure_again(folder, config={n: v for n, v in given.items() if v}, out=out or None)
-    _show(done.results, done.notes, table_of(done.results, subjects=subjects), str(done.folder))
+    _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
 
 def compare(

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
+from equipoise.audit.counterfactual import add_counterfactual
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
@@ -63,6 +64,11 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     for size in range(1, len(axes) + 1):
         for some in combinations(axes, size):
             _measure_axes(findings, evidence, config, some, rows, subjects)
+    query = pd.Index(subjects).get_indexer(pd.Index(frame["subject"].iloc[rows]))
+    how = "embed_mean_unit" if config.prompt_pool == "metric_mean" else config.prompt_pool
+    prompts = neutral_prompts(subjects, config.prompts or SOCIALCF_PROMPTS)
+    scores = evidence.own_scores(prompts, how, rows, query)
+    add_counterfactual(findings, evidence, config, axes, rows, scores, _pool_name(frame))
     return findings
 
 

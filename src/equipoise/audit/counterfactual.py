@@ -1,0 +1,105 @@
+"""What counterfactual sets show of a model: score gaps inside sets, their size, and what each axis contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, set_table, size_of_gaps
+
+__all__ = ["add_counterfactual"]
+
+DRAWS = 9999
+
+
+def add_counterfactual(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axes: Sequence[str],
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    pool: str,
+) -> None:
+    """Add gaps on every axis and the decomposition over all axes; a table without sets is noted and left alone.
+
+    ``scores`` (len(rows),) is each image's score for its own subject's query.
+    """
+    frame = evidence.frame.iloc[rows]
+    if "set_id" not in frame or not frame["set_id"].notna().all():
+        findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
+        return
+    sets, subjects = frame["set_id"].to_numpy(), frame["subject"].to_numpy()
+    for axis in axes:
+        table = set_table(scores, sets, evidence.groups([axis], findings.suite, rows), subjects)
+        keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
+        for gap in [*pair_gaps(table, draws=DRAWS, seed=config.seed), *pair_gaps(table, by_subject=True, draws=DRAWS)]:
+            findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
+        for gap in size_of_gaps(table, seed=config.seed):
+            findings.add(gap, metric="counterfactual_gap_size", **keys)
+        _add_query_values(findings, table, keys)
+    if len(axes) > 1:
+        _add_terms(findings, evidence, config, axes, rows, scores, sets, subjects, pool)
+
+
+class _Noted:
+    """A gap whose notes also say effect size, sets won, and the p-value adjusted for all rows reported together."""
+
+    def __init__(self, gap: PairGap) -> None:
+        self.gap = gap
+
+    def row(self, **keys: object) -> dict[str, object]:
+        """One row of a results table."""
+        gap = self.gap
+        row = gap.row(**keys)
+        told = [f"{gap.first} wins {gap.won_first:.0%} of sets"]
+        if gap.effect_size is not None:
+            told.append(f"d_z {gap.effect_size:.2f}")
+        if gap.p_holm is not None:
+            told.append(f"Holm p {gap.p_holm:.3g}")
+        row["notes"] = "; ".join([*told, *([row["notes"]] if row["notes"] else [])])
+        return row
+
+
+def _add_query_values(findings: Findings, table: object, keys: dict[str, str]) -> None:
+    """Each subject's gap of each pair, so that two audits can be compared subject by subject."""
+    for gap in pair_gaps(table, by_subject=True, draws=99):  # type: ignore[arg-type]
+        pair = {"group": f"{gap.first} - {gap.second}"}
+        findings.add_queries([gap.estimate.value], [gap.subject], metric="counterfactual_gap", **keys, **pair)
+
+
+def _add_terms(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axes: Sequence[str],
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    sets: NDArray[np.object_],
+    subjects: NDArray[np.object_],
+    pool: str,
+) -> None:
+    groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
+    complete = pd.Series(sets).groupby(sets).transform("size").to_numpy() >= np.prod([g.n_groups for g in groups])
+    if not complete.any():
+        findings.notes.append(f"no decomposition: no set has every combination of {', '.join(axes)}")
+        return
+    found = decompose(scores, sets, groups, subjects=subjects, seed=config.seed)
+    for name, term in found.terms.items():
+        size = term.size.with_notes(f"{term.share:.0%} of the variance between combinations")
+        findings.rows.append(
+            size.row(
+                metric="counterfactual_effect",
+                variant="equipoise",
+                suite=findings.suite,
+                model=findings.model,
+                axis=name,
+                pool=pool,
+            )
+        )
