@@ -1,6 +1,8 @@
 """Quality metrics against plain loops, closed forms, scipy's matrix square root and simulation."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -485,6 +487,23 @@ def test_unknown_variants_are_answered_with_the_known_ones():
 
 def test_two_rows_have_a_value_but_no_interval():
     x, y = np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]])
-    for estimate in (quality.kernel_distance(x, y), quality.cmmd(x + 1, y)):
+    more = np.arange(5.0)[:, None]
+    for estimate in (quality.kernel_distance(x, y), quality.cmmd(x + 1, y), quality.kid(x, more, subsets=5)):
         assert estimate.ci_low is None
-        assert "no interval" in estimate.notes[0]
+        assert "no interval" in estimate.notes[-1]
+
+
+def test_kid_of_overlapping_subsets_has_the_width_of_the_whole():
+    x, y = normals(0, 100, 4), normals(1, 100, 4, 0.5)
+    parts, whole = quality.kid(x, y, subset_size=99), quality.kernel_distance(x, y)
+    assert parts.ci_high - parts.ci_low == pytest.approx(whole.ci_high - whole.ci_low, rel=0.05)
+
+
+def test_the_doors_import_neither_torch_nor_scikit_learn():
+    code = (
+        "import sys, equipoise.measure.quality, equipoise.measure.embedding, equipoise.measure.binding, "
+        "equipoise.measure.dataset, equipoise.measure.agreement, equipoise.text.activity_mining; "
+        "print([m for m in ('torch', 'sklearn', 'matplotlib', 'spacy') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -176,8 +176,8 @@ def kid(
     """Kernel inception distance as published: mean unbiased MMD^2 over random subsets (Binkowski 2018).
 
     Polynomial kernel (<x, y> / d + 1)^3; ``subsets`` pairs of subsets of ``subset_size`` rows (all rows if
-    fewer), drawn without replacement. The interval is for the whole sample: the subsets' variance scaled by
-    subset_size / n, plus the Monte-Carlo error of the mean. Up to some 10,000 rows :func:`kernel_distance` is
+    fewer), drawn without replacement. The interval is for the whole sample: the subsets' variance scaled to
+    all rows, plus the Monte-Carlo error of the mean. Up to some 10,000 rows :func:`kernel_distance` is
     sharper and cheaper.
 
     >>> rng = np.random.default_rng(0)
@@ -200,11 +200,18 @@ def kid(
         rows_x, rows_y = rng.choice(len(x), size, replace=False), rng.choice(len(y), size, replace=False)
         values[index] = _KernelSums.of(x[rows_x], y[rows_y], kernel).distance()
     variance = float(values.var(ddof=1))
-    error = np.sqrt(variance * size / min(len(x), len(y)) + variance / subsets)
     note = f"sd over {subsets} subsets of {size}: {np.sqrt(variance):.4g}"
-    return normal_estimate(
-        float(values.mean()), float(error), len(x) + len(y), null_mean=0.0, level=level, notes=(note,)
-    )
+    if min(len(x), len(y)) < 3:
+        notes = (note, "no interval: fewer than 3 rows")
+        return Estimate(float(values.mean()), null_mean=0.0, n=len(x) + len(y), notes=notes, level=level)
+    if 2 * size > min(len(x), len(y)):
+        # such subsets are nearly the same rows: their spread says little about other samples
+        sampling = jackknife_error(*_KernelSums.of(x, y, kernel).left_out()) ** 2
+    else:
+        part = size / min(len(x), len(y))
+        sampling = variance * part / (1 - part)
+    error = float(np.sqrt(sampling + variance / subsets))
+    return normal_estimate(float(values.mean()), error, len(x) + len(y), null_mean=0.0, level=level, notes=(note,))
 
 
 def cmmd(
