@@ -1,0 +1,225 @@
+"""What only counterfactual sets can show: how a score changes when nothing but the group does.
+
+Images of a set show the same scene and differ only in the perceived group, so their score gap is an effect of the
+group. Unlike MaxSkew, which cannot exceed the log of the number of groups, the gap does not saturate.
+
+>>> groups = Groups.from_values(["f", "m"] * 4)
+>>> table = set_table([0.30, 0.20, 0.28, 0.21, 0.31, 0.22, 0.27, 0.20], [0, 0, 1, 1, 2, 2, 3, 3], groups)
+>>> gap = pair_gaps(table)[0]
+>>> gap.first, gap.second, round(gap.estimate.value, 4), gap.estimate.p_value, gap.won_first
+('f', 'm', 0.0825, 0.125, 1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.corrections import holm
+from equipoise.measure.decomposition import Decomposition, Term, decompose
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.groups import Groups
+from equipoise.measure.permutation import p_values, sign_flip
+from equipoise.measure.setwise import SetTable, set_table
+
+__all__ = [
+    "Decomposition",
+    "Groups",
+    "PairGap",
+    "SetTable",
+    "Term",
+    "decompose",
+    "pair_gaps",
+    "set_table",
+    "size_of_gaps",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairGap:
+    """The score gap ``first`` minus ``second`` inside sets, of one subject or of all."""
+
+    subject: str | None
+    """``None`` for all subjects together, each counting once."""
+    first: str
+    second: str
+    estimate: Estimate
+    """The mean gap; chance level 0; sign-flip p-value."""
+    effect_size: float | None
+    """d_z: the mean gap over the standard deviation of the gaps; ``None`` with fewer than two, or without spread."""
+    won_first: float
+    """The share of sets in which ``first`` scores higher; ties count half."""
+    won_second: float
+    n_incomplete: int
+    """Sets without an image of one of the two."""
+    p_holm: float | None = None
+    """The p-value, adjusted for all pairs (of all subjects) reported together."""
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
+        own = {"metric": "counterfactual_gap", "subject": self.subject, "group": f"{self.first} - {self.second}"}
+        return self.estimate.row(**(own | keys))
+
+
+def pair_gaps(
+    table: SetTable,
+    *,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    by_subject: bool = False,
+    draws: int = 9999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[PairGap]:
+    """The gap of every pair of groups (or of ``pairs``), over all subjects, or for each subject apart.
+
+    Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without
+    subjects) a set is. The p-value flips the signs of units: all patterns up to 12 units, ``draws`` random ones
+    with more. A pair that no set holds gives no row.
+    """
+    wanted = _pair_indices(table.groups, pairs)
+    parts: list[tuple[str | None, NDArray[np.intp]]]
+    if by_subject:
+        codes = range(len(table.subject_names))
+        parts = [(table.subject_names[s], np.flatnonzero(table.subjects == s)) for s in codes]
+    else:
+        parts = [(None, np.arange(len(table.sets)))]
+    rows = []
+    for subject, members in parts:
+        gaps = table.scores[members][:, wanted[:, 0]] - table.scores[members][:, wanted[:, 1]]
+        pooled = subject is None and len(table.subject_names) > 1
+        units = _subject_means(gaps, table.subjects[members]) if pooled else gaps
+        rows += _gaps_of(table, subject, wanted, gaps, units, draws, seed, level)
+    adjusted = holm([row.estimate.p_value or 0.0 for row in rows])
+    return [replace(row, p_holm=float(p)) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> NDArray[np.int64]:
+    if pairs is None:
+        found = list(combinations(range(groups.n_groups), 2))
+    else:
+        found = [(groups.index(a), groups.index(b)) for a, b in pairs]
+        for a, b in found:
+            if a == b:
+                raise InputError(f"pairs: {groups.names[a]!r} is paired with itself")
+    if not found:
+        raise InputError(f"pairs: {groups.n_groups} group makes no pair; give at least two groups")
+    return np.array(found, dtype=np.int64)
+
+
+def _subject_means(gaps: FloatArray, subjects: NDArray[np.int64]) -> FloatArray:
+    """(subjects, P) the mean gap of each subject; NaN where it has none."""
+    there = ~np.isnan(gaps)
+    _, codes = np.unique(subjects, return_inverse=True)
+    n_subjects = int(codes.max()) + 1
+    sums, counts = np.zeros((n_subjects, gaps.shape[1])), np.zeros((n_subjects, gaps.shape[1]))
+    np.add.at(sums, codes, np.where(there, gaps, 0.0))
+    np.add.at(counts, codes, there)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _gaps_of(
+    table: SetTable,
+    subject: str | None,
+    wanted: NDArray[np.int64],
+    gaps: FloatArray,
+    units: FloatArray,
+    draws: int,
+    seed: int,
+    level: float,
+) -> list[PairGap]:
+    usable = np.flatnonzero((~np.isnan(units)).any(axis=0))
+    if usable.size == 0:
+        return []
+    test = sign_flip(units[:, usable], draws=draws, seed=seed)
+    rows = []
+    for place, column in enumerate(usable):
+        mine = gaps[~np.isnan(gaps[:, column]), column]
+        unit = units[~np.isnan(units[:, column]), column]
+        first, second = (table.groups.names[g] for g in wanted[column])
+        interval = mean_interval(unit, level=level)
+        low, high = interval or (None, None)
+        notes = table.notes if interval else (*table.notes, "no interval: one independent unit")
+        missing = len(gaps) - len(mine)
+        estimate = Estimate(
+            float(test.value[place]),
+            low,
+            high,
+            null_mean=0.0,
+            null_sd=float(test.null_sd[place]),
+            p_value=float(test.p_value[place]),
+            n=len(mine),
+            n_groups=2,
+            dropped={f"set without {first} or {second}": missing},
+            notes=notes,
+            level=level,
+        )
+        won = float((mine > 0).mean() + (mine == 0).mean() / 2)
+        rows.append(PairGap(subject, first, second, estimate, _effect_size(unit), won, 1 - won, missing))
+    return rows
+
+
+def _effect_size(gaps: FloatArray) -> float | None:
+    if len(gaps) < 2 or float(gaps.std(ddof=1)) == 0.0:
+        return None
+    return float(gaps.mean() / gaps.std(ddof=1))
+
+
+def size_of_gaps(
+    table: SetTable, *, pairs: Sequence[tuple[str, str]] | None = None, draws: int = 999, seed: int = 0
+) -> list[PairGap]:
+    """How large the gaps are, whichever way they point: the mean over subjects of the absolute mean gap.
+
+    Signed gaps of opposite stereotypes cancel over subjects; this does not. Noise alone gives a value above 0, so
+    the chance level comes from flipping the signs of single sets.
+
+    >>> groups = Groups.from_values(["f", "m"] * 20)
+    >>> scores = np.random.default_rng(0).normal(size=40) + np.tile([0.0, 2.0], 20) * np.repeat([1, -1], 20)
+    >>> table = set_table(scores, np.repeat(np.arange(20), 2), groups, np.repeat(["nurse", "pilot"], 20))
+    >>> signed, size = pair_gaps(table)[0].estimate, size_of_gaps(table)[0].estimate
+    >>> abs(signed.value) < 1, size.value > 1.5, size.p_value < 0.01
+    (True, True, True)
+    """
+    wanted = _pair_indices(table.groups, pairs)
+    gaps = table.scores[:, wanted[:, 0]] - table.scores[:, wanted[:, 1]]
+    there = ~np.isnan(gaps)
+    usable = np.flatnonzero(there.any(axis=0))
+    gaps, there, wanted = gaps[:, usable], there[:, usable], wanted[usable]
+    filled = np.where(there, gaps, 0.0)
+    rng = np.random.default_rng(seed)
+    total, null, n_subjects = np.zeros(len(usable)), np.zeros((draws, len(usable))), np.zeros(len(usable))
+    for subject in range(len(table.subject_names)):
+        members = table.subjects == subject
+        counts = there[members].sum(axis=0)
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, int(members.sum())))
+        n_subjects += counts > 0
+        total += np.abs(filled[members].sum(axis=0)) / np.maximum(counts, 1)
+        null += np.abs(signs @ filled[members]) / np.maximum(counts, 1)
+    rows = []
+    for place in range(len(usable)):
+        value, chance = total[place] / n_subjects[place], null[:, place] / n_subjects[place]
+        p = p_values(float(value), chance, rng=rng)
+        mine = gaps[there[:, place], place]
+        first, second = (table.groups.names[g] for g in wanted[place])
+        estimate = Estimate(
+            float(value),
+            null_mean=float(chance.mean()),
+            null_sd=float(chance.std()),
+            p_value=p.value,
+            p_randomised=p.randomised,
+            n=int(n_subjects[place]),
+            n_groups=2,
+            dropped={f"set without {first} or {second}": len(gaps) - len(mine)},
+            notes=(*table.notes, "mean over subjects of the absolute gap; no interval: it is bounded below by noise"),
+        )
+        won = float((mine > 0).mean() + (mine == 0).mean() / 2)
+        rows.append(PairGap(None, first, second, estimate, None, won, 1 - won, len(gaps) - len(mine)))
+    return rows
