@@ -1,0 +1,254 @@
+"""Captions by a small grammar: paraphrases, with groups named or not, in words that a few hundred tokens cover.
+
+Which paraphrases a scene gets depends on its seed alone, so the captions of a counterfactual differ from the
+original's in the words for the person and nowhere else.
+
+Styles: ``natural`` names a group as often as the world's configuration says (an unexpected one more often where it
+sets markedness); ``neutral`` names no group on any axis; ``gendered`` names the gender always and the rest as
+``natural`` does; ``full`` names all three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.world.catalog import ACTIVITIES, AXES, OBJECTS, OCCUPATIONS, SUBJECTS, TONE_GROUPS, known, shipped
+from equipoise.world.config import WorldConfig
+from equipoise.world.scene import Scene
+
+__all__ = ["MAX_WORDS", "STYLES", "captions", "neutral_prompt", "prompts", "vocabulary", "with_article"]
+
+STYLES = ("natural", "neutral", "gendered", "full")
+
+MAX_WORDS = 18
+"""With a begin and an end token, a caption fits a context of 20."""
+
+BUILD_MENTION = 0.15
+TRAIT_MENTION = 0.5
+_MASK = (1 << 64) - 1
+
+# What is left out, in this order, when a caption would be too long.
+_DROPPABLE = ("trait", "skin_tone_2", "age_2", "build", "age", "place", "skin_tone")
+
+
+def captions(scene: Scene, n: int = 5, style: str = "natural") -> list[str]:
+    """``n`` paraphrases of what the picture shows (what the record says, where there is label noise).
+
+    >>> from equipoise.world import preset, sample
+    >>> scene = sample(preset("fair"), 4, seed=3)[3]
+    >>> len(set(scene.captions(5)))
+    5
+    """
+    known("caption style", style, STYLES)
+    if n < 0:
+        raise InputError(f"n={n}: the number of captions must be 0 or more")
+    config = scene.config or WorldConfig()
+    draws = _Draws(scene.seed)
+    templates = _templates(scene)
+    order = draws.order(len(templates))
+    return [_caption(scene, config, templates[order[i % len(order)]], style, draws) for i in range(n)]
+
+
+class _Draws:
+    """A stream of numbers in [0, 1) from a scene's seed (SplitMix64 in plain Python: a scene needs only a few)."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = (seed * 0xD1342543DE82EF95 + 0x2545F4914F6CDD1D) & _MASK
+
+    def next(self) -> float:
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        z = self._state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return (z >> 11) * 2.0**-53
+
+    def order(self, n: int) -> list[int]:
+        return sorted(range(n), key=[self.next() for _ in range(n)].__getitem__)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The grammar's data, as it is used."""
+
+    gender: dict[str, dict[str, str]]
+    unnamed: dict[str, str]
+    age: dict[str, str]
+    build: dict[str, str]
+    trait: dict[str, str]
+    place: dict[str, str]
+    templates: dict[str, list[str]]
+
+
+@cache
+def _words() -> _Words:
+    return _Words(**shipped("grammar"))
+
+
+def _templates(scene: Scene) -> list[str]:
+    found = _words().templates
+    if len(scene.people) > 1:
+        return found["two_people"]
+    kind = "activity" if scene.people[0].activity else "work"
+    return found[kind] + found[f"{kind}_with_thing"] if scene.objects else found[kind]
+
+
+def _caption(scene: Scene, config: WorldConfig, template: str, style: str, draws: _Draws) -> str:
+    # Every number is drawn whether it is needed or not: a counterfactual must stay in step with its original.
+    u = [draws.next() for _ in range(12)]
+    told: dict[str, str] = {}
+    for i in range(len(scene.people)):
+        suffix = "" if i == 0 else "_2"
+        for place, axis in enumerate(AXES):
+            group = scene.noted(axis, i)
+            if _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i]):
+                told[axis + suffix] = group
+    if style != "neutral" and u[6] < BUILD_MENTION and scene.people[0].build in _words().build:
+        told["build"] = scene.people[0].build
+    if trait := _trait(scene, u[7]):
+        told["trait"] = trait
+    told["place"] = scene.scene
+    filled = _filled(scene, config, template, told, u)
+    for part in _DROPPABLE:
+        if len(filled.split()) <= MAX_WORDS:
+            break
+        if part in told:
+            del told[part]
+            filled = _filled(scene, config, template, told, u)
+    return filled
+
+
+def _is_named(config: WorldConfig, subject: str, axis: str, group: str, style: str, u: float) -> bool:
+    if style == "full" or (style == "gendered" and axis == "gender"):
+        return True
+    return style != "neutral" and u < config.chance_of_mention(subject, axis, group)
+
+
+def _trait(scene: Scene, u: float) -> str:
+    person = scene.people[0]
+    traits = [name for name in _words().trait if getattr(person, name)]
+    if not traits or u >= TRAIT_MENTION:
+        return ""
+    return traits[int(u / TRAIT_MENTION * len(traits))]
+
+
+def _filled(scene: Scene, config: WorldConfig, template: str, told: dict[str, str], u: list[float]) -> str:
+    person = scene.people[0]
+    slots: dict[str, str] = {
+        "place": _words().place[told["place"]] if "place" in told else "",
+        "is": "",
+        "doing": ACTIVITIES[person.activity].phrase if person.activity else "",
+        "thing": with_article(scene.objects[int(u[8] * len(scene.objects))].name) if scene.objects else "",
+        "other": "",
+    }
+    by_pronoun = "{is}" in template
+    if by_pronoun and person.occupation:
+        # "she is a nurse": the pronoun names the gender, the phrase does not name it again.
+        slots["is"] = _gender_words(config, told["gender"])["pronoun"] if "gender" in told else "this is"
+        told = {name: value for name, value in told.items() if name != "gender"}
+    slots["who"] = _who(config, told, "", person.occupation, u[9])
+    if by_pronoun and person.activity:
+        slots["is"] = _gender_words(config, told["gender"])["pronoun"] if "gender" in told else f"{slots['who']} is"
+    if len(scene.people) > 1:
+        slots["other"] = _who(config, told, "_2", "", u[9])
+        if "gender" not in told and slots["other"] == "a person" and slots["who"] == "a person":
+            slots["other"] = "another person"
+    return " ".join(template.format_map(slots).split())
+
+
+def _who(config: WorldConfig, told: dict[str, str], suffix: str, occupation: str, u: float) -> str:
+    """A noun phrase: "an old woman with dark skin who works as a nurse", "a young female nurse", "a nurse"."""
+    words = _words()
+    gender, age = told.get("gender" + suffix), told.get("age" + suffix)
+    tone = f"with {told['skin_tone' + suffix]} skin" if "skin_tone" + suffix in told else ""
+    trait = words.trait[told["trait"]] if suffix == "" and "trait" in told else ""
+    build = words.build[told["build"]] if suffix == "" and "build" in told else ""
+    named = _gender_words(config, gender) if gender else words.unnamed
+    if occupation and (u < 0.5 or not gender):
+        adjective = named["adjective"] if gender else ""
+        years = words.age[age] if age else ""
+        return _joined(years, build, adjective, occupation, tone, trait)
+    noun = named["child" if age == "child" else "noun"]
+    years = words.age[age] if age and age != "child" else ""
+    work = f"who works as {with_article(occupation)}" if occupation else ""
+    return _joined(years, build, noun, tone, trait, work)
+
+
+def _gender_words(config: WorldConfig, group: str) -> dict[str, str]:
+    return {**_words().gender[group], **config.words.get(group, {})}
+
+
+def _joined(*parts: str) -> str:
+    return with_article(" ".join(part for part in parts if part))
+
+
+def with_article(phrase: str) -> str:
+    """``phrase`` after "a" or "an".
+
+    >>> with_article("umbrella"), with_article("nurse")
+    ('an umbrella', 'a nurse')
+    """
+    return ("an " if phrase[0] in "aeiou" else "a ") + phrase
+
+
+def neutral_prompt(subject: str) -> str:
+    """The prompt for a subject that names no group.
+
+    >>> neutral_prompt("nurse"), neutral_prompt("playing_guitar")
+    ('a photo of a nurse', 'a photo of a person playing a guitar')
+    """
+    known("subject", subject, SUBJECTS)
+    if subject in ACTIVITIES:
+        return f"a photo of a person {ACTIVITIES[subject].phrase}"
+    return f"a photo of {with_article(subject)}"
+
+
+def prompts(axis: str, config: WorldConfig | None = None) -> dict[str, str]:
+    """For each group of an axis (or each ``occupation``, ``activity``, ``scene``, ``object``) a prompt that names it.
+
+    >>> prompts("gender")["female"], prompts("skin_tone")["dark"], prompts("scene")["beach"]
+    ('a photo of a woman', 'a photo of a person with dark skin', 'a photo of a person at the beach')
+    """
+    words, world = _words(), config or WorldConfig()
+    table: dict[str, dict[str, str]] = {
+        "gender": {g: with_article(_gender_words(world, g)["noun"]) for g in world.groups("gender")},
+        "skin_tone": {g: f"a person with {g} skin" for g in world.groups("skin_tone")},
+        "age": {
+            g: with_article(words.unnamed["child"] if g == "child" else f"{words.age[g]} person")
+            for g in world.groups("age")
+        },
+        "occupation": {name: with_article(name) for name in OCCUPATIONS},
+        "activity": {name: f"a person {a.phrase}" for name, a in ACTIVITIES.items()},
+        "scene": {name: f"a person {place}" for name, place in words.place.items()},
+        "object": {name: f"a person next to {with_article(name)}" for name in OBJECTS},
+    }
+    known("kind of prompt", axis, table)
+    return {name: f"a photo of {what}" for name, what in table[axis].items()}
+
+
+def vocabulary(config: WorldConfig | None = None) -> tuple[str, ...]:
+    """Every word that a caption or prompt can contain, sorted.
+
+    >>> {"woman", "nurse", "guitar", "beach"} <= set(vocabulary())
+    True
+    """
+    world = config or WorldConfig()
+    texts: list[str] = [
+        *OCCUPATIONS,
+        *OBJECTS,
+        *(a.phrase for a in ACTIVITIES.values()),
+        *TONE_GROUPS,
+        *world.tone_groups,
+    ]
+    texts += ["a an another person with skin who works as this is photo of"]
+    texts += list(_texts(shipped("grammar"))) + [word for table in world.words.values() for word in table.values()]
+    return tuple(sorted({word for text in texts for word in text.split() if "{" not in word}))
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value
+    return [text for inner in values for text in _texts(inner)]

@@ -1,0 +1,133 @@
+"""Pixels, masks and boxes of scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from equipoise.errors import InputError
+from equipoise.world.layers import layers_of, sprite
+from equipoise.world.pen import Sprite
+from equipoise.world.scene import Scene
+from equipoise.world.scenes import GROUND
+
+__all__ = ["Truth", "render", "render_batch", "render_image", "what_is_where"]
+
+Pixels = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+ZOOM_OF_TWO = 0.84
+"""Two people are drawn a little smaller than one."""
+
+SMALLEST, LARGEST = 16, 2048
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Exactly where everything is, at one size.
+
+    A person's mask holds every pixel that any part of the person touches, clothes, tool and cane included, so that no
+    pixel outside the masks depends on who is shown. A thing's mask holds its visible pixels.
+    """
+
+    people: tuple[Mask, ...]
+    objects: tuple[Mask, ...]
+    names: tuple[str, ...]
+    unsafe: Mask | None
+
+    @property
+    def anyone(self) -> Mask:
+        """The pixels of all people."""
+        return np.asarray(np.logical_or.reduce(self.people))
+
+
+def render(scene: Scene, size: int = 64) -> Pixels:
+    """The picture, (size, size, 3) uint8.
+
+    >>> from equipoise.world import sample, preset
+    >>> render(sample(preset("fair"), 1)[0], 64).shape
+    (64, 64, 3)
+    """
+    return np.asarray(render_image(scene, size))
+
+
+def render_image(scene: Scene, size: int = 64) -> Image.Image:
+    """The picture as an RGB image."""
+    canvas = _background(scene, size).copy()
+    for _, part, left, top in _parts(scene, size):
+        canvas.paste(part.image, (left, top), part.image)
+    return canvas
+
+
+def render_batch(scenes: Iterable[Scene], size: int = 64) -> Pixels:
+    """The pictures, (n, size, size, 3) uint8."""
+    pictures = [render(scene, size) for scene in scenes]
+    return np.stack(pictures) if pictures else np.zeros((0, size, size, 3), dtype=np.uint8)
+
+
+def what_is_where(scene: Scene, size: int = 64) -> Truth:
+    """The masks of people and things."""
+    touched: dict[Any, Image.Image] = {}
+    covered: dict[Any, Mask] = {}
+    for owner, part, left, top in _parts(scene, size):
+        area = touched.setdefault(owner, Image.new("L", (size, size)))
+        alpha = part.image.getchannel("A")
+        area.paste(255, (left, top), alpha.point(_TOUCHED))
+    masks = {owner: np.asarray(area) > 0 for owner, area in touched.items()}
+    people = tuple(masks[("person", i)] for i in range(len(scene.people)))
+    anyone = np.logical_or.reduce(people)
+    for owner in masks:
+        if owner[0] != "person":
+            covered[owner] = masks[owner] & ~anyone
+    things = tuple(covered[("object", i)] for i in range(len(scene.objects)))
+    return Truth(people, things, tuple(scene.object_names), covered.get(("unsafe", 0)))
+
+
+_TOUCHED = [0] + [255] * 255
+
+_BACKGROUNDS: dict[tuple[str, int, bool, int], Image.Image] = {}
+
+
+def _background(scene: Scene, size: int) -> Image.Image:
+    key = (scene.scene, scene.variant, scene.mirrored, size)
+    found = _BACKGROUNDS.get(key)
+    if found is None:
+        _check_size(size)
+        image = sprite(("background", scene.scene, scene.variant), size).image.convert("RGB")
+        found = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.mirrored else image
+        if len(_BACKGROUNDS) > 256:
+            _BACKGROUNDS.clear()
+        _BACKGROUNDS[key] = found
+    return found
+
+
+def _parts(scene: Scene, size: int) -> Iterator[tuple[tuple[str, int], Sprite, int, int]]:
+    """Everything in front of the background, back to front: whose it is, its pixels, where they go."""
+    for i, placed in enumerate(scene.objects):
+        yield _placed(("object", i), sprite(("object", placed.name), size), placed.x, placed.y, size)
+    if scene.unsafe is not None:
+        yield _placed(("unsafe", 0), sprite(("unsafe",), size), *scene.unsafe, size)
+    zoom = 1.0 if len(scene.people) == 1 else ZOOM_OF_TWO
+    for i in range(len(scene.people) - 1, -1, -1):
+        person = scene.people[i]
+        owner = ("person", i)
+        left, top = round(person.x * size), round(GROUND * size)
+        for key in layers_of(person):
+            part = sprite(key, size, zoom, person.facing)
+            yield owner, part, left + part.left, top + part.top
+
+
+def _placed(
+    owner: tuple[str, int], part: Sprite, x: float, y: float, size: int
+) -> tuple[tuple[str, int], Sprite, int, int]:
+    return owner, part, round(x * size) + part.left, round(y * size) + part.top
+
+
+def _check_size(size: int) -> None:
+    if not SMALLEST <= size <= LARGEST:
+        raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels a side")

@@ -1,0 +1,144 @@
+"""What was injected, exactly: the probabilities that follow from a configuration, and the log-odds of every subject.
+
+For a subject s, an axis and a group g: ``log_ratio`` = ln P(g | s) / P(g), and ``log_odds`` = logit P(g | s) -
+logit P(g). Subjects are the occupations and activities (the group is drawn given them) and the places and things
+(they are drawn given the groups; Bayes' rule turns it round). P(g) is taken over the pictures that could show the
+subject: those of occupations, those of activities, or all. With two people it is about the first, the performer.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.world.catalog import ACTIVITIES, AIR_OBJECTS, AXES, FLOOR_OBJECTS, OCCUPATIONS, SCENES, known
+from equipoise.world.config import WorldConfig
+
+__all__ = ["Probabilities", "truth"]
+
+Shares = NDArray[np.float64]
+
+_PLACES = {"scene": ("scene", SCENES), "floor": ("object", FLOOR_OBJECTS), "air": ("object", AIR_OBJECTS)}
+
+
+class Probabilities:
+    """The probability tables of a world; groups are in the order of ``config.groups_allowed(axis)``.
+
+    >>> Probabilities(WorldConfig()).base("gender").tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    def __init__(self, config: WorldConfig) -> None:
+        self._config = config
+
+    def base(self, axis: str) -> Shares:
+        """Base rates of the groups, (groups,)."""
+        rates = self._config.rates(axis)
+        return np.array([rates.get(group, 0.0) for group in self._config.groups_allowed(axis)])
+
+    def given_subject(self, axis: str) -> Shares:
+        """P(group | subject), (occupations + activities, groups)."""
+        return self._given_subject[known("axis", axis, AXES)]
+
+    @cached_property
+    def _given_subject(self) -> dict[str, Shares]:
+        names = [("occupation", name) for name in OCCUPATIONS] + [("activity", name) for name in ACTIVITIES]
+        tables = {}
+        for axis in AXES:
+            groups = self._config.groups_allowed(axis)
+            leans = np.array([[self._config.lean(kind, axis, name, g) for g in groups] for kind, name in names])
+            weights = self.base(axis) * np.exp(leans)
+            tables[axis] = weights / weights.sum(axis=1, keepdims=True)
+        return tables
+
+    def given_groups(self, what: str) -> Shares:
+        """P(name | groups) of places (``scene``) and things (``floor``, ``air``), (genders, tones, ages, names)."""
+        kind, names = _PLACES[known("kind of surroundings", what, _PLACES)]
+        weights = np.zeros((1, 1, 1, len(names)))
+        for place, axis in enumerate(AXES):
+            groups = self._config.groups_allowed(axis)
+            leans = np.array([[self._config.lean(kind, axis, name, g) for name in names] for g in groups])
+            shape = [1, 1, 1, len(names)]
+            shape[place] = len(groups)
+            weights = weights + leans.reshape(shape)
+        shares = np.exp(weights)
+        if what == "scene":
+            shares = shares * np.array([self._config.scenes.get(name, 0.0) for name in names])
+        shares = np.broadcast_to(shares, (*(len(self._config.groups_allowed(a)) for a in AXES), len(names)))
+        return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+    def subjects(self) -> Shares:
+        """P(subject), (occupations + activities,)."""
+        c = self._config
+        work = np.array([c.occupations.get(name, 0.0) for name in OCCUPATIONS])
+        acts = np.array([c.activities.get(name, 0.0) for name in ACTIVITIES])
+        return np.concatenate([work / work.sum() * (1 - c.activity_share), acts / acts.sum() * c.activity_share])
+
+    def joint(self, subjects: Shares) -> Shares:
+        """P(gender, tone, age) over pictures with these shares of subjects, (genders, tones, ages)."""
+        g, t, a = (self.given_subject(axis) for axis in AXES)
+        return np.asarray(np.einsum("s,sg,st,sa->gta", subjects, g, t, a))
+
+
+def truth(config: WorldConfig) -> pd.DataFrame:
+    """One row a kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
+
+    ``kind``: occupation, activity, scene or object.
+
+    >>> from equipoise.world import preset
+    >>> table = truth(preset("biased")).set_index(["subject", "axis", "group"])
+    >>> round(float(table.loc[("nurse", "gender", "female"), "log_odds"]), 2)
+    2.4
+    >>> bool((truth(preset("fair"))["log_odds"].abs() < 1e-9).all())
+    True
+    """
+    rows = []
+    for kind, name, axis, given, marginal in _tables(config):
+        for place, group in enumerate(config.groups_allowed(axis)):
+            if marginal[place] > 0:
+                p, q = float(given[place]), float(marginal[place])
+                rows.append((kind, name, axis, group, p, q, np.log(p / q), _logit(p) - _logit(q)))
+    return pd.DataFrame(rows, columns=["kind", "subject", "axis", "group", "p_given", "p", "log_ratio", "log_odds"])
+
+
+def _logit(p: float) -> float:
+    # A single group has probability 1 everywhere; its log-odds do not move.
+    return 0.0 if p >= 1 else float(np.log(p / (1 - p)))
+
+
+def _tables(config: WorldConfig) -> list[tuple[str, str, str, Shares, Shares]]:
+    shares = Probabilities(config)
+    n_work = len(OCCUPATIONS)
+    subjects = shares.subjects()
+    found: list[tuple[str, str, str, Shares, Shares]] = []
+    for kind, names, span in (
+        ("occupation", OCCUPATIONS, slice(0, n_work)),
+        ("activity", ACTIVITIES, slice(n_work, None)),
+    ):
+        # Over pictures of the same kind, whether or not the world shows that kind at all.
+        rates = {"occupation": config.occupations, "activity": config.activities}[kind]
+        weights = np.array([rates.get(name, 0.0) for name in names])
+        weights = weights / weights.sum()
+        for axis in AXES:
+            given = shares.given_subject(axis)[span]
+            marginal = weights @ given
+            found += [(kind, name, axis, given[i], marginal) for i, name in enumerate(names) if weights[i] > 0]
+    joint = shares.joint(subjects)
+    alone = subjects.copy()
+    alone[n_work:] *= 1 - config.two_people
+    for what, (kind, places) in _PLACES.items():
+        # Things stand only in pictures with one person.
+        people = joint if what == "scene" else shares.joint(alone / alone.sum())
+        both = people[..., None] * shares.given_groups(what)
+        for place, axis in enumerate(AXES):
+            others = tuple(i for i in range(3) if i != place)
+            table = both.sum(axis=others)
+            marginal = table.sum(axis=1)
+            totals = table.sum(axis=0)
+            found += [
+                (kind, name, axis, table[:, i] / totals[i], marginal) for i, name in enumerate(places) if totals[i] > 0
+            ]
+    return found
