@@ -12,7 +12,7 @@ from equipoise.cli.table import app
 from equipoise.data import Table
 from equipoise.errors import InputError
 
-COMMANDS = ("info", "validate", "head", "import", "export", "diff")
+COMMANDS = ("info", "validate", "head", "import", "export", "balance", "split", "diff")
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -108,3 +108,20 @@ def test_export_writes_what_another_tool_reads(people: Table, tmp_path: Path) ->
         run("export", "cvs", people.path, tmp_path / "b")
     with pytest.raises(InputError, match="no option 'row'; did you mean 'rows'"):
         run("export", "csv", people.path, tmp_path / "b", "--option", "row=all")
+
+
+def test_balance_and_split_write_layers(people: Table) -> None:
+    text = run("balance", people.path, "--axis", "gender", "--method", "gensynth")
+    assert "25 rows, 25 taken" in text, "eight of each group, and the nine undefined keep their share"
+    assert "25 rows, 16 taken" in run("balance", people.path, "-a", "gender", "--name", "under")
+    text = run("split", people.path, "--by", "set_id", "--fractions", "train=0.5,test=0.5")
+    counts = dict(line.split() for line in text.splitlines()[:2])
+    assert set(counts) == {"train", "test"}
+    view = Table.open(people.path, layers=["under", "split"])
+    assert view.to_pandas(["gender"], only_kept=True)["gender"].value_counts().to_dict() == {"female": 8, "male": 8}
+    assert view.to_pandas(["set_id", "split"]).groupby("set_id")["split"].nunique().max() == 1
+    assert "is in order" in run("validate", people.path)
+    with pytest.raises(InputError, match=r"--fractions 'train': 'train' is not of the form name=number"):
+        run("split", people.path, "--fractions", "train", "--name", "other")
+    with pytest.raises(InputError, match="no method of balancing named 'over'"):
+        run("balance", people.path, "-a", "gender", "--method", "over", "--name", "other")

@@ -137,6 +137,52 @@ def export(
 
 
 @app.command()
+def balance(
+    table: str = TABLE,
+    axis: list[str] = typer.Option(
+        ..., "--axis", "-a", help="The axis to balance; repeat it to balance them together."
+    ),
+    method: str = typer.Option("undersample", "--method", help="undersample, gensynth or oversample."),
+    seed: int = typer.Option(0, "--seed", help="Which rows are drawn."),
+    name: str = typer.Option("balance", "--name", help="The layer's name."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Choose rows so that every group is shown equally often; written as a layer, no image is copied.
+
+    Example: [bold]equipoise table balance people --axis gender --method gensynth[/bold]
+    """
+    from equipoise.data.sampling import balance_layer
+
+    before = _opened(table, layers)
+    after = balance_layer(before, axis, name=name, method=method, seed=seed)
+    n_after = sum(int(copies) for batch in after.batches(["copies"], only_kept=True) for copies in batch[0].to_pylist())
+    typer.echo(f"{len(before)} rows, {n_after} taken; layer {name!r} of {table}")
+    typer.echo(f"use it with: equipoise table export folder {table} OUT --layer {name}")
+
+
+@app.command()
+def split(
+    table: str = TABLE,
+    by: str = typer.Option("subject", "--by", help="What must not be torn apart: subject, set_id or any column."),
+    fractions: str = typer.Option("train=0.8,val=0.1,test=0.1", "--fractions", help="Shares that add up to 1."),
+    seed: int = typer.Option(0, "--seed", help="Which units go where."),
+    name: str = typer.Option("split", "--name", help="The layer's name."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Deal a table out to train, val and test by subject or set, never inside a set; written as a layer.
+
+    Example: [bold]equipoise table split people --by subject --fractions train=0.8,test=0.2[/bold]
+    """
+    from equipoise.data.options import numbers_from_text
+    from equipoise.data.sampling import split_layer
+
+    shares = numbers_from_text(fractions, "--fractions")
+    made = split_layer(_opened(table, layers), name=name, by=by, fractions=shares, seed=seed)
+    _print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
+    typer.echo(f"layer {name!r} of {table}")
+
+
+@app.command()
 def diff(
     a: str = typer.Argument(..., metavar="A", help="A table's folder."),
     b: str = typer.Argument(..., metavar="B", help="Another's."),

@@ -120,23 +120,24 @@ def write_layer(
     if not columns and not axes:
         data, columns = with_own_columns(data)
     schema = schema_for("layer", axes=axes, columns=columns)
-    made = pa.Table.from_batches(batches_of(data, schema, where=f"layer {name}"), schema=schema.arrow)
+    made = pa.Table.from_batches(batches_of(data, schema, where=f"layer {name}"), schema=schema.arrow).combine_chunks()
     ids = made["image_id"].combine_chunks()
     _check_once(made["image_id"], f"the layer {name!r}")
     writer = LayerWriter(
         table, name, columns=columns, axes=axes, config=config, uses=uses, path=path, resume=False, wait=wait
     )
-    seen = 0
+    own = table.without_layers().to_arrow(["image_id"])["image_id"].combine_chunks()
+    # Once for all shards: every call hashes all of the layer's ids.
+    positions = pc.index_in(own, value_set=ids)
+    if len(positions) - positions.null_count < len(ids):
+        strange = ids.filter(pc.invert(pc.is_in(ids, value_set=own)))
+        raise InputError(f"layer {name!r} names {len(strange)} images that are not in {table.path}: {strange[0]!s}")
     with writer:
-        for index in range(len(table.shards)):
-            own = table.own_columns(index, ["image_id"])["image_id"]
-            positions = pc.index_in(own, value_set=ids).combine_chunks().drop_null()
-            seen += len(positions)
-            TableWriter.write_shard(writer, index, made.take(positions))
-        if seen < len(ids):
-            everything = table.without_layers().to_arrow(["image_id"])["image_id"].combine_chunks()
-            strange = ids.filter(pc.invert(pc.is_in(ids, value_set=everything)))
-            raise InputError(f"layer {name!r} names {len(strange)} images that are not in {table.path}: {strange[0]!s}")
+        start = 0
+        for shard in table.shards:
+            taken = positions.slice(start, shard.rows).drop_null()
+            TableWriter.write_shard(writer, shard.index, made.take(taken))
+            start += shard.rows
         return writer.finish()
 
 

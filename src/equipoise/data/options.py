@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.errors import InputError, closest
 
-__all__ = ["options_from_text"]
+__all__ = ["numbers_from_text", "options_from_text"]
 
 _LISTS = ("Sequence[str]", "Iterable[str]", "Collection[str]", "list[str]", "tuple[str")
 
@@ -44,6 +44,22 @@ def options_from_text(function: Callable[..., Any], texts: Iterable[str]) -> dic
             raise InputError(f"there is no option {key!r}; {hint}")
         options[key] = _value(key, value, wanted.get(key, "str"))
     return options
+
+
+def numbers_from_text(text: str, option: str) -> dict[str, float]:
+    """Numbers by name from ``name=number`` with commas between.
+
+    >>> numbers_from_text("train=0.8, test=0.2", "--fractions")
+    {'train': 0.8, 'test': 0.2}
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise InputError(f"{option} {text!r}: {part.strip()!r} is not of the form name=number") from None
+    return found
 
 
 def _value(key: str, text: str, annotation: str) -> Any:
