@@ -102,12 +102,12 @@ def _growth(folder):
     from equipoise.data import Table
 
     costs = {}
-    for n in (10_000, 10_000, 30_000, 100_000):  # the first warms up
+    for n in (10_000, 100_000) * 3:  # the least of three: what else the machine does only adds
         started = time.process_time()
         table = Table.create(folder / "t", _metadata_batches(n), axes=["gender"], columns=["score_clip"])
         table.validate()
         assert len(table.to_pandas()) == n
-        costs[n] = time.process_time() - started
+        costs[n] = min(costs.get(n, math.inf), time.process_time() - started)
         shutil.rmtree(folder / "t")
     exponent = math.log(costs[100_000] / costs[10_000]) / math.log(10)
     yield _row("growth of cost from 10,000 to 100,000 rows", exponent, 1.05, "exponent", exponent <= 1.05)

@@ -4,12 +4,15 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from equipoise.data import Rejected, Table, TableWriter, schema_for
 from equipoise.data.shards import IMAGES_PER_GROUP, row_groups
@@ -39,6 +42,39 @@ def test_what_is_written_is_read_back(people: Table, make_rows: Rows) -> None:
         assert {k: found[k] for k in same} == {k: row[k] for k in same}
         assert found["split"] is None
         assert found["source_id"] is None
+
+
+texts = st.text(max_size=8)
+any_row = st.fixed_dictionaries(
+    {"image_id": st.text(min_size=1, max_size=6)},
+    optional={
+        "caption": st.none() | texts,
+        "captions": st.none() | st.lists(st.none() | texts, max_size=3),
+        "image": st.none() | st.binary(max_size=40) | st.builds(lambda p: {"bytes": None, "path": p}, texts),
+        "seed": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "gender": st.none() | texts,
+        "score_x": st.none() | st.floats(allow_nan=False),
+        "params": st.dictionaries(texts, st.integers() | texts, max_size=3),
+    },
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(any_row, max_size=12, unique_by=lambda row: row["image_id"]), st.integers(1, 5))
+def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]], rows_per_shard: int) -> None:
+    with TemporaryDirectory() as folder:
+        table = Table.create(
+            Path(folder) / "t", rows, axes=["gender"], columns=["score_x"], rows_per_shard=rows_per_shard
+        )
+        table.validate()
+        found = list(table.rows())
+    assert len(found) == len(rows)
+    for row, back in zip(rows, found, strict=True):
+        image = row.get("image")
+        assert back["image"] == ({"bytes": image, "path": None} if isinstance(image, bytes) else image)
+        assert json.loads(back["params"] or "{}") == row.get("params", {})
+        for name in ("image_id", "caption", "captions", "seed", "gender", "score_x"):
+            assert back[name] == row.get(name)
 
 
 def test_the_same_rows_give_the_same_bytes_and_others_do_not(tmp_path: Path, make_rows: Rows) -> None:

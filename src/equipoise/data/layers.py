@@ -167,6 +167,11 @@ def _checked(table: Table, layer: str | Path | Table) -> Table:
             f"the layer {opened.path} belongs to another table (fingerprint {of}), not to {table.path} "
             f"({table.fingerprint[:12]}); make the layer again for this table"
         )
+    if len(opened.shards) != len(table.shards):
+        found, expected = len(opened.shards), len(table.shards)
+        raise InputError(
+            f"the layer {opened.path} has {found} shards, expected {expected} as {table.path} has; make the layer again"
+        )
     check_layer_columns(table, opened.schema, opened.path.name)
     return opened
 
