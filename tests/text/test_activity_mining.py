@@ -23,6 +23,7 @@ from equipoise.text.activity_mining import (
     parsed_triples,
 )
 from equipoise.text.activity_words import base_verb, singular
+from equipoise.text.lexicon import Lexicon
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"
 MALE = {"man", "men", "boy", "boys", "he", "guy", "father", "gentleman"}
@@ -57,6 +58,17 @@ def group_of(word):
         ("A mother holding a baby wearing a hat", ["mother hold baby", "baby wear hat"]),
         ("A MAN RIDES HORSES", ["man ride horse"]),
         ("A man getting ready to swing a bat", []),
+        ("People crossing the street", ["people cross street"]),
+        ("People at a crossing", []),
+        ("Girls wash a motorcycle while men look on", ["girls wash motorcycle"]),
+        ("A man in a hat takes a selfie", ["man take selfie"]),
+        ("A man wearing a shirt eats a banana", ["man wear shirt", "man eat banana"]),
+        ("A boy cuts a cake designed to look like a car", ["boy cut cake"]),
+        ("A woman carrying several bunches of bananas", ["woman carry banana"]),
+        ("A man eating a grilled cheese sandwich", ["man eat sandwich"]),
+        ("A woman standing waiting for the bus", []),
+        ("A man wearing a hat & a tie", ["man wear hat"]),
+        ("A person juggling balls", ["person juggle ball"]),
         ("A man holding it", []),
         ("", []),
         ("...", []),
@@ -155,6 +167,20 @@ def test_parsed_clause_of_a_noun_and_a_subject_that_is_no_person():
     assert parsed_triples(tokens) == (Triple("man", "ride", "horse"),)
 
 
+def test_parsed_partitives_pronouns_and_wrong_lemmas():
+    # "man riding it", "man rides a pair of skis" with a parser's lemma "rid"
+    tokens = [
+        token("man", "man", "nsubj"),
+        token("riding", "rid", "ROOT"),
+        token("pair", "pair", "dobj"),
+        token("of", "of", "prep"),
+        token("skateboards", "skateboard", "pobj"),
+        token("it", "it", "dobj"),
+    ]
+    joined(tokens, [(0, 1), (2, 1), (3, 2), (4, 3), (5, 1)])
+    assert parsed_triples(tokens) == (Triple("man", "ride", "skateboard"),)
+
+
 def test_a_parser_is_used_with_and_without_pipe():
     document = joined(
         [token("man", "man", "nsubj"), token("rides", "ride", "ROOT"), token("wave", "wave", "obj")], [(0, 1), (2, 1)]
@@ -194,6 +220,12 @@ def test_counts_once_a_caption_and_reports_what_was_dropped():
     assert counts.groups == ("female", "male")
     assert (counts.n_captions, counts.n_triples) == (4, 4)
     assert counts.dropped == {"captions without a triple": 1, "triples of an undefined group": 1}
+
+
+def test_a_lexicon_labels_the_subject_not_the_caption():
+    words = Lexicon.load("equipoise")
+    counts = count_activities(["A man looks at a woman riding a horse", "Two girls rode horses"], label=words.label)
+    assert counts.table.loc["ride horse"].to_dict() == {"verb": "ride", "object": "horse", "female": 2}
 
 
 def test_counts_of_nothing_are_empty_not_an_error():

@@ -58,20 +58,20 @@ MOTION_VERBS = _words(
 )
 """After these a particle is a preposition: "skiing up a hill" has no object."""
 
-NOT_OBJECTS = _words("ready it's upside sideways")
+NOT_OBJECTS = _words("ready it's upside sideways forward forwards backward backwards")
 
 PARTITIVES = _words(
-    """slice slices piece pieces couple bunch lot lots pair pairs group groups bit plate plates bowl bowls cup cups
-    glass glasses bottle bottles can cans stack pile kind kinds type types game set number variety row"""
+    """slice slices piece pieces couple bunch bunches lot lots pair pairs group groups bit plate plates bowl bowls
+    cup cups glass glasses bottle bottles can cans stack pile kind kinds type types game set number variety row"""
 )
 """In "a slice of pizza" the thing acted on is the pizza."""
 
 BOUNDARIES = _words(
     """in on at by with without from to into onto over under near next beside behind between through across along
-    against toward towards above below inside outside during after before while as for of about among around past
-    and or but then who whom whose which that where when because so if than not also very just still now
-    up down off out away back
-    there here together outdoors indoors today alone somewhere nearby"""
+    against toward towards thru via above below inside outside during after before while as for of about among
+    around past and or but then who whom whose which that where when because so if than not also very just still
+    now up down off out away back
+    there here together outdoors indoors today alone somewhere nearby instead"""
 ) | _words(". , ; : ! ?")
 """Words and marks at which a noun phrase ends."""
 
@@ -135,7 +135,7 @@ VERBS = _words(
     snowboard spin spray spread squeeze stack steer stir style surf sweep swing swallow take teach tend test
     throw tie toast toss touch tow train transport trim tune turn type unclog unload use vacuum walk wash watch
     water wave wear weave weld wheel whip win wipe work wrap write blend weigh chat explain fight operate score
-    sharpen sort stretch study supervise tackle taste visit bite"""
+    sharpen sort stretch study supervise tackle taste visit bite greet smell juggle tilt fry cross board lock buckle"""
 )
 """Verbs by base form. An unknown word in -ing counts as a verb too; this list is for "rides", "rode" and
 lemmas."""
@@ -203,13 +203,15 @@ _SILENT_E = (
     "ur",
 )
 _ENDINGS = (("ies", ("y",)), ("es", ("", "e")), ("s", ("",)), ("ied", ("y",)), ("ed", ("", "e")))
+_CONSONANT_L = ("bl", "cl", "dl", "fl", "gl", "kl", "pl", "tl", "zl")
 _KEEP_DOUBLE = ("ll", "ss", "zz", "ff", "ee", "oo")
 
 
-def base_verb(word: str) -> str | None:
+def base_verb(word: str, *, is_verb: bool = False) -> str | None:
     """The base form of a verb, or None for a word that does not look like one.
 
-    An -ing word is a verb unless it is listed as a noun; any other form must belong to a listed verb.
+    An -ing word is a verb unless it is listed as a noun (and ``is_verb`` does not say that it is one here); any other
+    form must belong to a listed verb.
 
     >>> [base_verb(w) for w in ("riding", "sitting", "rides", "threw", "carried", "knitting", "building", "horse")]
     ['ride', 'sit', 'ride', 'throw', 'carry', 'knit', None, None]
@@ -217,7 +219,7 @@ def base_verb(word: str) -> str | None:
     if word in _IRREGULAR_FORMS:
         return _IRREGULAR_FORMS[word]
     if word.endswith("ing") and len(word) > 4:
-        return None if word in ING_NOUNS else _stem(word[:-3])
+        return None if word in ING_NOUNS and not is_verb else _stem(word[:-3])
     for ending, replacements in (
         ("ies", ("y",)),
         ("es", ("", "e")),
@@ -241,6 +243,8 @@ def _stem(stem: str) -> str:
             return candidate
     if len(stem) > 2 and stem[-1] == stem[-2] and not stem.endswith(_KEEP_DOUBLE):
         return stem[:-1]
+    if stem.endswith(_CONSONANT_L):
+        return stem + "e"
     if stem.endswith(_SILENT_E) and not stem.endswith(("eat", "oat", "ait", "oit", "eak", "ook", "ou")):
         return stem + "e"
     return stem
