@@ -97,6 +97,7 @@ def test_keep_is_what_all_keep_and_dropped_by_the_first_that_dropped(people: Tab
     assert len(view.to_arrow(["image_id"], only_kept=True)) == 17
     assert [len(b) for b in view.batches(["image_id"], only_kept=True)] == [7, 10]
     assert next(view.rows(["dropped_by"])) == {"dropped_by": None}
+    assert [name for name, _ in view.images(only_kept=True)][:2] == ["img-00000", "img-00004"]
     with pytest.raises(UnknownNameError, match=r"no column in .* named 'keep'"):
         list(people.rows(["image_id"], only_kept=True))
 

@@ -263,11 +263,11 @@ class Table:
         frame: pd.DataFrame = self.to_arrow(columns, only_kept=only_kept).to_pandas()
         return frame
 
-    def images(self, *, batch_size: int | None = None) -> Iterator[tuple[str, Image.Image]]:
+    def images(self, *, batch_size: int | None = None, only_kept: bool = False) -> Iterator[tuple[str, Image.Image]]:
         """``(image_id, RGB image)`` of every row; a row whose image cannot be decoded raises, naming it."""
         from equipoise.data.images import decode
 
-        for batch in self.batches(["image_id", "image"], batch_size=batch_size):
+        for batch in self.batches(["image_id", "image"], batch_size=batch_size, only_kept=only_kept):
             for row in batch.to_pylist():
                 try:
                     yield row["image_id"], decode(row["image"], root=self.image_root)
