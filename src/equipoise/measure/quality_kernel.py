@@ -225,8 +225,8 @@ def cmmd(
 ) -> Estimate:
     """CLIP-MMD: ``scale`` times the squared Gaussian MMD of unit embeddings, sigma 10 (Jayasumana 2024).
 
-    ``variant`` "unbiased" leaves self pairs out (the paper's Eq. 6); "released_code" keeps them (biased upwards by
-    about scale * (2 - mean similarity) / n). Works on any embedding; published values hold for CLIP ViT-L/14@336.
+    ``variant`` "unbiased" leaves self pairs out (the estimator the paper defines); "released_code" keeps them, which
+    is biased upwards by a multiple of 1 / n. Works on any embedding; published values hold for CLIP ViT-L/14@336.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 8))

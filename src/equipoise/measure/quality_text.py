@@ -29,7 +29,7 @@ CLIPSCORE_WEIGHT = 2.5
 def clip_score(
     images: Any, texts: Any, *, weight: float = CLIPSCORE_WEIGHT, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
-    """``weight`` * max(cos(image, text), 0) of pairs (n, d) (Hessel 2021, Eq. 1; ViT-B/32, "A photo depicts ...").
+    """``weight`` * max(cos(image, text), 0) of pairs (n, d) (Hessel 2021; ViT-B/32, "A photo depicts ...").
 
     Range [0, 2.5]; higher fits better. Papers' tables often show it times 100.
 
@@ -49,7 +49,7 @@ def ref_clip_score(
     clusters: Any = None,
     level: float = 0.95,
 ) -> ItemScores:
-    """Harmonic mean of CLIPScore and the best max(cos(text, reference), 0) (Hessel 2021, Eq. 2).
+    """Harmonic mean of CLIPScore and the best max(cos(text, reference), 0) (Hessel 2021).
 
     ``references`` (r, d) embeds all reference captions, ``reference_of`` (r,) says which of the n items each
     belongs to; every item needs at least one. A zero on either side gives 0.
