@@ -1,0 +1,104 @@
+"""The captioner: a stock ``VisionEncoderDecoderModel`` (a ViT and a GPT-2) trained on captions of the biased world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
+from equipoise.world import Scene, Scenes, WorldConfig, captions
+from equipoise.world.captions import prompts
+
+__all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
+
+SCHEDULE = Schedule(steps=3000, batch=128, rate=1.5e-3)
+_IGNORED = -100
+
+
+def build(words: Any) -> Any:
+    """An untrained captioner of about a million parameters."""
+    import torch
+    from transformers import GPT2Config, VisionEncoderDecoderConfig, VisionEncoderDecoderModel, ViTConfig
+
+    torch.manual_seed(0)
+    start, end = words.convert_tokens_to_ids(["<|startoftext|>", "<|endoftext|>"])
+    encoder = ViTConfig(
+        image_size=SIZE,
+        patch_size=8,
+        hidden_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=384,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    decoder = GPT2Config(
+        vocab_size=len(words),
+        n_positions=LENGTH,
+        n_embd=96,
+        n_layer=2,
+        n_head=4,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        add_cross_attention=True,
+        is_decoder=True,
+        bos_token_id=start,
+        eos_token_id=end,
+        pad_token_id=end,
+    )
+    config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    config.decoder_start_token_id, config.pad_token_id, config.eos_token_id = start, end, end
+    model = VisionEncoderDecoderModel(config)
+    model.generation_config.update(
+        decoder_start_token_id=start, bos_token_id=start, eos_token_id=end, pad_token_id=end, max_length=LENGTH
+    )
+    return model
+
+
+@cache
+def _places() -> dict[str, str]:
+    return {name: prompt.removeprefix("a photo of a person ") for name, prompt in prompts("scene").items()}
+
+
+def captions_to_learn(scenes: Scenes, step: int) -> list[str]:
+    """One caption of each scene, of those that name the place where there are any: a captioner should say where."""
+    rng = np.random.default_rng(step)
+
+    def chosen(scene: Scene) -> str:
+        texts = captions(scene)
+        telling = [text for text in texts if _places()[scene.scene] in text] or texts
+        return telling[int(rng.integers(len(telling)))]
+
+    return [chosen(scene) for scene in scenes]
+
+
+def train_captioner(
+    config: WorldConfig,
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    schedule: Schedule = SCHEDULE,
+) -> None:
+    """Train on captions of ``config``'s world and save the model for stock ``transformers``."""
+    words = tokenizer()
+    model = build(words)
+
+    def loss(captioner: Any, step: int) -> Any:
+        scenes = scenes_of(config, step, schedule.batch, seed=3)
+        tokens = words(captions_to_learn(scenes, step), padding=True, truncation=True, return_tensors="pt")
+        ids, there = tokens["input_ids"], tokens["attention_mask"].bool()
+        labels = ids[:, 1:].masked_fill(~there[:, 1:], _IGNORED)
+        return captioner(pixel_values=pixels(scenes), decoder_input_ids=ids[:, :-1], labels=labels).loss
+
+    run(model, loss, schedule, folder, say, stop_at=stop_at)
+    if stop_at is None:
+        save_transformers(model.eval(), target, tokenizer=words, mean=MEAN, std=STD, size=SIZE, processor="vit")

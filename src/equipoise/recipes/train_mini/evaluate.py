@@ -1,0 +1,169 @@
+"""The figures of the miniatures, on renders no part has seen; model cards hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.recipes.train_mini.batches import pixels
+from equipoise.recipes.train_mini.judge import HEADS, labels_of
+from equipoise.world import Scenes, WorldConfig, draw, neutral_prompt, preset, sample, truth
+from equipoise.world.captions import prompts
+from equipoise.world.catalog import OCCUPATIONS
+from equipoise.world.draws import seeds_for
+
+__all__ = ["captioner_figures", "clip_figures", "gender_gaps", "judge_figures", "slope"]
+
+UNSEEN = 90_001
+"""The seed of evaluation scenes; training uses 1, 2 and 3."""
+_BATCH = 256
+Figures = dict[str, float]
+
+
+def judge_figures(folder: Path, n: int = 4000) -> Figures:
+    """Accuracy of every head, and of single objects, on held-out renders of the fair world."""
+    import torch
+    from transformers import AutoModelForImageClassification
+
+    model = AutoModelForImageClassification.from_pretrained(folder).eval()
+    scenes = sample(WorldConfig(activity_share=0.35, visible=1.0), n, UNSEEN)
+    with torch.no_grad():
+        logits = np.concatenate([model(pixel_values=pixels(part)).logits.numpy() for part in _parts(scenes)])
+    values, objects = labels_of(scenes)
+    figures, start = {}, 0
+    for head, names in HEADS.items():
+        chosen = logits[:, start : start + len(names)].argmax(axis=1)
+        figures[head] = float((chosen == values[head]).mean())
+        start += len(names)
+    figures["objects"] = float(((logits[:, start:] > 0) == (objects > 0.5)).mean())
+    return figures
+
+
+def clip_figures(folder: Path, n: int = 3000) -> Figures:
+    """Zero-shot accuracy on unbiased renders, and how the score gap of occupations follows the injected log-odds."""
+    clip = _Clip(folder)
+    one = WorldConfig(activity_share=0.0, visible=1.0)
+    scenes = sample(one, n, UNSEEN)
+    images = clip.images(scenes)
+    values, _ = labels_of(scenes)
+    figures = {}
+    for axis in ("gender", "skin_tone", "age", "occupation", "scene"):
+        asked = prompts(axis)
+        chosen = (images @ clip.texts(list(asked.values())).T).argmax(axis=1)
+        right = np.array(HEADS[axis])[values[axis]]
+        figures[f"zero-shot {axis}"] = float((np.array(list(asked))[chosen] == right).mean())
+    gaps = gender_gaps(clip)
+    odds = injected()
+    figures["gap-odds correlation"] = float(np.corrcoef(odds, gaps)[0, 1])
+    figures["gap-odds slope"], low, high = slope(odds, gaps)
+    figures["gap-odds slope low"], figures["gap-odds slope high"] = low, high
+    return figures
+
+
+def injected() -> NDArray[np.float64]:
+    """The biased world's log-odds that an occupation's person is a woman, in the order of ``OCCUPATIONS``."""
+    table = truth(preset("biased"))
+    rows = table[(table["kind"] == "occupation") & (table["axis"] == "gender") & (table["group"] == "female")]
+    return rows.set_index("subject")["log_odds"].reindex(list(OCCUPATIONS)).to_numpy(dtype=float)
+
+
+def gender_gaps(clip: _Clip, sets: int = 24) -> NDArray[np.float64]:
+    """For each occupation, the mean score of its women less that of its men, in counterfactual pairs."""
+    world = WorldConfig(activity_share=0.0, visible=1.0)
+    gaps = []
+    for i, occupation in enumerate(OCCUPATIONS):
+        scenes = draw(world, seeds_for(UNSEEN + 1 + i, sets), subject=occupation)
+        text = clip.texts([neutral_prompt(occupation)])[0]
+        scores = {}
+        for code, gender in enumerate(("male", "female")):
+            columns = scenes.columns | {
+                "gender": np.full(sets, code),
+                "noted_gender": np.full(sets, code),
+            }
+            scores[gender] = clip.images(Scenes(world, columns)) @ text
+        gaps.append(float((scores["female"] - scores["male"]).mean()))
+    return np.array(gaps)
+
+
+def slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float, float]:
+    """The slope of y on x with its 95% interval."""
+    from scipy import stats
+
+    fit = stats.linregress(x, y)
+    half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
+    return float(fit.slope), float(fit.slope - half), float(fit.slope + half)
+
+
+def captioner_figures(folder: Path, n: int = 1000) -> Figures:
+    """How often the caption names the occupation and the place of an unbiased render, and its gender Error."""
+    from equipoise.text import Lexicon
+
+    scenes = sample(WorldConfig(activity_share=0.0, visible=1.0), n, UNSEEN)
+    texts = generated(folder, scenes)
+    places = {name: p.removeprefix("a photo of a person ") for name, p in prompts("scene").items()}
+    labels = Lexicon.load("equipoise").label_all(texts)
+    genders = scenes.labels("gender")
+    named = [label is not None for label in labels]
+    wrong = [label is not None and label != gender for label, gender in zip(labels, genders, strict=True)]
+    said = [
+        (scene.people[0].occupation in text, places[scene.scene] in text)
+        for scene, text in zip(scenes, texts, strict=True)
+    ]
+    return {
+        "occupation": float(np.mean([o for o, _ in said])),
+        "scene": float(np.mean([s for _, s in said])),
+        "both": float(np.mean([o and s for o, s in said])),
+        "gender named": float(np.mean(named)),
+        "gender Error": float(np.mean(wrong)),
+    }
+
+
+def generated(folder: Path, scenes: Scenes) -> list[str]:
+    """The captions of stock greedy decoding."""
+    import torch
+    from transformers import AutoTokenizer, VisionEncoderDecoderModel
+
+    model = VisionEncoderDecoderModel.from_pretrained(folder).eval()
+    words = AutoTokenizer.from_pretrained(folder)
+    texts: list[str] = []
+    with torch.no_grad():
+        for part in _parts(scenes):
+            ids = model.generate(pixels(part), do_sample=False, num_beams=1)
+            texts += words.batch_decode(ids, skip_special_tokens=True)
+    return texts
+
+
+class _Clip:
+    """A CLIP folder, asked for unit vectors."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoTokenizer, CLIPModel
+
+        self.model: Any = CLIPModel.from_pretrained(folder).eval()
+        self.words: Any = AutoTokenizer.from_pretrained(folder)
+
+    def images(self, scenes: Scenes) -> NDArray[np.float64]:
+        import torch
+
+        with torch.no_grad():
+            return np.concatenate([_unit(self.model.get_image_features(pixels(part))) for part in _parts(scenes)])
+
+    def texts(self, texts: list[str]) -> NDArray[np.float64]:
+        import torch
+
+        with torch.no_grad():
+            return _unit(self.model.get_text_features(**self.words(texts, padding=True, return_tensors="pt")))
+
+
+def _unit(vectors: Any) -> NDArray[np.float64]:
+    rows = np.asarray(getattr(vectors, "pooler_output", vectors), dtype=np.float64)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def _parts(scenes: Scenes) -> Iterator[Scenes]:
+    for start in range(0, len(scenes), _BATCH):
+        yield scenes[start : start + _BATCH]

@@ -1,0 +1,121 @@
+"""A training loop that can be stopped at any moment and goes on to the same weights.
+
+Batches depend on the step alone, so a checkpoint is weights, optimiser state and a step, in safetensors; no pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Schedule", "run"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast a part learns."""
+
+    steps: int
+    batch: int
+    rate: float = 1e-3
+    warmup: int = 200
+    weight_decay: float = 0.05
+    save_every: int = 250
+
+    def rate_at(self, step: int) -> float:
+        """Linear warm-up, then a cosine to a fiftieth."""
+        if step < self.warmup:
+            return self.rate * (step + 1) / self.warmup
+        share = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.rate * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+def run(
+    model: Any,
+    loss: Callable[[Any, int], Any],
+    schedule: Schedule,
+    folder: Path,
+    say: Callable[[str], None] = print,
+    *,
+    stop_at: int | None = None,
+) -> None:
+    """Train ``model`` in place: ``loss(model, step)`` gives the loss of a step's batch.
+
+    ``folder`` holds the checkpoint; a run that was stopped goes on from it.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    decayed = [p for p in parameters if p.ndim > 1]
+    plain = [p for p in parameters if p.ndim <= 1]
+    optimiser = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": schedule.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+        lr=schedule.rate,
+        betas=(0.9, 0.98),
+    )
+    start = _restore(model, optimiser, folder)
+    model.train()
+    began, seen = time.monotonic(), 0.0
+    for step in range(start, stop_at or schedule.steps):
+        for group in optimiser.param_groups:
+            group["lr"] = schedule.rate_at(step)
+        optimiser.zero_grad(set_to_none=True)
+        value = loss(model, step)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+        seen += float(value.detach())
+        done = step + 1
+        if done % 50 == 0:
+            rate = (done - start) / (time.monotonic() - began)
+            left = (schedule.steps - done) / rate / 60
+            say(f"step {done}/{schedule.steps} loss {seen / 50:.4f} {rate * schedule.batch:.0f}/s {left:.0f} min left")
+            seen = 0.0
+        if done % schedule.save_every == 0 or done == schedule.steps:
+            _save(model, optimiser, done, folder)
+
+
+def _tensors(model: Any, optimiser: Any) -> dict[str, Any]:
+    tensors = {f"model.{name}": value.detach().contiguous() for name, value in model.state_dict().items()}
+    numbered = [p for group in optimiser.param_groups for p in group["params"]]
+    for i, parameter in enumerate(numbered):
+        for name, value in optimiser.state.get(parameter, {}).items():
+            tensors[f"optimiser.{i}.{name}"] = value.detach().clone().contiguous()
+    return tensors
+
+
+def _save(model: Any, optimiser: Any, step: int, folder: Path) -> None:
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / ".checkpoint.safetensors"
+    tensors = {name: value.clone() for name, value in _tensors(model, optimiser).items()}
+    save_file(tensors, hidden, metadata={"step": json.dumps(step)})
+    hidden.replace(folder / "checkpoint.safetensors")
+
+
+def _restore(model: Any, optimiser: Any, folder: Path) -> int:
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    path = folder / "checkpoint.safetensors"
+    if not path.exists():
+        return 0
+    tensors = load_file(path)
+    with safe_open(path, framework="pt") as file:
+        step = int(json.loads(file.metadata()["step"]))
+    model.load_state_dict({n.removeprefix("model."): v for n, v in tensors.items() if n.startswith("model.")})
+    numbered = [p for group in optimiser.param_groups for p in group["params"]]
+    for i, parameter in enumerate(numbered):
+        prefix = f"optimiser.{i}."
+        state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+        if state:
+            optimiser.state[parameter] = state
+    return step
