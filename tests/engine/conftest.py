@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+
+SERVER = Path(__file__).with_name("kill_server.py")
 
 
 def jpeg_of(i: int, size: tuple[int, int] = (24, 16)) -> bytes:
@@ -39,6 +44,55 @@ def files_of(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+class Children:
+    """Child processes of the kill server."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, job: str, failpoint: str = "", **arguments: Any) -> int:
+        """Start a job and return its process id."""
+        assert self._server.stdin is not None
+        order = {"job": job, "arguments": arguments, "failpoint": failpoint}
+        self._server.stdin.write(json.dumps(order) + "\n")
+        self._server.stdin.flush()
+        return int(self._line())
+
+    def end(self) -> int:
+        """Wait for the job and return its exit code."""
+        return int(self._line())
+
+    def run(self, job: str, failpoint: str = "", **arguments: Any) -> int:
+        self.start(job, failpoint, **arguments)
+        return self.end()
+
+    def close(self) -> None:
+        self._server.communicate()
+
+    def _line(self) -> str:
+        assert self._server.stdout is not None
+        line = self._server.stdout.readline()
+        assert line, "the kill server has died"
+        return line
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator[Children]:
+    made = Children()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def other_children() -> Iterator[Children]:
+    """A second kill server, for two jobs at the same time."""
+    made = Children()
+    yield made
+    made.close()
 
 
 @pytest.fixture

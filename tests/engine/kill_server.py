@@ -32,16 +32,18 @@ def run_map(input: str, output: str) -> None:
     engine.map(thumbnails, input, output, decode=True, batch_size=4, progress=False, config={"size": 12})
 
 
-def run_store(root: str, start: int, stop: int, batch: int) -> None:
+def run_store(root: str, numbers: list[int], at_once: int) -> None:
+    """Add a vector for each number, a few at a time; a small limit makes it merge often."""
     import numpy as np
+
+    from equipoise.engine import EmbeddingStore, store
     from equipoise.engine.content import text_ids
 
-    from equipoise.engine import EmbeddingStore
-
-    store = EmbeddingStore(root, "kill-test")
-    for first in range(start, stop, batch):
-        texts = [str(i) for i in range(first, min(first + batch, stop))]
-        store.add(text_ids(texts), np.array([[int(t), 1.0] for t in texts], np.float32))
+    store.MOST_SEGMENTS = 4
+    opened = EmbeddingStore(root, "kill-test")
+    for first in range(0, len(numbers), at_once):
+        some = numbers[first : first + at_once]
+        opened.add(text_ids(map(str, some)), np.array([[n, 1.0] for n in some], np.float32))
 
 
 JOBS = {"map": run_map, "store": run_store}
@@ -61,7 +63,8 @@ def serve() -> None:
 
     import equipoise.data.layers
     import equipoise.data.validation
-    import equipoise.engine.mapping  # noqa: F401
+    import equipoise.engine.mapping
+    import equipoise.engine.store  # noqa: F401
 
     for line in sys.stdin:
         pid = os.fork()

@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from equipoise.data import Table
-
-SERVER = Path(__file__).with_name("kill_server.py")
+from equipoise.engine import EmbeddingStore
+from equipoise.engine.content import text_ids
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 
 
-class Children:
-    """Child processes of the kill server."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def start(self, job: str, failpoint: str = "", **arguments: Any) -> int:
-        """Start a job and return its process id."""
-        assert self._server.stdin is not None
-        order = {"job": job, "arguments": arguments, "failpoint": failpoint}
-        self._server.stdin.write(json.dumps(order) + "\n")
-        self._server.stdin.flush()
-        return int(self._line())
-
-    def end(self) -> int:
-        """Wait for the job and return its exit code."""
-        return int(self._line())
-
-    def run(self, job: str, failpoint: str = "", **arguments: Any) -> int:
-        self.start(job, failpoint, **arguments)
-        return self.end()
-
-    def close(self) -> None:
-        self._server.communicate()
-
-    def _line(self) -> str:
-        assert self._server.stdout is not None
-        line = self._server.stdout.readline()
-        assert line, "the kill server has died"
-        return line
-
-
 @pytest.fixture(scope="module")
-def children() -> Iterator[Children]:
-    made = Children()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, children: Children) -> tuple[Path, Path, float]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, children: Any) -> tuple[Path, Path, float]:
     """An input of 30 images in 5 shards, what becomes of it when nobody interferes, and how long that takes."""
     folder = tmp_path_factory.mktemp("kills")
     rows = []
@@ -118,7 +75,7 @@ def check_result(folder: Path, expected: Path, files: Any) -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at_a_named_moment(
-    point: str, undisturbed: tuple[Path, Path, float], children: Children, tmp_path: Path, files: Any
+    point: str, undisturbed: tuple[Path, Path, float], children: Any, tmp_path: Path, files: Any
 ) -> None:
     source, expected, _ = undisturbed
     out = tmp_path / "out"
@@ -128,7 +85,7 @@ def test_killed_at_a_named_moment(
 
 
 def test_killed_again_and_again_at_the_same_moment(
-    undisturbed: tuple[Path, Path, float], children: Children, tmp_path: Path, files: Any
+    undisturbed: tuple[Path, Path, float], children: Any, tmp_path: Path, files: Any
 ) -> None:
     """Each run gets one shard further and dies; in the end all of it is there."""
     source, expected, _ = undisturbed
@@ -140,7 +97,7 @@ def test_killed_again_and_again_at_the_same_moment(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_random_moments(
-    seed: int, undisturbed: tuple[Path, Path, float], children: Children, tmp_path: Path, files: Any
+    seed: int, undisturbed: tuple[Path, Path, float], children: Any, tmp_path: Path, files: Any
 ) -> None:
     source, expected, seconds = undisturbed
     rng = random.Random(seed)
@@ -161,3 +118,48 @@ def test_killed_at_random_moments(
     assert kills == 5, "the kills came too late to disturb anything"
     assert children.run("map", input=str(source), output=str(out)) == 0
     check_result(out, expected, files)
+
+
+STORE_POINTS = [
+    "file.before_rename:1",
+    "file.before_rename:2",
+    "file.before_rename:3",
+    "store.after_vectors:1",
+    "store.after_vectors:3",
+    "store.after_ids:2",
+    "store.after_note:1",
+    "store.after_vectors:6",
+    "store.after_ids:6",
+]
+
+
+def check_store(root: Path, numbers: list[int]) -> None:
+    store = EmbeddingStore(root, "kill-test")
+    found, missing = store.get(text_ids(map(str, numbers)))
+    assert not missing.any()
+    assert found.tolist() == np.array([[n, 1.0] for n in numbers], np.float32).tolist()
+    assert len(store) == len(set(numbers)), "no vector twice"
+
+
+@pytest.mark.parametrize("point", STORE_POINTS)
+def test_a_store_killed_at_a_named_moment(point: str, children: Any, tmp_path: Path) -> None:
+    """The fifth addition merges four segments, so the later moments are in the middle of a merge."""
+    numbers = list(range(30))
+    order = {"root": str(tmp_path), "numbers": numbers, "at_once": 5}
+    assert children.run("store", point, **order) == -signal.SIGKILL
+    after = EmbeddingStore(tmp_path, "kill-test")
+    known = after.has(text_ids(map(str, numbers)))
+    assert len(after) == known.sum(), "whatever the moment, a vector counts once"
+    assert children.run("store", **order) == 0
+    check_store(tmp_path, numbers)
+    left = [path.name for path in (tmp_path / after.path).iterdir() if not path.name.startswith("seg-")]
+    assert left == ["store.json"]
+
+
+def test_two_processes_fill_one_store(children: Any, other_children: Any, tmp_path: Path) -> None:
+    up, down = list(range(80)), list(range(100, 19, -1))
+    children.start("store", root=str(tmp_path), numbers=up, at_once=4)
+    other_children.start("store", root=str(tmp_path), numbers=down, at_once=3)
+    assert children.end() == 0
+    assert other_children.end() == 0
+    check_store(tmp_path, sorted({*up, *down}))

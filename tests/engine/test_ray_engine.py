@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,9 @@ def test_a_killed_driver_resumes_to_the_same_bytes(tmp_path: Path, files: Any) -
         return [sys.executable, str(script), str(table.path), str(tmp_path / name), which]
 
     subprocess.run(command("local", "local"), check=True)
-    driver = subprocess.Popen(command("ray", "ray"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(
+        command("ray", "ray"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     deadline = time.monotonic() + 60
     while len(list((tmp_path / "ray").glob("part-*"))) < 3:
         assert time.monotonic() < deadline
@@ -187,4 +190,6 @@ def test_a_killed_driver_resumes_to_the_same_bytes(tmp_path: Path, files: Any) -
     driver.wait()
     assert not (tmp_path / "ray" / "_table.json").exists()
     subprocess.run(command("ray", "ray"), check=True, stderr=subprocess.DEVNULL, timeout=120)
+    with suppress(ProcessLookupError):  # Ray's own helpers outlive a driver that was killed
+        os.killpg(driver.pid, signal.SIGKILL)
     assert files(tmp_path / "ray") == files(tmp_path / "local")

@@ -9,15 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.engine.embedding import embed_images
     from equipoise.engine.job import Interrupted, JobError
     from equipoise.engine.mapping import map, map_layer
     from equipoise.engine.notes import read_notes
+    from equipoise.engine.store import EmbeddingStore
 
-__all__ = ["Interrupted", "JobError", "map", "map_layer", "read_notes"]
+__all__ = ["EmbeddingStore", "Interrupted", "JobError", "embed_images", "map", "map_layer", "read_notes"]
 
 _HOMES = {
+    "EmbeddingStore": "store",
     "Interrupted": "job",
     "JobError": "job",
+    "embed_images": "embedding",
     "map": "mapping",
     "map_layer": "mapping",
     "read_notes": "notes",

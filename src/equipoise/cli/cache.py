@@ -1,0 +1,86 @@
+"""``equipoise cache``: what is kept so that it need not be computed again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from equipoise.engine.cache import StoreInfo
+
+app = typer.Typer(no_args_is_help=True, help="See and clear the embeddings that are kept between runs.")
+
+ROOT = typer.Option(
+    None, "--root", help="The folder of the stores; by default 'embeddings' in EQUIPOISE_CACHE or the system's cache."
+)
+
+
+@app.command()
+def info(
+    root: str | None = ROOT, as_json: bool = typer.Option(False, "--json", help="Print JSON for a program to read.")
+) -> None:
+    """Say which encoders' embeddings are kept, how many, and how much room they take.
+
+    Example: [bold]equipoise cache info[/bold]
+    """
+    from equipoise.engine.cache import default_store_root, stores
+
+    found = stores(root)
+    if as_json:
+        import json
+
+        entries = [
+            {"key": i.key, "path": str(i.path), "n": i.n, "dim": i.dim, "segments": i.n_segments, "bytes": i.n_bytes}
+            for i in found
+        ]
+        typer.echo(json.dumps(entries, indent=2))
+        return
+    typer.echo(f"embeddings in {root or default_store_root()}:")
+    for line in _lines(found):
+        typer.echo(line)
+
+
+@app.command()
+def clear(
+    root: str | None = ROOT,
+    key: str | None = typer.Option(None, "--key", help="Only the embeddings of this encoder, as info prints it."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+) -> None:
+    """Delete kept embeddings; they are computed again when they are needed.
+
+    Only folders that are embedding stores are deleted, and none that holds anything else.
+
+    Example: [bold]equipoise cache clear --key hf:openai/clip-vit-base-patch32[/bold]
+    """
+    from equipoise.engine.cache import chosen_stores, clear_stores
+
+    found = chosen_stores(root, key=key)
+    if not found:
+        typer.echo("there is nothing to clear")
+        return
+    for line in _lines(found):
+        typer.echo(line)
+    if not yes:
+        typer.confirm(f"Delete {'this store' if len(found) == 1 else f'these {len(found)} stores'}?", abort=True)
+    removed = clear_stores(root, key=key)
+    room = _size(sum(info.n_bytes for info in removed))
+    typer.echo(f"deleted {len(removed)} {'store' if len(removed) == 1 else 'stores'}, {room}")
+
+
+def _lines(found: list[StoreInfo]) -> list[str]:
+    if not found:
+        return ["  none"]
+    width = max(len(info.key) for info in found)
+    return [
+        f"  {info.key:<{width}}  {info.n:>10,} vectors of {info.dim or 0:>5}  {_size(info.n_bytes):>9}"
+        for info in found
+    ]
+
+
+def _size(n_bytes: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
