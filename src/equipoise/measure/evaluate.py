@@ -75,11 +75,11 @@ def evaluate(
 ) -> Retrieved:
     """Per-query retrieval metrics of a model's scores over labelled images.
 
-    Images without a label are removed before ranking, except for Bias@K, where they keep their slots. ``k`` is cut to
-    the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (K squared by default, never more than the
-    pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the rest.
-    ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal scores,
-    ``keep_all`` takes all that tie with rank K.
+    Images without a label are removed before ranking, except for Bias@K, where they keep their slots. ``k`` is cut
+    to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (K squared by default, never more
+    than the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the
+    rest. ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal
+    scores, ``keep_all`` takes all that tie with rank K.
 
     >>> from equipoise.measure.sources import Scores
     >>> groups = Groups.from_values(list("MMMMFMMFFF"))
@@ -252,10 +252,11 @@ def _measured(
     ranked = some.labels(groups.labels)
     curve = None
     if "ndkl" in recipe.metrics:
-        curve = kl_curve(ranked[:, : recipe.depth], desired_shares(recipe.desired, pool)).sum(axis=0)
+        curve = kl_curve(ranked[:, : recipe.depth], desired_shares(recipe.desired, pool))
+    total = None if curve is None else curve.sum(axis=0)
     if ties == "expected":
-        return expected_list_metrics(some, groups.labels, pool, recipe), curve
-    return list_metrics(ranked, pool, recipe), curve
+        return expected_list_metrics(some, groups.labels, pool, recipe), total
+    return list_metrics(ranked, pool, recipe, curve), total
 
 
 def _pair_values(

@@ -104,7 +104,7 @@ class Groups:
 
     def counts(self) -> NDArray[np.int64]:
         """(G,) images of each group."""
-        return np.bincount(self.labels[self.labels >= 0], minlength=self.n_groups).astype(np.int64)
+        return np.bincount(self.labels + 1, minlength=self.n_groups + 1)[1:].astype(np.int64)
 
     def take(self, which: ArrayLike) -> Groups:
         """The groups of some of the images: a mask or indices; the names stay."""

@@ -38,10 +38,13 @@ class Recipe:
     """Lists hold more than K images where images tie at rank K; all of them count as the top K."""
 
 
-def list_metrics(ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe) -> dict[str, FloatArray]:
+def list_metrics(
+    ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe, curve: FloatArray | None = None
+) -> dict[str, FloatArray]:
     """Per-list values (M,), or (M, G) for the ones by group, of the lists ``ranked`` (M, T).
 
-    ``pool_counts`` (M, G) or (G,): the labelled images each list was drawn from.
+    ``pool_counts`` (M, G) or (G,): the labelled images each list was drawn from. ``curve`` (M, depth): the
+    divergence of every prefix, if it is known already.
     """
     pool = np.broadcast_to(pool_counts, (len(ranked), recipe.n_groups))
     desired = skews.desired_shares(recipe.desired, pool)
@@ -49,7 +52,7 @@ def list_metrics(ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe)
     found = count_metrics(group_counts(top, recipe.n_groups), (top >= 0).sum(axis=1), desired, recipe)
     wants = set(recipe.metrics)
     if "ndkl" in wants:
-        found["ndkl"] = _ndkl(ranked, desired, recipe)
+        found["ndkl"] = _ndkl(ranked, desired, recipe, curve)
     if "exposure" in wants:
         found["exposure"] = exposures.exposure(top, recipe.n_groups, kind=recipe.attention)
     if "exposure_gap" in wants:
@@ -63,14 +66,15 @@ def list_metrics(ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe)
     return found
 
 
-def _ndkl(ranked: Labels, desired: FloatArray, recipe: Recipe) -> FloatArray:
+def _ndkl(ranked: Labels, desired: FloatArray, recipe: Recipe, curve: FloatArray | None) -> FloatArray:
     if recipe.variant.name == "intel_code":
         return intel_ndkl(ranked[:, : recipe.depth], desired)
     if recipe.variant.name == "berg":
         return ndkl_with_extra_ties(ranked, desired, recipe.depth)
     if recipe.extended:
         return ndkls.ndkl(ranked, desired)
-    return ndkls.ndkl(ranked[:, : recipe.depth], desired)
+    deep = ranked[:, : recipe.depth]
+    return ndkls.ndkl(deep, desired) if curve is None else ndkls.mean_of_curve(curve, deep >= 0)
 
 
 def count_metrics(

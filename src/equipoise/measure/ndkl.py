@@ -1,7 +1,7 @@
 """Metrics of a ranked list of groups: NDKL and the infeasible index.
 
-``ranked`` (..., T) holds the group label of each image, best first; negative beyond the end of a short list. Undefined
-images are removed before ranking, so no negative label stands before a group.
+``ranked`` (..., T) holds the group label of each image, best first; negative beyond the end of a short list.
+Undefined images are removed before ranking, so no negative label stands before a group.
 """
 
 from __future__ import annotations
@@ -51,14 +51,17 @@ def _x_log_x(count: NDArray[np.int64]) -> FloatArray:
 def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """NDKL: the mean of KL(p^i || d) over the prefixes i = 1..T, weighted by 1 / log2(i + 1) (Geyik et al. 2019).
 
-    ``ranked`` (..., T) decides T; the weights of a shorter list sum over its own prefixes. 0 is parity in every prefix,
-    which no list of single images can reach: chance alone gives a value well above 0.
+    ``ranked`` (..., T) decides T; the weights of a shorter list sum over its own prefixes. 0 is parity in every
+    prefix, which no list of single images can reach: chance alone gives a value well above 0.
 
     >>> float(ndkl([0, 0, 0, 0, 1], [0.6, 0.4]).round(5))
     0.45581
     """
-    curve = kl_curve(ranked, desired)
-    there = np.asarray(ranked) >= 0
+    return mean_of_curve(kl_curve(ranked, desired), np.asarray(ranked) >= 0)
+
+
+def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
+    """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
     weights = np.where(there, discounts(curve.shape[-1]), 0.0)
     total = weights.sum(axis=-1)
     if not (total > 0).all():

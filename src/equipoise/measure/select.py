@@ -1,8 +1,8 @@
 """Keep the k best of scores that arrive in blocks.
 
-A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept. Order is
-arrival order among equal scores, so that the result does not depend on the blocks. What ties with the last kept
-score but does not fit is counted by code (its group), so that ties can be reported or shared out.
+A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept.
+Order is arrival order among equal scores, so that the result does not depend on the blocks. What ties with the
+last kept score but does not fit is counted by code (its group), so that ties can be reported or shared out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Best:
     def result(self) -> tuple[Index, Scores, NDArray[np.int64]]:
         """Indices and scores (rows, <= k), best first, and what tied but was left out; -1 and -inf fill short rows."""
         self._merge()
-        order = np.argsort(-self.scores, axis=1, kind="stable")
+        order = _best_first(self.scores)
         scores = np.take_along_axis(self.scores, order, axis=1)
         index = np.take_along_axis(self.index, order, axis=1)
         index[np.isneginf(scores)] = -1
@@ -141,3 +141,14 @@ class Best:
         scores = np.concatenate([self.scores[rows], new_scores], axis=1)
         index = np.concatenate([self.index[rows], new_items], axis=1)
         self.scores[rows], self.index[rows], self._floor[rows] = self._best_of(scores, index, rows)
+
+
+def _best_first(scores: Scores) -> NDArray[np.intp]:
+    """Columns by falling score, equal scores in their order; the slower stable sort only where there are ties."""
+    falling = -scores
+    order = np.argsort(falling, axis=1)
+    ordered = np.take_along_axis(falling, order, axis=1)
+    tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if tied.size:
+        order[tied] = np.argsort(falling[tied], axis=1, kind="stable")
+    return order
