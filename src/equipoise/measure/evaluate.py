@@ -184,7 +184,8 @@ def _evaluate_part(
 ) -> _Part:
     codes = groups.labels + 1
     defined = Want(max(recipe.k, recipe.depth), groups.defined, codes)
-    apart = groups.n_undefined > 0 and bool(set(recipe.metrics) & set(PAIRS))
+    pairs = bool(set(recipe.metrics) & set(PAIRS))
+    apart = groups.n_undefined > 0 and pairs
     wants = [defined, Want(recipe.k, None, codes)] if apart else [defined]
     order: Order = "reverse" if ties == "reverse" else "stable"
     seen = scan(source, wants, candidates=candidates, order=order, targets=targets)
@@ -200,13 +201,13 @@ def _evaluate_part(
         )
     pool_counts = _pool_counts(groups, candidates, source)
     found, curve = _measured(ranking, groups, pool_counts, recipe, ties, usable)
-    if set(recipe.metrics) & set(PAIRS):
+    if pairs:
         found |= _pair_values(for_pair, groups, recipe, ties, usable)
     return _Part(
         found,
         usable + first,
         ranking.indices[usable].astype(np.int32),
-        for_pair.indices[usable].astype(np.int32) if apart else at_k[usable].astype(np.int32),
+        (for_pair.indices if apart else at_k)[usable].astype(np.int32) if pairs else None,
         seen.ranks,
         curve,
         short,
@@ -305,6 +306,7 @@ def _joined(
         pool, image_pool = keys.query_pool[queries], keys.image_pool
     curves = [part.curve for part in used if part.curve is not None]
     ranks = [part.ranks for part in parts if part.ranks is not None]
+    shown = [part.pair_indices for part in used if part.pair_indices is not None]
     return Retrieved(
         values={name: value for name, value in found.items() if value.ndim == 1},
         by_group={name: value for name, value in found.items() if value.ndim == 2},
@@ -314,7 +316,7 @@ def _joined(
         pool=pool,
         pool_counts=counts,
         indices=_stacked([part.indices for part in used]),
-        pair_indices=_stacked([part.pair_indices for part in used if part.pair_indices is not None]),
+        pair_indices=_stacked(shown) if shown else None,
         image_pool=image_pool,
         ranks=np.concatenate(ranks) if ranks else None,
         mean_kl_curve=np.sum(curves, axis=0) / len(queries) if curves else None,

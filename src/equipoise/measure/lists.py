@@ -113,7 +113,7 @@ def pair_metrics(
     if "bias_at_k" in wants:
         found["bias_at_k"] = signed
     if "abs_bias_at_k" in wants:
-        found["abs_bias_at_k"] = np.abs(signed)
+        found["abs_bias_at_k"] = skews.abs_bias_at_k(counts, first, second)
     if "bias_count_at_k" in wants:
         found["bias_count_at_k"] = skews.bias_count_at_k(counts, np.maximum(taken, 1), first, second)
     return found

@@ -1,7 +1,7 @@
 """Retrieval bias: who is found when nobody was asked for.
 
-The public face of the retrieval metrics. ``evaluate`` gives every metric per query in one pass, ``chance`` what a blind
-ranking would have given, ``summary`` both as estimates:
+The public face of the retrieval metrics. ``evaluate`` gives every metric per query in one pass, ``chance`` what a
+blind ranking would have given, ``summary`` both as estimates:
 
 >>> import numpy as np
 >>> scores = np.random.default_rng(0).random((30, 240))
@@ -11,8 +11,8 @@ ranking would have given, ``summary`` both as estimates:
 >>> top.metric, round(top.estimate.null_mean, 1), top.estimate.p_value > 0.01
 ('max_skew', 1.0, True)
 
-The single metrics take counts (``max_skew`` and the like) or ranked labels (``ndkl`` and the like) and can be used on
-their own.
+The single metrics take counts (``max_skew`` and the like) or ranked labels (``ndkl`` and the like) and can be used
+on their own.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from equipoise.measure.recall import (
     recall_by_group,
 )
 from equipoise.measure.skew import (
+    abs_bias_at_k,
     absent_groups,
     bias_at_k,
     bias_count_at_k,
@@ -74,6 +75,7 @@ __all__ = [
     "Scores",
     "Variant",
     "Want",
+    "abs_bias_at_k",
     "absent_groups",
     "attention",
     "bias_at_k",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError, UnknownNameError
 
 __all__ = [
+    "abs_bias_at_k",
     "absent_groups",
     "bias_at_k",
     "bias_count_at_k",
@@ -95,8 +96,8 @@ def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, z
 
     ``k`` is the number of slots, the sum of the counts without it. A group that is absent from the top K gets, by
     ``zero``: ``skip`` -inf, the plain value; ``one_over_k`` p_g := 1/K; ``zero`` skew := 0; ``laplace:eps`` p_g :=
-    (counts_g + eps) / (K + eps G), applied to all groups. A group whose desired share is 0 (it is not in the pool) is
-    NaN: it cannot be over- or under-represented.
+    (counts_g + eps) / (K + eps G), applied to all groups. A group whose desired share is 0 (it is not in the pool)
+    is NaN: it cannot be over- or under-represented.
 
     >>> skew([4, 1], [0.6, 0.4]).round(5).tolist()
     [0.28768, -0.69315]
@@ -168,8 +169,8 @@ def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArr
 def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     """Bias@K of a pair of groups: (n_a - n_b) / (n_a + n_b), 0 when neither is there (Wang et al. 2021, section 3).
 
-    Undefined images keep their slots among the top K and count for neither. Signed means cancel over queries: take the
-    absolute value of each query's number to see how far queries lean either way.
+    Undefined images keep their slots among the top K and count for neither. Signed values cancel over queries;
+    :func:`abs_bias_at_k` does not.
 
     >>> float(bias_at_k([4, 1], 0, 1)), float(bias_at_k([0, 0], 0, 1))
     (0.6, 0.0)
@@ -177,6 +178,15 @@ def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     number = _pair(counts, first, second)
     a, b = number[..., first], number[..., second]
     return np.asarray((a - b) / np.where(a + b > 0, a + b, 1.0))
+
+
+def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
+    """|Bias@K|: how far a query leans to one of the two groups, whichever. Its mean does not cancel over queries.
+
+    >>> float(abs_bias_at_k([1, 4], 0, 1))
+    0.6
+    """
+    return np.abs(bias_at_k(counts, first, second))
 
 
 def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) -> FloatArray:
