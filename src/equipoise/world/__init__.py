@@ -5,31 +5,73 @@ says who is how common and what leans towards whom; :func:`truth` gives the log-
 people, and they say nothing about anyone.
 """
 
-from equipoise.world.captions import captions, neutral_prompt, vocabulary
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from equipoise.world.captions import captions, neutral_prompt, prompts, vocabulary
 from equipoise.world.config import PRESETS, WorldConfig, load, preset
 from equipoise.world.render import Truth, render, render_batch, render_image, what_is_where
 from equipoise.world.sample import Scenes, draw, sample
 from equipoise.world.scene import Person, Placed, Scene
+from equipoise.world.sets import BindingScene, CounterfactualSet, binding_sets, counterfactual_sets
 from equipoise.world.truth import truth
+
+if TYPE_CHECKING:
+    from equipoise.world.sheets import catalogue, contact_sheet
+    from equipoise.world.tables import (
+        row_of,
+        scene_of,
+        truth_of,
+        write_binding_table,
+        write_counterfactual_table,
+        write_table,
+    )
 
 __all__ = [
     "PRESETS",
+    "BindingScene",
+    "CounterfactualSet",
     "Person",
     "Placed",
     "Scene",
     "Scenes",
     "Truth",
     "WorldConfig",
+    "binding_sets",
     "captions",
+    "catalogue",
+    "contact_sheet",
+    "counterfactual_sets",
     "draw",
     "load",
     "neutral_prompt",
     "preset",
+    "prompts",
     "render",
     "render_batch",
     "render_image",
+    "row_of",
     "sample",
+    "scene_of",
     "truth",
+    "truth_of",
     "vocabulary",
     "what_is_where",
+    "write_binding_table",
+    "write_counterfactual_table",
+    "write_table",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("catalogue", "contact_sheet"), "sheets"),
+    **dict.fromkeys(
+        ("row_of", "scene_of", "truth_of", "write_binding_table", "write_counterfactual_table", "write_table"), "tables"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: drawing pictures needs no Arrow.
+    if name in _HOMES:
+        return getattr(import_module(f"equipoise.world.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'equipoise.world' has no attribute {name!r}")

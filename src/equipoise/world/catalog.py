@@ -121,7 +121,7 @@ SUBJECTS = (*OCCUPATIONS, *ACTIVITIES)
 """Occupations, then activities."""
 
 
-def known(kind: str, name: str, names: Any) -> str:
+def known(kind: str, name: Any, names: Any) -> Any:
     """``name`` if it is among ``names``; otherwise an error that offers the closest."""
     if name not in names:
         raise UnknownNameError(kind, str(name), [str(n) for n in names])

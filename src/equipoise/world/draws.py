@@ -32,13 +32,15 @@ def _mixed(values: Seeds) -> Seeds:
         return z ^ (z >> np.uint64(31))
 
 
-def seeds_for(seed: int, n: int, start: int = 0) -> NDArray[np.int64]:
+def seeds_for(seed: int, n: int, start: int = 0, of: str = "seed") -> NDArray[np.int64]:
     """The seeds of pictures ``start`` … ``start + n - 1`` of a sample, each from 0 to 2**63 - 1.
+
+    Another ``of`` (a subject, say) gives other seeds.
 
     >>> bool((seeds_for(7, 5)[2:] == seeds_for(7, 3, start=2)).all())
     True
     """
-    base = _mixed(np.array([seed & _MASK], dtype=np.uint64) ^ np.uint64(_salt("seed")))
+    base = _mixed(np.array([seed & _MASK], dtype=np.uint64) ^ np.uint64(_salt(of)))
     places = np.arange(start, start + n, dtype=np.uint64)
     return (_mixed(_mixed(places) ^ base) >> np.uint64(1)).astype(np.int64)
 

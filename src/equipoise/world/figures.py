@@ -146,7 +146,7 @@ def legs(b: Body, skin: str, trousers: str, pose: Pose = STANDING) -> Drawing:
         foot = (side * b.half * 0.52 + x * b.scale, y * b.scale - 0.028)
         start = (side * b.half * 0.46, top)
         knee = ((start[0] + foot[0]) / 2 + pose.knee * b.scale, (start[1] + foot[1]) / 2)
-        d.limb([start, knee, (foot[0], foot[1] - 0.012)], width, fill)
+        d.limb([start, knee, (foot[0], foot[1] - width * 0.42)], width, fill)
         d.poly(
             [
                 (foot[0] - width * 0.55, foot[1] + 0.026),

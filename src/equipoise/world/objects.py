@@ -233,8 +233,8 @@ def moon() -> Drawing:
     inner = oval(0.045, 0, 0.08, 0.08, 290, 70)
     return (
         Drawing()
-        .poly([*outer, *inner], "#ffe78a", edge="#8a6d1f")
-        .poly(star(0.065, -0.01, 0.045), "#ffe78a", edge="#8a6d1f")
+        .poly([*outer, *inner], "#ffd43d", edge="#8a6d1f")
+        .poly(star(0.065, -0.01, 0.045), "#ffd43d", edge="#8a6d1f")
     )
 
 

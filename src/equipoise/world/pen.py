@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,11 @@ class Sprite:
     image: Image.Image
     left: int
     top: int
+
+    @cached_property
+    def touched(self) -> Image.Image:
+        """White wherever the sprite leaves any trace, however faint."""
+        return self.image.getchannel("A").point([0] + [255] * 255)
 
     def mirrored(self) -> Sprite:
         """The sprite as a mirror at the origin's column shows it."""
@@ -185,11 +190,12 @@ class Drawing:
             return Sprite(Image.new("RGBA", (1, 1)), 0, 0)
         left, top, right, bottom = _pixel_bounds(bounds or self._extent(), size)
         over = oversampling(size)
-        canvas = Image.new("RGBA", ((right - left) * over, (bottom - top) * over))
+        # Every drawn pixel is opaque, so colours are those of the premultiplied mode, which can be averaged as it is.
+        canvas = Image.new("RGBa", ((right - left) * over, (bottom - top) * over))
         brush = _Brush(canvas, size * over, left * over, top * over)
         for shape in self.shapes:
             brush.draw(shape)
-        return Sprite(canvas.reduce(over), left, top)
+        return Sprite(canvas.reduce(over).convert("RGBA"), left, top)
 
     def _extent(self) -> tuple[float, float, float, float]:
         low = np.min([s.points.min(axis=0) - s.width / 2 - EDGE * 1.5 for s in self.shapes], axis=0)
@@ -247,10 +253,10 @@ class _Brush:
     def _draw_cut(self, shape: Shape, clip: Points) -> None:
         area = Image.new("L", self._canvas.size)
         ImageDraw.Draw(area).polygon(self._pixels(clip), fill=255)
-        layer = Image.new("RGBA", self._canvas.size)
+        layer = Image.new("RGBa", self._canvas.size)
         width = shape.width * self._scale
         _put(ImageDraw.Draw(layer), self._pixels(shape.points), width, shape.fill, shape.edge, self._edge)
-        self._canvas.paste(layer, (0, 0), ImageChops.multiply(area, layer.getchannel("A")))
+        self._canvas.paste(layer, (0, 0), ImageChops.multiply(area, layer.getchannel("a")))
 
 
 def _put(
@@ -263,13 +269,16 @@ def _put(
         return
     if edge:
         _thick(draw, [*points, points[0]], 2 * reach, edge)
-    draw.polygon(points, fill=fill)
+    draw.polygon(points, fill=colour(fill))
 
 
 def _thick(draw: ImageDraw.ImageDraw, points: list[tuple[float, float]], width: float, fill: str) -> None:
     whole = max(1, round(width))
+    ink = colour(fill)
     if len(points) > 1:
-        draw.line(points, fill=fill, width=whole)
+        draw.line(points, fill=ink, width=whole)
     radius = (whole - 1) / 2
-    for x, y in points:
-        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill)
+    # The bends of a fine curve need no filling while the line is thin; its ends always do.
+    bends = points if len(points) <= 12 or whole > 12 else (points[0], points[-1])
+    for x, y in bends:
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=ink)

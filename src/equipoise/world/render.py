@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ __all__ = ["Truth", "render", "render_batch", "render_image", "what_is_where"]
 
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
+Owner = tuple[str, int]
 
 ZOOM_OF_TWO = 0.84
 """Two people are drawn a little smaller than one."""
@@ -72,23 +72,18 @@ def render_batch(scenes: Iterable[Scene], size: int = 64) -> Pixels:
 
 def what_is_where(scene: Scene, size: int = 64) -> Truth:
     """The masks of people and things."""
-    touched: dict[Any, Image.Image] = {}
-    covered: dict[Any, Mask] = {}
+    touched: dict[Owner, Image.Image] = {}
     for owner, part, left, top in _parts(scene, size):
-        area = touched.setdefault(owner, Image.new("L", (size, size)))
-        alpha = part.image.getchannel("A")
-        area.paste(255, (left, top), alpha.point(_TOUCHED))
+        if owner not in touched:
+            touched[owner] = Image.new("L", (size, size))
+        touched[owner].paste(255, (left, top), part.touched)
     masks = {owner: np.asarray(area) > 0 for owner, area in touched.items()}
-    people = tuple(masks[("person", i)] for i in range(len(scene.people)))
-    anyone = np.logical_or.reduce(people)
-    for owner in masks:
-        if owner[0] != "person":
-            covered[owner] = masks[owner] & ~anyone
-    things = tuple(covered[("object", i)] for i in range(len(scene.objects)))
-    return Truth(people, things, tuple(scene.object_names), covered.get(("unsafe", 0)))
+    people = tuple(masks["person", i] for i in range(len(scene.people)))
+    free = ~np.logical_or.reduce(people)
+    things = tuple(masks["object", i] & free for i in range(len(scene.objects)))
+    sign = masks["unsafe", 0] & free if scene.unsafe is not None else None
+    return Truth(people, things, tuple(scene.object_names), sign)
 
-
-_TOUCHED = [0] + [255] * 255
 
 _BACKGROUNDS: dict[tuple[str, int, bool, int], Image.Image] = {}
 
@@ -106,7 +101,7 @@ def _background(scene: Scene, size: int) -> Image.Image:
     return found
 
 
-def _parts(scene: Scene, size: int) -> Iterator[tuple[tuple[str, int], Sprite, int, int]]:
+def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:
     """Everything in front of the background, back to front: whose it is, its pixels, where they go."""
     for i, placed in enumerate(scene.objects):
         yield _placed(("object", i), sprite(("object", placed.name), size), placed.x, placed.y, size)
@@ -122,9 +117,7 @@ def _parts(scene: Scene, size: int) -> Iterator[tuple[tuple[str, int], Sprite, i
             yield owner, part, left + part.left, top + part.top
 
 
-def _placed(
-    owner: tuple[str, int], part: Sprite, x: float, y: float, size: int
-) -> tuple[tuple[str, int], Sprite, int, int]:
+def _placed(owner: Owner, part: Sprite, x: float, y: float, size: int) -> tuple[Owner, Sprite, int, int]:
     return owner, part, round(x * size) + part.left, round(y * size) + part.top
 
 

@@ -233,7 +233,7 @@ def _scene(config: WorldConfig, row: dict[str, int | float]) -> Scene:
     first_x = 0.5 - facing * (0.21875 if two else 0.0625) + row["shift"] / GRID
     people = [_person(config, row, "", first_x, facing)]
     if two:
-        people.append(_person(config, row, "_2", 0.5 + facing * 0.296875 + row["shift_2"] / GRID, -facing))
+        people.append(_person(config, row, "_2", 0.5 + facing * 0.28125 + row["shift_2"] / GRID, -facing))
     side = 0.5 - facing * 0.359375
     objects = []
     if row["floor"] >= 0:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InputError
-from equipoise.world.catalog import ACTIVITIES, AGES, BUILDS, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONES, known
+from equipoise.world.catalog import (
+    ACTIVITIES,
+    AGES,
+    BUILDS,
+    GENDERS,
+    HAIR_COLOURS,
+    OBJECTS,
+    OCCUPATIONS,
+    SCENES,
+    TONES,
+    known,
+)
 
 if TYPE_CHECKING:
     from equipoise.world.config import WorldConfig
@@ -145,13 +157,57 @@ class Scene:
             return WorldConfig()
         return self.config
 
+    def as_dict(self) -> dict[str, Any]:
+        """The scene as plain values; :func:`Scene.from_dict` makes it again."""
+        return {
+            "people": [{**vars(person), "noted": [list(pair) for pair in person.noted]} for person in self.people],
+            "scene": self.scene,
+            "variant": self.variant,
+            "mirrored": self.mirrored,
+            "objects": [[placed.name, placed.x, placed.y] for placed in self.objects],
+            "unsafe": None if self.unsafe is None else list(self.unsafe),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], config: WorldConfig | None = None) -> Scene:
+        """The scene that :meth:`as_dict` wrote down; what is not a scene is an InputError.
+
+        >>> scene = Scene((Person("female", 3, "adult", occupation="pilot"),), "park")
+        >>> Scene.from_dict(scene.as_dict()) == scene
+        True
+        """
+        try:
+            people = [
+                Person(**{**person, "noted": tuple((axis, group) for axis, group in person["noted"])})
+                for person in values["people"]
+            ]
+            return cls(
+                people=tuple(people),
+                scene=values["scene"],
+                variant=values["variant"],
+                mirrored=values["mirrored"],
+                objects=tuple(Placed(*placed) for placed in values["objects"]),
+                unsafe=None if values["unsafe"] is None else (values["unsafe"][0], values["unsafe"][1]),
+                seed=values["seed"],
+                config=config,
+            ).check()
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"this is no scene of the world: {error}") from None
+
     def check(self) -> Scene:
         """This scene, if every name in it is known."""
         known("scene", self.scene, SCENES)
+        if not self.people:
+            raise InputError("a scene needs at least one person")
         for placed in self.objects:
             known("object", placed.name, OBJECTS)
         for person in self.people:
             known("gender", person.gender, GENDERS)
+            known("tone", person.tone, TONES)
+            known("hair colour", person.hair, HAIR_COLOURS)
             known("age", person.age, AGES)
             known("build", person.build, BUILDS)
             known("occupation", person.occupation, ("", *OCCUPATIONS))

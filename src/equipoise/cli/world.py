@@ -1,0 +1,106 @@
+"""``equipoise world``: pictures of signs with a bias that was put in on purpose, and is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from equipoise.world import WorldConfig
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Render the pictogram world: scenes with captions, masks and labels in which every correlation is known. "
+    "These are signs, not people, and they say nothing about anyone.",
+)
+
+PRESET = typer.Option("fair", "--preset", "-p", help="fair, biased, spurious, imbalanced or strong.")
+CONFIG = typer.Option(None, "--config", "-c", help="A TOML file with settings of your own, instead of a preset.")
+SIZE = typer.Option(64, "--size", help="Pixels a side, 16 to 2048.")
+SEED = typer.Option(0, "--seed", help="The same seed gives the same pictures.")
+
+
+@app.command()
+def render(
+    out: Path = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
+    preset: str = PRESET,
+    config: Path | None = CONFIG,
+    n: int = typer.Option(1000, "-n", help="How many pictures; sets are never cut, so there may be fewer."),
+    size: int = SIZE,
+    seed: int = SEED,
+    counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ in the person alone."),
+    axes: str = typer.Option("gender,skin_tone", "--axes", help="What the sets vary, separated by commas."),
+    binding: bool = typer.Option(False, "--binding", help="Who does what: the cells E1, E2, U1, U2."),
+) -> None:
+    """Write a table of pictures with captions, boxes, masks, labels and the injected truth.
+
+    Example: [bold]equipoise world render runs/biased --preset biased -n 5000[/bold]
+    """
+    from tqdm import tqdm
+
+    from equipoise import world
+    from equipoise.errors import InputError
+    from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
+
+    if counterfactual and binding:
+        raise InputError("--counterfactual and --binding are two kinds of table; choose one")
+    if n < 1:
+        raise InputError(f"-n {n}: a table needs at least one picture")
+    settings = _config(preset, config)
+    with tqdm(unit="img", disable=None) as bar:
+        if binding:
+            n_sets = max(1, n // (4 * len(ACTIVITIES)))
+            table = world.write_binding_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
+        elif counterfactual:
+            varied = [axis.strip() for axis in axes.split(",") if axis.strip()]
+            members = 1
+            for axis in varied:
+                members *= len(settings.groups(axis))
+            n_sets = max(1, n // (members * len(OCCUPATIONS)))
+            table = world.write_counterfactual_table(
+                out, settings, n_sets, axes=varied, size=size, seed=seed, progress=bar.update
+            )
+        else:
+            table = world.write_table(out, settings, n, size=size, seed=seed, progress=bar.update)
+    typer.echo(f"{len(table):,} pictures of the world {settings.name!r} at {size} px in {out}")
+    for axis in table.axes:
+        counts = ", ".join(f"{group} {count:,}" for group, count in table.group_counts(axis).items())
+        typer.echo(f"  {axis:10} {counts}")
+
+
+@app.command()
+def preview(
+    out: Path = typer.Argument(..., metavar="OUT.png", help="The image file to write."),
+    preset: str = PRESET,
+    config: Path | None = CONFIG,
+    size: int = SIZE,
+    seed: int = SEED,
+    zoom: int = typer.Option(1, "--zoom", min=1, max=8, help="How many times each picture is enlarged."),
+    sampled: int = typer.Option(0, "--sample", min=0, help="Show this many sampled pictures instead of the catalogue."),
+) -> None:
+    """Draw one sheet of everything the world shows, or of a sample.
+
+    Example: [bold]equipoise world preview world.png --preset fair[/bold]
+    """
+    from equipoise import world
+    from equipoise.errors import InputError
+
+    if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise InputError(f"{out}: name a .png, .jpg or .webp file")
+    settings = _config(preset, config)
+    if sampled:
+        tiles = [("", scene) for scene in world.sample(settings, sampled, seed)]
+        sheet = world.contact_sheet(tiles, size=size, zoom=zoom, columns=max(1, round(sampled**0.5 * 1.15)))
+    else:
+        sheet = world.catalogue(settings, size=size, zoom=zoom, seed=seed)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    sheet.save(out)
+    typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
+
+
+def _config(preset: str, config: Path | None) -> WorldConfig:
+    from equipoise import world
+
+    return world.load(config) if config is not None else world.preset(preset)

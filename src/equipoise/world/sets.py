@@ -1,0 +1,166 @@
+"""Counterfactual sets: one scene, every combination of groups, nothing else different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.world.catalog import ACTIVITIES, AXES, OCCUPATIONS, SUBJECTS, known
+from equipoise.world.config import WorldConfig
+from equipoise.world.draws import seeds_for
+from equipoise.world.sample import draw
+from equipoise.world.scene import Scene
+
+__all__ = ["CELLS", "BindingScene", "CounterfactualSet", "binding_sets", "counterfactual_sets", "expected_gender"]
+
+CELLS = ("E1", "E2", "U1", "U2")
+"""Expected or unexpected performer, alone or with a bystander of the other gender (GABInsight)."""
+
+
+@dataclass(frozen=True)
+class CounterfactualSet:
+    """The scenes of one set, one for each combination of groups on its axes."""
+
+    set_id: str
+    subject: str
+    axes: tuple[str, ...]
+    scenes: tuple[Scene, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The combination of groups that each scene shows."""
+        return tuple(tuple(scene.group(axis) for axis in self.axes) for scene in self.scenes)
+
+
+def counterfactual_sets(
+    config: WorldConfig,
+    subjects: Iterable[str] | None = None,
+    axes: Sequence[str] = ("gender", "skin_tone"),
+    n_sets: int = 1,
+    seed: int = 0,
+) -> Iterator[CounterfactualSet]:
+    """``n_sets`` sets for each subject (all occupations unless given), over all groups of the ``axes`` that occur.
+
+    What the axes do not vary is drawn without any lean, and occupations are always visible: inside a set only the
+    person differs, and across sets nothing hints at a group. A set depends on ``seed``, its subject and its number.
+
+    >>> from equipoise.world import preset
+    >>> first = next(counterfactual_sets(preset("biased"), ["nurse"]))
+    >>> first.set_id, len(first.scenes), first.groups[0]
+    ('nurse-0-0', 6, ('male', 'light'))
+    """
+    names = _checked(subjects, OCCUPATIONS, SUBJECTS, "subject")
+    axes = tuple(axes)
+    for axis in axes:
+        known("axis", axis, AXES)
+    if not axes or len(set(axes)) < len(axes):
+        raise InputError(f"axes={list(axes)}: name each axis to vary once, at least one")
+    if n_sets < 1:
+        raise InputError(f"n_sets={n_sets}: at least one set a subject is needed")
+    plain = config.changed(strength=0.0, visible=1.0, label_noise=0.0)
+    keys = {"skin_tone": "tone"}
+    for subject in names:
+        bases = draw(plain, seeds_for(seed, n_sets, of=f"set {subject}"), subject=subject, bystander=False)
+        for number, base in enumerate(bases):
+            combinations = product(*(config.groups(axis) for axis in axes))
+            changes: list[dict[str, Any]] = [
+                {keys.get(a, a): g for a, g in zip(axes, groups, strict=True)} for groups in combinations
+            ]
+            # The words and groupings are those of the world that was asked for, not of its plain twin.
+            scenes = tuple(replace(base.counterfactual(**change), config=config) for change in changes)
+            yield CounterfactualSet(f"{_slug(subject)}-{seed}-{number}", subject, axes, scenes)
+
+
+@dataclass(frozen=True)
+class BindingScene:
+    """A scene of a binding table: which set and cell it belongs to, and who is in it."""
+
+    set_id: str
+    cell: str
+    expected: str
+    scene: Scene
+
+    @property
+    def caption(self) -> str:
+        """The benchmark's caption: "a man is ..." or "a man is ... and a woman is in the scene"."""
+        return self._told(self.scene.group("gender"))
+
+    @property
+    def reversed_caption(self) -> str:
+        """The same with the genders exchanged: what a model that binds rightly scores lower."""
+        genders = [self.scene.group("gender", i) for i in range(len(self.scene.people))]
+        return self._told(genders[1] if len(genders) > 1 else self._other(genders[0]))
+
+    def _other(self, gender: str) -> str:
+        config = self.scene.config or WorldConfig()
+        low, high = config.poles["gender"]
+        return low if gender == high else high
+
+    def _told(self, performer: str) -> str:
+        from equipoise.world.captions import prompts
+
+        config = self.scene.config or WorldConfig()
+        nouns = {g: text.removeprefix("a photo of ") for g, text in prompts("gender", config).items()}
+        text = f"{nouns[performer]} is {ACTIVITIES[self.scene.subject].phrase}"
+        return text if len(self.scene.people) == 1 else f"{text} and {nouns[self._other(performer)]} is in the scene"
+
+
+def expected_gender(config: WorldConfig, activity: str) -> str:
+    """The gender that an activity's lean points to; ``config.strength`` does not matter, so a fair world has one too.
+
+    >>> expected_gender(WorldConfig(), "holding_baby")
+    'female'
+    """
+    known("activity", activity, ACTIVITIES)
+    low, high = config.poles["gender"]
+    return high if config.leans.get("activity", {}).get("gender", {}).get(activity, 0.0) > 0 else low
+
+
+def binding_sets(
+    config: WorldConfig, activities: Iterable[str] | None = None, n_sets: int = 1, seed: int = 0
+) -> Iterator[BindingScene]:
+    """Scenes of who does what: for each activity ``n_sets`` times E1 and U1 (one scene, the other gender) and E2 and
+    U2 (another scene, performer and bystander of exchanged genders).
+
+    >>> from equipoise.world import preset
+    >>> found = list(binding_sets(preset("fair"), ["playing_drum"]))
+    >>> [(b.cell, b.scene.group("gender"), len(b.scene.people)) for b in found]
+    [('E1', 'male', 1), ('U1', 'female', 1), ('E2', 'male', 2), ('U2', 'female', 2)]
+    >>> found[2].caption
+    'a man is playing a drum and a woman is in the scene'
+    """
+    names = _checked(activities, ACTIVITIES, ACTIVITIES, "activity")
+    if n_sets < 1:
+        raise InputError(f"n_sets={n_sets}: at least one set an activity is needed")
+    low, high = config.poles["gender"]
+    plain = config.changed(strength=0.0, label_noise=0.0)
+    for activity in names:
+        expected = expected_gender(config, activity)
+        other = low if expected == high else high
+        for people in (1, 2):
+            seeds = seeds_for(seed, n_sets, of=f"binding {activity} {people}")
+            for number, base in enumerate(draw(plain, seeds, subject=activity, bystander=people == 2)):
+                for letter, performer, second in (("E", expected, other), ("U", other, expected)):
+                    scene = base.counterfactual(gender=performer)
+                    if people == 2:
+                        scene = scene.counterfactual(person=1, gender=second)
+                    set_id = f"{activity}-{people}-{seed}-{number}"
+                    yield BindingScene(set_id, f"{letter}{people}", expected, replace(scene, config=config))
+
+
+def _checked(names: Iterable[str] | None, default: Iterable[str], allowed: Iterable[str], kind: str) -> list[str]:
+    if isinstance(names, str):
+        raise InputError(f"{kind}s must be a list of names, not the text {names!r}; write [{names!r}]")
+    found = list(default if names is None else names)
+    for name in found:
+        known(kind, name, allowed)
+    if not found or len(set(found)) < len(found):
+        raise InputError(f"name each {kind} once, at least one")
+    return found
+
+
+def _slug(subject: str) -> str:
+    return subject.replace(" ", "_")

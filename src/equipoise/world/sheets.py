@@ -1,0 +1,153 @@
+"""Contact sheets: what the world can show, with the names under the pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from PIL import Image, ImageDraw, ImageFont
+
+from equipoise.errors import InputError
+from equipoise.world.catalog import (
+    ACTIVITIES,
+    AGES,
+    AIR_OBJECTS,
+    BUILDS,
+    CASUAL,
+    GENDERS,
+    OBJECTS,
+    OCCUPATIONS,
+    SCENES,
+    TONES,
+    TRAITS,
+)
+from equipoise.world.config import WorldConfig
+from equipoise.world.draws import seeds_for
+from equipoise.world.render import render_image
+from equipoise.world.sample import draw, sample
+from equipoise.world.scene import Person, Placed, Scene
+from equipoise.world.scenes import GROUND
+from equipoise.world.sets import counterfactual_sets
+
+__all__ = ["catalogue", "contact_sheet"]
+
+GAP = 4
+COLUMNS = 14
+INK = "#22252e"
+Tile = tuple[str, Scene]
+
+
+def contact_sheet(
+    tiles: Sequence[Tile], *, size: int = 64, zoom: int = 1, columns: int = 8, title: str = ""
+) -> Image.Image:
+    """The pictures of ``tiles`` (label, scene) in a grid, each drawn at ``size`` and enlarged ``zoom`` times.
+
+    >>> from equipoise.world import preset, sample
+    >>> contact_sheet([("a", s) for s in sample(preset("fair"), 4)], columns=2).size
+    (140, 178)
+    """
+    if not tiles:
+        raise InputError("a contact sheet needs at least one picture")
+    side = size * zoom
+    labelled = any(label for label, _ in tiles)
+    letter = max(11, min(22, side // 14))
+    under = letter + 8 if labelled else 0
+    above = letter + 14 if title else 0
+    columns = min(columns, len(tiles))
+    rows = math.ceil(len(tiles) / columns)
+    sheet = Image.new("RGB", (columns * (side + GAP) + GAP, rows * (side + under + GAP) + GAP + above), "white")
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(letter)
+    if title:
+        pen.text((GAP + 2, GAP), title, fill=INK, font=ImageFont.load_default(letter + 3))
+    for i, (label, scene) in enumerate(tiles):
+        x, y = GAP + (i % columns) * (side + GAP), GAP + above + (i // columns) * (side + under + GAP)
+        picture = render_image(scene, size)
+        sheet.paste(picture.resize((side, side), Image.Resampling.NEAREST) if zoom > 1 else picture, (x, y))
+        if label:
+            pen.text((x + side / 2, y + side + 2), label, fill=INK, font=font, anchor="ma")
+    return sheet
+
+
+def catalogue(config: WorldConfig | None = None, *, size: int = 64, zoom: int = 2, seed: int = 0) -> Image.Image:
+    """One sheet of everything: occupations, activities, places, things, figures, tones, traits, and a sample."""
+    world = config or WorldConfig()
+    sections = [
+        ("Occupations", _work(world, seed), COLUMNS),
+        ("Activities: alone, and beside a bystander", _acts(world, seed), COLUMNS),
+        ("Figures and ages", _figures(), COLUMNS),
+        ("Skin tones (Monk scale), builds and traits", _looks(), COLUMNS),
+        ("Places", _places(), COLUMNS),
+        ("Things", _things(), COLUMNS),
+        ("One counterfactual set", _one_set(world, seed), COLUMNS),
+        (f"A sample of the world '{world.name}'", [("", scene) for scene in sample(world, 28, seed)], COLUMNS),
+    ]
+    return stacked([contact_sheet(t, size=size, zoom=zoom, columns=c, title=title) for title, t, c in sections])
+
+
+def stacked(sheets: Iterable[Image.Image]) -> Image.Image:
+    """Sheets below each other."""
+    found = list(sheets)
+    whole = Image.new("RGB", (max(s.width for s in found), sum(s.height for s in found)), "white")
+    y = 0
+    for sheet in found:
+        whole.paste(sheet, (0, y))
+        y += sheet.height
+    return whole
+
+
+def _work(config: WorldConfig, seed: int) -> list[Tile]:
+    plain = config.changed(strength=0.0, visible=1.0)
+    tiles = []
+    for i, name in enumerate(OCCUPATIONS):
+        scene = draw(plain, seeds_for(seed, 1, of=f"sheet {name}"), subject=name)[0]
+        person = replace(scene.people[0], gender=GENDERS[i % 2], tone=TONES[(i * 3) % 10], age=AGES[(i // 2) % 3])
+        tiles.append((name, replace(scene, people=(person,))))
+    return tiles
+
+
+def _acts(config: WorldConfig, seed: int) -> list[Tile]:
+    plain = config.changed(strength=0.0)
+    tiles = []
+    for name, activity in ACTIVITIES.items():
+        for people in (False, True):
+            scene = draw(plain, seeds_for(seed, 1, of=f"sheet {name} {people}"), subject=name, bystander=people)[0]
+            tiles.append(("" if people else activity.phrase, scene))
+    return tiles
+
+
+def _figures() -> list[Tile]:
+    return [
+        (f"{gender}, {age}", _alone(i, gender=gender, age=age))
+        for i, (gender, age) in enumerate((g, a) for g in GENDERS for a in AGES)
+    ]
+
+
+def _looks() -> list[Tile]:
+    tiles = [(f"tone {tone}", _alone(0, tone=tone, gender=GENDERS[tone % 2])) for tone in TONES]
+    tiles += [(build, _alone(1, build=build)) for build in BUILDS]
+    return tiles + [(trait, _alone(2, gender="female", **{trait: True})) for trait in TRAITS]
+
+
+def _places() -> list[Tile]:
+    return [(name, replace(_alone(i), scene=name)) for i, name in enumerate(SCENES)]
+
+
+def _things() -> list[Tile]:
+    tiles = []
+    for i, name in enumerate(OBJECTS):
+        y = 0.2 if name in AIR_OBJECTS else GROUND - 1 / 64
+        tiles.append((name, replace(_alone(i, x=0.62), scene=SCENES[i % 8], objects=(Placed(name, 0.2, y),))))
+    sign = replace(_alone(5, x=0.62), scene="office", unsafe=(0.2, 0.2))
+    return [*tiles, ("unsafe sign", sign)]
+
+
+def _one_set(config: WorldConfig, seed: int) -> list[Tile]:
+    found = next(iter(counterfactual_sets(config, ["scientist"], ("gender", "skin_tone"), 1, seed)))
+    return [(", ".join(groups), scene) for groups, scene in zip(found.groups, found.scenes, strict=True)]
+
+
+def _alone(i: int, **looks: object) -> Scene:
+    person = Person("male", 5, "adult", clothes=i % len(CASUAL), x=0.5)
+    return Scene((replace(person, **looks),), "park")  # type: ignore[arg-type]

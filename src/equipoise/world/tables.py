@@ -1,0 +1,267 @@
+"""Tables of the world: images with captions, boxes, masks, attributes, and the truth in the table's config."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.data import masks
+from equipoise.data.images import encode
+from equipoise.data.people import PEOPLE_COLUMNS, person
+from equipoise.errors import InputError
+from equipoise.world.captions import captions, neutral_prompt
+from equipoise.world.catalog import AXES
+from equipoise.world.config import WorldConfig
+from equipoise.world.render import render_image, what_is_where
+from equipoise.world.sample import sample
+from equipoise.world.scene import Scene
+from equipoise.world.sets import binding_sets, counterfactual_sets
+from equipoise.world.truth import truth
+
+if TYPE_CHECKING:
+    from equipoise.data import Table
+
+__all__ = [
+    "COLUMNS",
+    "row_of",
+    "scene_of",
+    "truth_of",
+    "write_binding_table",
+    "write_counterfactual_table",
+    "write_table",
+]
+
+COLUMNS: dict[str, str] = {
+    **PEOPLE_COLUMNS,
+    "neutral_captions": "list<string>",
+    "gendered_captions": "list<string>",
+    "prompt": "string",
+    "scene": "string",
+    "occupation_visible": "bool",
+    "object_boxes": "json",
+    "unsafe": "bool",
+}
+"""Columns beyond those of every table: what only a world knows."""
+
+BINDING_COLUMNS = {
+    "cell": "string",
+    "expected_gender": "string",
+    "other_gender": "string",
+    "reversed_caption": "string",
+}
+
+Progress = Callable[[int], object]
+
+
+def write_table(
+    path: str | Path,
+    config: WorldConfig,
+    n: int,
+    *,
+    size: int = 64,
+    seed: int = 0,
+    n_captions: int = 5,
+    rows_per_shard: int = 1000,
+    progress: Progress | None = None,
+) -> Table:
+    """A table of ``n`` pictures sampled from a world: the natural pool, with the world's bias in it.
+
+    >>> import tempfile
+    >>> from equipoise.world import preset
+    >>> table = write_table(tempfile.mkdtemp() + "/t", preset("biased"), 20, seed=1)
+    >>> len(table), table.axes, len(truth_of(table)) > 100
+    (20, ('gender', 'skin_tone', 'age'), True)
+    """
+    if n < 1:
+        raise InputError(f"n={n}: a table needs at least one picture")
+    scenes = sample(config, n, seed)
+    rows = (
+        row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions)
+        for i, scene in enumerate(scenes)
+    )
+    about = {"made": "sample", "n": n, "size": size, "seed": seed}
+    return _written(path, config, rows, {}, about, rows_per_shard, progress)
+
+
+def write_counterfactual_table(
+    path: str | Path,
+    config: WorldConfig,
+    n_sets: int,
+    *,
+    subjects: Iterable[str] | None = None,
+    axes: Sequence[str] = ("gender", "skin_tone"),
+    size: int = 64,
+    seed: int = 0,
+    n_captions: int = 5,
+    rows_per_shard: int = 1000,
+    progress: Progress | None = None,
+) -> Table:
+    """A table of counterfactual sets, ``n_sets`` a subject; see :func:`equipoise.world.sets.counterfactual_sets`."""
+    names = None if subjects is None else list(subjects)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for found in counterfactual_sets(config, names, axes, n_sets, seed):
+            for groups, scene in zip(found.groups, found.scenes, strict=True):
+                image_id = "-".join((found.set_id, *groups))
+                yield row_of(scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions)
+
+    about = {"made": "counterfactual", "n_sets": n_sets, "varied": list(axes), "size": size, "seed": seed}
+    return _written(path, config, rows(), {}, about, rows_per_shard, progress)
+
+
+def write_binding_table(
+    path: str | Path,
+    config: WorldConfig,
+    n_sets: int,
+    *,
+    activities: Iterable[str] | None = None,
+    size: int = 64,
+    seed: int = 0,
+    n_captions: int = 5,
+    rows_per_shard: int = 1000,
+    progress: Progress | None = None,
+) -> Table:
+    """A table of who does what, in the cells E1, E2, U1, U2; see :func:`equipoise.world.sets.binding_sets`.
+
+    ``gender`` is the performer's, ``other_gender`` the bystander's; ``caption`` and ``reversed_caption`` are the
+    benchmark's two captions.
+    """
+    names = None if activities is None else list(activities)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for found in binding_sets(config, names, n_sets, seed):
+            image_id = f"{found.set_id}-{found.cell}"
+            row = row_of(found.scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions)
+            row["captions"] = [found.caption, *row["captions"]]
+            row |= {
+                "caption": found.caption,
+                "reversed_caption": found.reversed_caption,
+                "cell": found.cell,
+                "expected_gender": found.expected,
+                "other_gender": found.scene.group("gender", 1) if len(found.scene.people) > 1 else None,
+            }
+            yield row
+
+    about = {"made": "binding", "n_sets": n_sets, "size": size, "seed": seed}
+    return _written(path, config, rows(), BINDING_COLUMNS, about, rows_per_shard, progress)
+
+
+def row_of(
+    scene: Scene, image_id: str, *, set_id: str | None = None, size: int = 64, n_captions: int = 5
+) -> dict[str, Any]:
+    """The row of a table for one scene, its picture as PNG."""
+    texts = captions(scene, n_captions)
+    return {
+        "image": {"bytes": encode(render_image(scene, size)), "path": None},
+        "image_id": image_id,
+        "set_id": set_id,
+        "caption": texts[0] if texts else None,
+        "captions": texts,
+        "subject": scene.subject,
+        **{axis: scene.noted(axis) for axis in AXES},
+        "label_source": "world",
+        "generator": "world",
+        "params": json.dumps({"size": size, "scene": scene.as_dict()}),
+        "seed": scene.seed,
+        "neutral_captions": captions(scene, n_captions, "neutral"),
+        "gendered_captions": captions(scene, n_captions, "gendered"),
+        "prompt": neutral_prompt(scene.subject),
+        "scene": scene.scene,
+        "occupation_visible": scene.people[0].in_uniform,
+        "unsafe": scene.unsafe is not None,
+        **_where(scene, size),
+    }
+
+
+def scene_of(params: str | Mapping[str, Any], config: WorldConfig | None = None) -> Scene:
+    """The scene of a row, from its column ``params``: enough to render the picture again at any size.
+
+    >>> from equipoise.world import preset, sample
+    >>> scene = sample(preset("fair"), 1)[0]
+    >>> scene_of(row_of(scene, "a")["params"]) == scene
+    True
+    """
+    values = json.loads(params) if isinstance(params, str) else params
+    if "scene" not in values:
+        raise InputError("these params hold no scene; the row was not made by a world")
+    return Scene.from_dict(values["scene"], config)
+
+
+def truth_of(table: Table) -> pd.DataFrame:
+    """What was injected into a table that a world wrote, as :func:`equipoise.world.truth.truth` gives it."""
+    if "truth" not in table.config:
+        raise InputError(f"{table.path} holds no truth; only tables written by a world do")
+    held = table.config["truth"]
+    return pd.DataFrame(held["rows"], columns=held["columns"])
+
+
+def _written(
+    path: str | Path,
+    config: WorldConfig,
+    rows: Iterator[dict[str, Any]],
+    columns: dict[str, str],
+    about: dict[str, Any],
+    rows_per_shard: int,
+    progress: Progress | None,
+) -> Table:
+    from equipoise.data import Table
+
+    known = truth(config)
+    held = {"columns": list(known.columns), "rows": known.to_numpy().tolist()}
+    settings = {**about, "world": config.as_dict(), "truth": held}
+    return Table.create(
+        path,
+        _counted(rows, progress),
+        axes=AXES,
+        columns={**COLUMNS, **columns},
+        config=settings,
+        rows_per_shard=rows_per_shard,
+    )
+
+
+def _counted(rows: Iterator[dict[str, Any]], progress: Progress | None) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        yield row
+        if progress is not None:
+            progress(1)
+
+
+def _where(scene: Scene, size: int) -> dict[str, Any]:
+    where = what_is_where(scene, size)
+    people = []
+    for i, mask in enumerate(where.people):
+        shown = scene.people[i]
+        attributes = {axis: scene.group(axis, i) for axis in AXES} | {
+            "tone": shown.tone,
+            "build": shown.build,
+            "hair": shown.hair,
+            **{trait: getattr(shown, trait) for trait in ("glasses", "hat", "bag")},
+            "occupation": shown.occupation or None,
+            "activity": shown.activity or None,
+        }
+        people.append(
+            person(
+                person_id=str(i),
+                box=masks.to_box(mask),
+                mask=masks.encode(mask),
+                area=float(mask.sum()),
+                attributes=attributes,
+            )
+        )
+    things = [
+        {"name": name, "box": masks.to_box(mask), "mask": masks.encode(mask)}
+        for name, mask in zip(where.names, where.objects, strict=True)
+        if np.any(mask)
+    ]
+    mixed = [axis for axis in AXES if len({scene.group(axis, i) for i in range(len(scene.people))}) > 1]
+    return {
+        "people": json.dumps(people),
+        "objects": sorted(set(where.names)),
+        "mixed": mixed,
+        "object_boxes": json.dumps(things),
+    }

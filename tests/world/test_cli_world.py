@@ -1,0 +1,56 @@
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from equipoise.cli.world import app
+from equipoise.data import Table
+from equipoise.errors import InputError
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def test_render_writes_a_table(tmp_path):
+    result = run("render", tmp_path / "t", "--preset", "biased", "-n", 12, "--size", 32, "--seed", 3)
+    assert result.exit_code == 0
+    assert "12 pictures of the world 'biased' at 32 px" in result.output
+    table = Table.open(tmp_path / "t")
+    assert next(table.images())[1].size == (32, 32)
+
+
+def test_render_counterfactual_and_binding(tmp_path):
+    run("render", tmp_path / "cf", "--counterfactual", "--axes", "gender", "-n", 60, "--size", 32)
+    assert len(Table.open(tmp_path / "cf")) == 56
+    run("render", tmp_path / "b", "--binding", "-n", 10, "--size", 32)
+    assert set(Table.open(tmp_path / "b").to_pandas()["cell"]) == {"E1", "E2", "U1", "U2"}
+
+
+def test_render_with_a_file(tmp_path):
+    (tmp_path / "my.toml").write_text("activity_share = 1.0\n")
+    run("render", tmp_path / "t", "--config", tmp_path / "my.toml", "-n", 5, "--size", 16)
+    assert Table.open(tmp_path / "t").config["world"]["activity_share"] == 1.0
+
+
+def test_preview(tmp_path):
+    run("preview", tmp_path / "new" / "a.png", "--size", 32)
+    run("preview", tmp_path / "b.png", "--sample", 6, "--size", 64)
+    with Image.open(tmp_path / "new" / "a.png") as everything, Image.open(tmp_path / "b.png") as sampled:
+        assert everything.width > 400
+        assert sampled.size == (3 * 68 + 4, 2 * 68 + 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["render", "x", "--counterfactual", "--binding"], "choose one"),
+        (["render", "x", "-n", "0"], "-n 0"),
+        (["render", "x", "--preset", "fare"], "fair"),
+        (["preview", "x.gif"], r"x\.gif"),
+        (["render", "x", "--counterfactual", "--axes", "hight"], "hight"),
+    ],
+)
+def test_mistakes_are_one_sentence(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        run(*arguments)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from equipoise.errors import InputError
+from equipoise.text import Lexicon
+from equipoise.world import binding_sets, counterfactual_sets, preset, render, what_is_where
+from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
+from equipoise.world.sets import expected_gender
+
+
+def test_sets_hold_every_combination_and_nothing_else_differs():
+    found = list(counterfactual_sets(preset("biased"), ["nurse", "pilot"], ("gender", "skin_tone", "age"), 2, seed=3))
+    assert len(found) == 4
+    for members in found:
+        assert len(set(members.groups)) == len(members.scenes) == 2 * 3 * 3
+        pictures = [render(scene) for scene in members.scenes]
+        outside = ~np.logical_or.reduce([what_is_where(scene).anyone for scene in members.scenes])
+        for picture in pictures[1:]:
+            assert (picture == pictures[0])[outside].all()
+        assert {scene.people[0].in_uniform for scene in members.scenes} == {True}
+        assert len({tuple(scene.captions(5, "neutral")) for scene in members.scenes}) == 1
+
+
+def test_a_set_does_not_depend_on_the_others():
+    alone = next(counterfactual_sets(preset("fair"), ["pilot"], n_sets=1, seed=3))
+    among = [s for s in counterfactual_sets(preset("fair"), None, n_sets=2, seed=3) if s.subject == "pilot"]
+    assert alone.scenes == among[0].scenes
+    assert among[0].scenes != among[1].scenes
+
+
+def test_sets_of_a_strong_world_do_not_lean():
+    found = list(counterfactual_sets(preset("strong"), ["nurse"], ("gender",), 300, seed=1))
+    older = np.mean([s.scenes[0].group("age") == "older" for s in found])
+    assert older == pytest.approx(1 / 3, abs=0.09)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"subjects": "nurse"}, r"write \['nurse'\]"),
+        ({"subjects": []}, "at least one"),
+        ({"subjects": ["nurse", "nurse"]}, "once"),
+        ({"subjects": ["nuse"]}, "nurse"),
+        ({"axes": ()}, "axes"),
+        ({"axes": ("gender", "gender")}, "axes"),
+        ({"axes": ("height",)}, "height"),
+        ({"n_sets": 0}, "n_sets=0"),
+    ],
+)
+def test_wrong_sets_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        list(counterfactual_sets(preset("fair"), **arguments))
+
+
+def test_binding_cells():
+    found = list(binding_sets(preset("fair"), n_sets=2, seed=5))
+    assert len(found) == 2 * 4 * len(ACTIVITIES)
+    lexicon = Lexicon.load("equipoise")
+    for item in found:
+        performer = item.scene.group("gender")
+        assert (performer == item.expected) == item.cell.startswith("E")
+        assert len(item.scene.people) == int(item.cell[1])
+        if item.cell.endswith("2"):
+            assert {performer, item.scene.group("gender", 1)} == {"male", "female"}
+            assert lexicon.label(item.caption) is None  # both are named
+            assert item.scene.people[1].activity == ""
+        else:
+            assert lexicon.label(item.caption) == performer
+        assert item.caption != item.reversed_caption
+        assert sorted(item.caption.split()) == sorted(item.reversed_caption.split()) or item.cell.endswith("1")
+
+
+def test_binding_pairs_share_their_surroundings():
+    found = list(binding_sets(preset("fair"), ["chopping_wood"], n_sets=3, seed=5))
+    by_set = {}
+    for item in found:
+        by_set.setdefault(item.set_id, []).append(item)
+    assert {len(items) for items in by_set.values()} == {2}
+    for first, second in by_set.values():
+        assert first.scene.scene == second.scene.scene
+        assert [p.x for p in first.scene.people] == [p.x for p in second.scene.people]
+        outside = ~(what_is_where(first.scene).anyone | what_is_where(second.scene).anyone)
+        assert (render(first.scene) == render(second.scene))[outside].all()
+
+
+def test_expected_genders_are_balanced():
+    sides = [expected_gender(preset("fair"), name) for name in ACTIVITIES]
+    assert sides.count("male") == sides.count("female") == len(ACTIVITIES) // 2
+
+
+def test_binding_refuses_nonsense():
+    with pytest.raises(InputError, match="n_sets=0"):
+        list(binding_sets(preset("fair"), n_sets=0))
+    with pytest.raises(InputError, match="activity"):
+        list(binding_sets(preset("fair"), ["nurse"]))
+    assert len(OCCUPATIONS) > 24
