@@ -31,33 +31,35 @@ def table(**columns: Any) -> pa.Table:
 def test_flagged_rows_are_rejected_unless_allowed(tmp_path: Path, collect: Any) -> None:
     pq.write_table(table(NSFW=["UNLIKELY", "UNSURE", "NSFW", None, ""]), tmp_path / "part-00000.parquet")
     good, bad = collect("laion", tmp_path)
-    assert [(r["image_id"], r["nsfw"]) for r in good] == [
-        ("10", "UNLIKELY"),
-        ("11", "UNSURE"),
-        ("13", None),
-        ("14", None),
+    assert [(r["image_id"], r["nsfw"]) for r in good] == [("10", "UNLIKELY"), ("11", "UNSURE")]
+    assert [b.reason for b in bad] == [
+        "the image is flagged 'NSFW'; allow= names the flags that may stay",
+        *["the image has no flag; unflagged='keep' lets it stay"] * 2,
     ]
-    assert [b.reason for b in bad] == ["the image is flagged 'NSFW'; allow= names the flags that may stay"]
     assert (good[0]["url"], good[0]["width"], good[0]["similarity"], good[0]["image"]) == ("http://x/0", 400, 0.3, None)
-    assert len(collect("laion", tmp_path, allow="unlikely,unsure,nsfw")[0]) == 5
-    assert len(collect("laion", tmp_path, allow=["UNLIKELY"])[0]) == 3
+    assert len(collect("laion", tmp_path, allow="unlikely,unsure,nsfw", unflagged="keep")[0]) == 5
+    assert len(collect("laion", tmp_path, allow=["UNLIKELY"])[0]) == 1
+    with pytest.raises(InputError, match="unflagged='maybe'"):
+        list(read("laion", tmp_path, unflagged="maybe"))
 
 
 def test_bad_rows_cost_themselves(tmp_path: Path, collect: Any) -> None:
     made = table(
         TEXT=["fine", None, " ", "fine", "fine", "fine"],
-        URL=["http://0", "http://1", "http://2", None, "http://4", "http://5"],
+        URL=["http://0", "http://1", "http://2", "ftp://x", "http://4", "http://5"],
         SAMPLE_ID=[1.0, 2.0, 3.0, 4.0, 1.0, 5.5],
         similarity=[float("nan")] + [0.1] * 5,
     )
     pq.write_table(made, tmp_path / "a.parquet")
     good, bad = collect("laion", tmp_path)
-    assert not good
-    assert len(bad) == 6
+    assert [r["url"] for r in good] == ["http://4"]  # the first row with its id was rejected, so it is the first
+    assert len(bad) == 5
     lower = pa.table({"url": ["http://x"], "text": ["t"], "HEIGHT": pa.array([None], pa.int32())})
     pq.write_table(lower, tmp_path / "a.parquet")
-    good, bad = collect("laion", tmp_path)
+    good, bad = collect("laion", tmp_path, unflagged="keep")
     assert [(r["image_id"], r["height"]) for r in good] == [("a-000000000", None)]
+    with pytest.raises(InputError, match="no column NSFW, so no row is known to be safe"):
+        list(read("laion", tmp_path))
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

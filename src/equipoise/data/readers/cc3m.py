@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import existing, files_of, text_lines
+from equipoise.data.readers.sources import existing, files_of, plain_lines
 from equipoise.data.readers.tarshards import Sample, caption_of, image_of, metadata_of, tar_samples
-from equipoise.data.readers.values import Pictures, RowError, Seen, attempt, brief, optional_text, row, text
+from equipoise.data.readers.values import Pictures, RowError, Seen, address, attempt, brief, optional_text, row, text
 from equipoise.data.rows import Rejected, Row
 
 __all__ = ["COLUMNS", "read"]
@@ -50,16 +50,15 @@ def read(
 
 
 def _lines(file: Path, split: str | None, pictures: Pictures) -> Iterator[Row | Rejected]:
-    index = 0
-    for number, line in text_lines(file):
-        if number == 1 and isinstance(line, str) and line.strip().casefold().split("\t") == ["caption", "url"]:
-            continue
-        where = f"{file.name} line {number}"
+    first = 1
+    for number, line in plain_lines(file):
         if isinstance(line, Rejected):
             yield line
-        elif line.strip():
-            yield attempt(where, _line_row, line, index, split, pictures, shown=brief({"line": line}))
-        index += 1
+        elif number == 1 and line.strip().casefold().split("\t") == ["caption", "url"]:
+            first = 2
+        else:
+            shown = brief({"line": line})
+            yield attempt(f"{file.name} line {number}", _line_row, line, number - first, split, pictures, shown=shown)
 
 
 def _line_row(line: str, index: int, split: str | None, pictures: Pictures) -> Row:
@@ -73,7 +72,7 @@ def _line_row(line: str, index: int, split: str | None, pictures: Pictures) -> R
         caption=caption,
         captions=[caption],
         split=split,
-        url=text(fields[1], "address"),
+        url=address(fields[1]),
     )
 
 
@@ -83,17 +82,17 @@ def _samples(file: Path, split: str | None, seen: Seen) -> Iterator[Row | Reject
             yield sample
         else:
             key, files = sample
-            yield attempt(f"{file.name} {key}", _sample_row, key, files, split, seen)
+            yield attempt(f"{file.name} {key}", _sample_row, key, files, split, seen=seen)
 
 
-def _sample_row(key: str, files: Sample, split: str | None, seen: Seen) -> Row:
+def _sample_row(key: str, files: Sample, split: str | None) -> Row:
     metadata = metadata_of(files)
     if metadata.get("status", "success") != "success":
         raise RowError(f"the download ended with {str(metadata['status'])[:60]!r}")
     caption = caption_of(files, metadata)
     return row(
         image={"bytes": image_of(files), "path": None},
-        image_id=seen.new(f"cc3m-{split or 'unknown'}-{text(key, 'key')}"),
+        image_id=f"cc3m-{split or 'unknown'}-{text(key, 'key')}",
         caption=caption,
         captions=[caption],
         split=split,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import existing, text_lines
+from equipoise.data.readers.sources import existing, plain_lines
 from equipoise.data.readers.values import IMAGE_SUFFIXES, RowError, attempt, row, text
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
@@ -82,10 +82,10 @@ def _plain(name: str) -> str:
 
 
 def _read_names(file: Path, names: dict[str, str]) -> Iterator[Rejected]:
-    for number, line in text_lines(file):
+    for number, line in plain_lines(file):
         if isinstance(line, Rejected):
             yield line
-        elif line.strip():
+        else:
             class_id, _, rest = line.strip().partition(" ")
             try:
                 names[text(class_id, "class")] = text(rest.partition(",")[0], "name of the class")

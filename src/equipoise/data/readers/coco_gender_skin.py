@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from equipoise.data.readers import coco
 from equipoise.data.readers.records import csv_rows
 from equipoise.data.readers.sources import existing, files_of
-from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.readers.values import Pictures, RowError, Seen, group, row, text
 from equipoise.data.rows import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
 
 AXES = ("gender", "skin_tone")
 COLUMNS = {"mixed": "list<string>"}
+GROUPS = {"gender": ("Female", "Male"), "skin_tone": ("Dark", "Light")}
 UNDEFINED = ("unsure", "both", "nan")
 
 
@@ -52,14 +53,14 @@ def read(
         raw = {"gender": fields[gender_column], "skin_tone": fields[skin_column]}
         return row(
             image=pictures.cell(f"COCO_val2014_{int(number):012d}.jpg"),
-            image_id=seen.new(number),
+            image_id=number,
             caption=texts[0] if texts else None,
             captions=texts,
             label_source="annotator",
-            split=optional_text(fields.get("split"), "split"),
+            split=group(fields.get("split"), "split", known=("train", "val", "test")),
             mixed=[axis for axis in AXES if raw[axis].strip().casefold() == "both"],
-            **{axis: group(value, axis, UNDEFINED) for axis, value in raw.items()},
+            **{axis: group(value, axis, UNDEFINED, GROUPS[axis]) for axis, value in raw.items()},
         )
 
     for file in files_of(path, "images_val2014.csv", "images_*.csv"):
-        yield from csv_rows(file, (id_column, gender_column, skin_column), made)
+        yield from csv_rows(file, (id_column, gender_column, skin_column), made, seen=seen)

@@ -9,18 +9,24 @@ context use the wide one (padding 1.25, ``fairface-img-margin125-trainval``).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.data.readers.records import csv_rows
 from equipoise.data.readers.sources import existing, files_of
-from equipoise.data.readers.values import Pictures, Seen, group, optional_text, row, text
+from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
 from equipoise.data.rows import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
 
 AXES = ("gender", "race", "age")
 COLUMNS = {"service_test": "string"}
+GROUPS = {
+    "gender": ("Female", "Male"),
+    "race": ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White"),
+    "age": ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70"),
+}
 FOLDERS = ("fairface-img-margin125-trainval", "fairface-img-margin025-trainval")
 
 
@@ -29,19 +35,20 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     seen = Seen()
     for file in files_of(path, "fairface_label_*.csv"):
         pictures = Pictures(existing(images) if images is not None else _folder(file.parent))
-        yield from csv_rows(file, ("file", *AXES), _row, pictures, seen)
+        yield from csv_rows(file, ("file", *AXES), _row, pictures, seen=seen)
 
 
-def _row(fields: dict[str, str], pictures: Pictures, seen: Seen) -> Row:
+def _row(fields: dict[str, str], pictures: Pictures) -> Row:
     name = text(fields["file"], "file")
-    part = name.partition("/")[0]
+    if not re.fullmatch(r"(train|val)/\d+\.jpg", name):
+        raise RowError(f"the file is {name[:40]!r}; train/<number>.jpg or val/<number>.jpg is expected")
     return row(
         image=pictures.cell(name),
-        image_id=seen.new(name.rpartition(".")[0] or name),
+        image_id=name.rpartition(".")[0] or name,
         label_source="annotator",
-        split=part if part in ("train", "val") else None,
+        split=name.partition("/")[0],
         service_test=optional_text(fields.get("service_test"), "service_test"),
-        **{axis: group(fields[axis], axis) for axis in AXES},
+        **{axis: group(fields[axis], axis, known=GROUPS[axis]) for axis in AXES},
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.sources import existing, files_of, read_json, text_lines
+from equipoise.data.readers.sources import existing, files_of, plain_lines, read_json
 from equipoise.data.readers.values import (
     Pictures,
     RowError,
@@ -65,7 +65,7 @@ def _karpathy(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
         captions: list[str] = []
         yield from _captions(entry, where, captions)
         shown = brief(entry) if isinstance(entry, dict) else None
-        yield attempt(where, _karpathy_row, entry, captions, pictures, seen, shown=shown)
+        yield attempt(where, _karpathy_row, entry, captions, pictures, shown=shown, seen=seen)
 
 
 def _captions(entry: Any, where: str, captions: list[str]) -> Iterator[Rejected]:
@@ -77,14 +77,16 @@ def _captions(entry: Any, where: str, captions: list[str]) -> Iterator[Rejected]
             yield Rejected(f"{where}.sentences[{i}]", str(error))
 
 
-def _karpathy_row(entry: Any, captions: list[str], pictures: Pictures, seen: Seen) -> Row:
+def _karpathy_row(entry: Any, captions: list[str], pictures: Pictures) -> Row:
     entry = mapping(entry, "image")
     name = text(entry.get("filename"), "file name")
+    if not isinstance(entry.get("sentences"), list):
+        raise RowError("there is no list of sentences")
     folder = optional_text(entry.get("filepath"), "file path")
     stem = identifier(entry["cocoid"], "cocoid") if "cocoid" in entry else name.rpartition(".")[0] or name
     return row(
         image=pictures.cell(*([f"{folder}/{name}"] if folder else []), name),
-        image_id=seen.new(stem),
+        image_id=stem,
         caption=captions[0] if captions else None,
         captions=captions,
         split=optional_text(entry.get("split"), "split"),
@@ -93,11 +95,9 @@ def _karpathy_row(entry: Any, captions: list[str], pictures: Pictures, seen: See
 
 def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
     captions: dict[str, list[str]] = {}
-    for number, line in text_lines(file):
+    for number, line in plain_lines(file):
         if isinstance(line, Rejected):
             yield line
-            continue
-        if not line.strip():
             continue
         try:
             name, caption = _token(line)
@@ -105,6 +105,8 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
             yield Rejected(f"{file.name} line {number}", str(error), brief({"line": line}))
             continue
         captions.setdefault(name, []).append(caption)
+
+    seen = Seen()
 
     def made(name: str, texts: list[str]) -> Row:
         return row(
@@ -115,12 +117,12 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
         )
 
     for name, texts in captions.items():
-        yield attempt(f"{file.name} image {name}", made, name, texts)
+        yield attempt(f"{file.name} image {name}", made, name, texts, seen=seen)
 
 
 def _token(line: str) -> tuple[str, str]:
     key, tab, caption = line.partition("\t")
     name, hash_, number = key.rpartition("#")
-    if not tab or not hash_ or not number.strip().isdigit():
+    if not tab or not hash_ or not number.strip().isdigit() or "\t" in caption:
         raise RowError("the line is not '<file name>#<number>', a tab, and a caption")
     return text(name, "file name"), text(caption, "caption")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def read(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = Non
                 yield record
             else:
                 where, fields = record
-                yield attempt(where, _row, fields, file, root, found, seen, listed, shown=_shown(fields))
+                yield attempt(where, _row, fields, file, root, found, listed, shown=_shown(fields), seen=seen)
     for image in _images_below(root):
         if image not in listed:
             yield Rejected(str(image.relative_to(root)), "the image has no row in the metadata")
@@ -64,12 +65,13 @@ def read(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = Non
 
 def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = None) -> Shape:
     """The axes and further columns that the metadata has, with their types."""
-    kinds: dict[str, str] = {}
+    votes: dict[str, Counter[str]] = {}
     for file in _metadata_files(_folder(path)):
         for record in _records(file):
             if not isinstance(record, Rejected) and isinstance(record[1], dict):
                 for name, value in record[1].items():
-                    kinds[name] = _wider(kinds.get(name), _kind(value))
+                    votes.setdefault(name, Counter())[_kind(value)] += 1
+    kinds = {name: _elected(counts) for name, counts in votes.items()}
     if axes is None:
         groups = tuple(axis for axis in AXES if axis in kinds)
     else:
@@ -79,7 +81,7 @@ def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = No
                 raise InputError(f"axes names {axis!r}, but the metadata of {path} has: {', '.join(sorted(kinds))}")
     taken = (*_OURS, *groups, *(["text"] if "caption" not in kinds else []))
     further = {name: kind for name, kind in kinds.items() if name not in taken}
-    columns = {_column(name): "string" if kind == "" else kind for name, kind in further.items()}
+    columns = {_column(name): kind for name, kind in further.items()}
     if len(columns) != len(further):
         raise InputError(f"two columns of the metadata of {path} have the same name but for punctuation")
     return Shape(groups, columns)
@@ -109,7 +111,7 @@ def _images_below(root: Path) -> Iterator[Path]:
         yield from (Path(folder, f) for f in sorted(files) if f.lower().endswith(IMAGE_SUFFIXES))
 
 
-def _row(fields: Any, file: Path, root: Path, found: Shape, seen: Seen, listed: set[Path]) -> Row:
+def _row(fields: Any, file: Path, root: Path, found: Shape, listed: set[Path]) -> Row:
     fields = mapping(fields, "line")
     name = text(fields.get("file_name"), "file_name")
     cell = Pictures(file.parent).cell(name)
@@ -119,7 +121,7 @@ def _row(fields: Any, file: Path, root: Path, found: Shape, seen: Seen, listed: 
     inside = image.relative_to(root)
     stem = str(inside.with_suffix("")).replace(os.sep, "/")
     get = fields.get
-    image_id = seen.new(stem if _is_empty(get("image_id")) else identifier(get("image_id"), "image_id"))
+    image_id = stem if _is_empty(get("image_id")) else identifier(get("image_id"), "image_id")
     made = row(image=cell, image_id=image_id)
     made |= {key: optional_text(get(key), key) for key in _TEXTS if key in fields}
     made |= {key: None if _is_empty(get(key)) else identifier(get(key), key) for key in _IDS if key in fields}
@@ -174,17 +176,16 @@ def _kind(value: Any) -> str:
     return "json"
 
 
-def _wider(one: str | None, other: str) -> str:
-    """The type that holds both.
+def _elected(counts: Counter[str]) -> str:
+    """The type that most values have; whole numbers among others make numbers.
 
-    >>> _wider("int64", "float64"), _wider("", "bool"), _wider("string", "int64")
-    ('float64', 'bool', 'json')
+    >>> _elected(Counter({"string": 5, "int64": 1})), _elected(Counter({"int64": 5, "float64": 1, "": 9}))
+    ('string', 'float64')
     """
-    if not one or one == other:
-        return other
-    if not other:
-        return one
-    return "float64" if {one, other} == {"int64", "float64"} else "json"
+    votes = Counter({kind: n for kind, n in counts.items() if kind})
+    if votes["float64"] and votes["int64"]:
+        votes["float64"] += votes.pop("int64")
+    return min(votes, key=lambda kind: (-votes[kind], kind), default="string")
 
 
 def _value(value: Any, kind: str, name: str) -> Any:
@@ -192,13 +193,17 @@ def _value(value: Any, kind: str, name: str) -> Any:
         return None
     if kind == "json":
         return _json(value, name)
-    if kind == "float64":
+    if kind == "float64" and _kind(value) in ("int64", "float64"):
         return number(value, name)
+    if _kind(value) != kind:
+        raise RowError(f"column {name!r} is {kind} in most lines; here it is {_shown_type(value)}")
     if kind == "string":
         return text(value, name)
-    if kind == "list<string>":
-        return [text(v, name) for v in value]
-    return value
+    return [text(v, name) for v in value] if kind == "list<string>" else value
+
+
+def _shown_type(value: Any) -> str:
+    return {dict: "an object", list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
 
 
 def _json(value: Any, name: str) -> str:

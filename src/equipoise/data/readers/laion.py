@@ -2,8 +2,8 @@
 
 Columns used: ``URL``, ``TEXT``, and where they are there ``SAMPLE_ID``, ``NSFW`` (UNLIKELY, UNSURE, NSFW, or empty),
 ``similarity``, ``LICENSE``, ``WIDTH``, ``HEIGHT``, ``punsafe``; in any case of letters. Nothing is downloaded: a row
-has an address and no image. A row flagged NSFW is rejected unless ``allow`` says otherwise; the flag was set by a
-model and misses much, so a row without it is not thereby safe.
+has an address and no image. A row that is flagged NSFW, or not flagged at all, is rejected unless the options say
+otherwise; the flag was set by a model and misses much, so a row that stays is not thereby safe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from equipoise.data.readers.parquet_files import parquet_files, parquet_records, schema_of
 from equipoise.data.readers.records import name_list
-from equipoise.data.readers.values import RowError, Seen, attempt, number, optional_text, row, text
+from equipoise.data.readers.values import RowError, Seen, address, attempt, number, optional_text, row, text
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
@@ -34,15 +34,26 @@ _WANTED = ("url", "text", "sample_id", "nsfw", "similarity", "license", "width",
 
 
 def read(
-    path: str | os.PathLike[str], *, allow: str | Iterable[str] = ("UNLIKELY", "UNSURE")
+    path: str | os.PathLike[str],
+    *,
+    allow: str | Iterable[str] = ("UNLIKELY", "UNSURE"),
+    unflagged: str = "reject",
 ) -> Iterator[Row | Rejected]:
-    """One row an address. ``allow``: the flags that may stay; rows without a flag stay too, with ``nsfw`` null."""
+    """One row an address.
+
+    ``allow``: the flags that may stay. ``unflagged``: what to do with rows that have no flag, ``"reject"`` or
+    ``"keep"`` (with ``nsfw`` null).
+    """
+    if unflagged not in ("reject", "keep"):
+        raise InputError(f"unflagged={unflagged!r}: 'reject' or 'keep' is expected")
     files = parquet_files(path)
     allowed = tuple(flag.upper() for flag in name_list(allow, "allow"))
     theirs = {name.casefold(): name for name in schema_of(files).names}
     for needed in ("url", "text"):
         if needed not in theirs:
             raise InputError(f"{files[0]} has no column {needed.upper()}; it has: {', '.join(theirs.values())}")
+    if "nsfw" not in theirs and unflagged == "reject":
+        raise InputError(f"{files[0]} has no column NSFW, so no row is known to be safe; unflagged='keep' reads it so")
     columns = {ours: theirs[ours] for ours in _WANTED if ours in theirs}
     seen = Seen()
     for record in parquet_records(files, list(columns.values())):
@@ -51,20 +62,22 @@ def read(
         else:
             file, i, values = record
             named = {ours: values[name] for ours, name in columns.items()}
-            yield attempt(f"{file.name} row {i}", _row, named, file, i, allowed, seen)
+            yield attempt(f"{file.name} row {i}", _row, named, file, i, allowed, unflagged, seen=seen)
 
 
-def _row(values: dict[str, Any], file: Path, i: int, allowed: tuple[str, ...], seen: Seen) -> Row:
+def _row(values: dict[str, Any], file: Path, i: int, allowed: tuple[str, ...], unflagged: str) -> Row:
     flag = optional_text(values.get("nsfw"), "NSFW")
     flag = flag.upper() if flag else None
+    if flag is None and unflagged == "reject":
+        raise RowError("the image has no flag; unflagged='keep' lets it stay")
     if flag is not None and flag not in allowed:
         raise RowError(f"the image is flagged {flag!r}; allow= names the flags that may stay")
     caption = text(values["text"], "TEXT")
     return row(
-        image_id=seen.new(_sample_id(values.get("sample_id")) or f"{file.stem}-{i:09d}"),
+        image_id=_sample_id(values.get("sample_id")) or f"{file.stem}-{i:09d}",
         caption=caption,
         captions=[caption],
-        url=text(values["url"], "URL"),
+        url=address(values["url"], "URL"),
         nsfw=flag,
         similarity=_optional_number(values.get("similarity"), "similarity"),
         punsafe=_optional_number(values.get("punsafe"), "punsafe"),

@@ -14,6 +14,7 @@ is noted in ``mixed``. Boxes stay fractions, because an image is never opened to
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ __all__ = ["AXES", "COLUMNS", "read"]
 
 AXES = ("gender", "age")
 COLUMNS = {"people": "json", "objects": "list<string>", "mixed": "list<string>"}
+GROUPS = {
+    "gender": ("Predominantly Feminine", "Predominantly Masculine"),
+    "age": ("Middle", "Older", "Young"),
+}
 _PRESENTATION = {"gender": "GenderPresentation", "age": "AgePresentation"}
 _FLAGS = ("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepictionOf", "IsInsideOf")
 
@@ -63,7 +68,7 @@ def read(
         split = next((s for part in file.stem.split("_") if (s := split_named(part))), None)
         for image_id, persons in people.items():
             found = objects.get(image_id, set()) if labels is not None else None
-            made = attempt(f"{file.name} {image_id}", _row, image_id, persons, found, split, pictures, seen)
+            made = attempt(f"{file.name} {image_id}", _row, image_id, persons, found, split, pictures, seen=seen)
             if image_id in doubtful and not isinstance(made, Rejected):
                 made |= dict.fromkeys(AXES)  # a box could not be read: the others do not speak for the image
             yield made
@@ -86,8 +91,8 @@ def _read_boxes(file: Path, people: dict[str, list[dict[str, Any]]], doubtful: s
 
 def _image_id(value: str) -> str:
     found = text(value, "ImageID")
-    if not found.isalnum():
-        raise RowError(f"the ImageID is {found[:40]!r}; letters and digits are expected")
+    if not re.fullmatch(r"[0-9a-f]{16}", found):
+        raise RowError(f"the ImageID is {found[:40]!r}; 16 hexadecimal digits are expected")
     return found
 
 
@@ -95,7 +100,9 @@ def _person(fields: dict[str, str], where: str) -> dict[str, Any]:
     left, right, top, bottom = (number(fields[name], name, 0, 1) for name in ("XMin", "XMax", "YMin", "YMax"))
     if right < left or bottom < top:
         raise RowError("the box ends before it begins")
-    presented = {axis: group(fields[column], column, ("unknown",)) for axis, column in _PRESENTATION.items()}
+    presented = {
+        axis: group(fields[column], column, ("unknown",), GROUPS[axis]) for axis, column in _PRESENTATION.items()
+    }
     flags = {name: fields[name].strip() == "1" for name in _FLAGS if name in fields}
     return person(
         person_id=where.rpartition(" ")[2],
@@ -130,12 +137,11 @@ def _row(
     objects: set[str] | None,
     split: str | None,
     pictures: Pictures,
-    seen: Seen,
 ) -> Row:
     found = {axis: agreed(p["attributes"][axis] for p in people) for axis in AXES}
     return row(
         image=pictures.any_suffix(image_id),
-        image_id=seen.new(image_id),
+        image_id=image_id,
         label_source="annotator",
         split=split,
         people=people,

@@ -95,7 +95,7 @@ def read(
             yield record
         else:
             file, i, values = record
-            yield attempt(f"{file.name} row {i}", _row, values, file, i, plan, names, kinds, seen)
+            yield attempt(f"{file.name} row {i}", _row, values, file, i, plan, names, kinds, seen=seen)
 
 
 def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
@@ -139,6 +139,14 @@ def _plan(
     for axis in groups:
         if axis not in known:
             raise InputError(f"axes names {axis!r}, but no column is that axis; add columns='{axis}=...'")
+    schema = schema_of(files)
+    named = class_names(schema)
+    for axis in groups:
+        if type_text(schema.field(known[axis]).type) != "string" and known[axis] not in named:
+            raise InputError(
+                f"the axis {axis!r} is the column {known[axis]!r}, which is not text and whose classes the file does "
+                "not name; write the groups as text first"
+            )
     return ColumnMap(known, groups, extra=name_list(extra, "extra"), label_source=label_source)
 
 
@@ -149,7 +157,6 @@ def _row(
     plan: ColumnMap,
     names: Mapping[str, list[str]],
     kinds: Mapping[str, str],
-    seen: Seen,
 ) -> Row:
     def get(ours: str) -> Any:
         theirs = plan.columns.get(ours)
@@ -159,12 +166,12 @@ def _row(
     made |= {name: None if (v := get(name)) is None else text(v, name) for name in _TEXTS if name in plan.columns}
     made |= {name: None if (v := get(name)) is None else identifier(v, name) for name in _IDS if name in plan.columns}
     made |= dict.fromkeys(plan.axes)
-    made |= {axis: group(_as_text(get(axis)), axis) for axis in plan.axes if axis in plan.columns}
+    made |= {axis: group(get(axis), axis) for axis in plan.axes if axis in plan.columns}
     for kind_column, group_column in plan.typed_axes:
         made[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
     if plan.id_from:
         made["image_id"] = "-".join(identifier(values[name], name) for name in plan.id_from)
-    made["image_id"] = seen.new(made["image_id"] or f"{file.stem}-{i:07d}")
+    made["image_id"] = made["image_id"] or f"{file.stem}-{i:07d}"
     made["captions"] = _captions(get("captions"), made["caption"])
     made["caption"] = made["caption"] or next(iter(made["captions"]), None)
     if plan.subject_after:
@@ -220,10 +227,6 @@ def _after(caption: str | None, word: Any) -> str | None:
         return None
     _, found, after = caption.rpartition(f" {word} ")
     return after.strip() or None if found else None
-
-
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _kept(value: Any, kind: str, name: str) -> Any:

@@ -83,6 +83,10 @@ def _records(file: Path, source: Any, columns: Sequence[str]) -> Iterator[tuple[
             yield Rejected(file.name, f"the file cannot be read after row {done}: {_first_line(error)}")
             return
         if batch is None:
+            # a page of a kind that Arrow does not know is skipped in silence
+            if done != source.metadata.num_rows:
+                reason = f"the file says it has {source.metadata.num_rows} rows, but {done} could be read"
+                yield Rejected(file.name, reason)
             return
         for i, values in enumerate(_values(batch)):
             if isinstance(values, str):

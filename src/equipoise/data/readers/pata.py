@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.sources import existing, files_of, read_json, text_lines
-from equipoise.data.readers.values import Pictures, RowError, attempt, brief, group, mapping, row, text
+from equipoise.data.readers.sources import existing, files_of, plain_lines, read_json
+from equipoise.data.readers.values import Pictures, RowError, address, attempt, brief, group, mapping, row, text
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
@@ -26,6 +26,11 @@ __all__ = ["AXES", "COLUMNS", "read"]
 
 AXES = ("gender", "race", "age")
 COLUMNS = {"url": "string", "positive": "json", "negative": "json"}
+GROUPS = {
+    "gender": ("female", "male"),
+    "race": ("black", "caucasian", "eastasian", "hispanic", "indian"),
+    "age": ("old", "young"),
+}
 _KEYS = {"race": "races", "gender": "gender", "age": "age"}
 
 
@@ -47,10 +52,10 @@ def read(
     if texts_file is not None:
         yield from _read_texts(texts_file, texts)
     pictures = Pictures(None if images is None else existing(images))
-    for number, line in text_lines(file):
+    for number, line in plain_lines(file):
         if isinstance(line, Rejected):
             yield line
-        elif line.strip():
+        else:
             where = f"{file.name} line {number}"
             yield attempt(where, _row, line, number - 1, pictures, texts, shown=brief({"line": line}))
 
@@ -66,10 +71,10 @@ def _row(line: str, index: int, pictures: Pictures, texts: Mapping[str, Mapping[
         image_id=str(index),
         subject=scene.replace("_", " "),
         label_source="annotator",
-        gender=group(gender, "gender"),
-        race=group(race, "race"),
-        age=group(age, "age"),
-        url=text(url, "address"),
+        gender=group(gender, "gender", known=GROUPS["gender"]),
+        race=group(race, "race", known=GROUPS["race"]),
+        age=group(age, "age", known=GROUPS["age"]),
+        url=address(url),
         positive=texts.get(scene, {}).get("pos"),
         negative=texts.get(scene, {}).get("neg"),
     )
@@ -92,7 +97,7 @@ def _by_axis(value: Any) -> str:
     captions = mapping(value, "captions")
     found = {}
     for axis, key in _KEYS.items():
-        if not isinstance(captions.get(key, []), list):
+        if not isinstance(captions.get(key), list):
             raise RowError(f"the captions of {key} are not a list")
-        found[axis] = [text(v, "caption") for v in captions.get(key, [])]
+        found[axis] = [text(v, "caption") for v in captions[key]]
     return json.dumps(found, sort_keys=True)

@@ -51,6 +51,21 @@ KEYS = {
 
 AXES = ("gender", "race", "age", "skin_tone")
 COLUMNS = {"people": "json", "mixed": "list<string>", "emotion": "string", "activity": "string"}
+GROUPS = {
+    "gender": ("female", "male"),
+    "race": (
+        "black",
+        "east asian",
+        "indian",
+        "latino",
+        "middle eastern",
+        "other",
+        "southeast asian",
+        "white",
+    ),
+    "age": ("adult", "baby", "child", "senior", "young"),
+    "skin_tone": ("darker", "lighter"),
+}
 UNDEFINED = ("unsure", "disagreement", "none")
 
 
@@ -73,7 +88,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
             raise InputError(f"{file} is not a PHASE file; a JSON object from image to annotations is expected")
         pictures = Pictures(_image_folder(file, split, images))
         for name, entry in document.items():
-            yield attempt(f"{file.name} {_shown(name)}", _row, name, entry, split, pictures, seen)
+            yield attempt(f"{file.name} {_shown(name)}", _row, name, entry, split, pictures, seen=seen)
 
 
 def _image_folder(file: Path, split: str | None, images: str | os.PathLike[str] | None) -> Path | None:
@@ -86,7 +101,7 @@ def _image_folder(file: Path, split: str | None, images: str | os.PathLike[str] 
     return None
 
 
-def _row(name: str, entry: Any, split: str | None, pictures: Pictures, seen: Seen) -> Row:
+def _row(name: str, entry: Any, split: str | None, pictures: Pictures) -> Row:
     name = text(name, "image name")
     entry = mapping(entry, "entry")
     caption = optional_text(entry.get("caption"), "caption")
@@ -94,7 +109,7 @@ def _row(name: str, entry: Any, split: str | None, pictures: Pictures, seen: See
     labels = {ours: agreed((p["attributes"] or {}).get(ours) for p in people) for ours in KEYS}
     return row(
         image=pictures.any_suffix(name),
-        image_id=seen.new(name),
+        image_id=name,
         caption=caption,
         captions=[caption] if caption else [],
         label_source="annotator",
@@ -115,13 +130,14 @@ def _person(key: str, value: Any) -> dict[str, Any]:
         raise RowError(f"the region of {key} is {region}; left, top, right, bottom are expected")
     votes = value.get("annotations")
     answers = votes if isinstance(votes, list) else [votes]
-    labels = {ours: _voted([_answer(answer, theirs, key) for answer in answers]) for ours, theirs in KEYS.items()}
+    labels = {ours: _voted([_answer(answer, ours, key) for answer in answers]) for ours in KEYS}
     return person(person_id=text(key, "key"), box=[left, top, right - left, bottom - top], attributes=labels)
 
 
-def _answer(answer: Any, theirs: str, key: str) -> str | None:
-    found = group(mapping(answer, f"annotation of {key}").get(theirs), theirs, UNDEFINED)
-    return None if found is None else found.replace("_", " ")
+def _answer(answer: Any, ours: str, key: str) -> str | None:
+    said = mapping(answer, f"annotation of {key}").get(KEYS[ours])
+    plain = said.replace("_", " ") if isinstance(said, str) else said
+    return group(plain, KEYS[ours], UNDEFINED, GROUPS.get(ours))
 
 
 def _voted(answers: list[str | None]) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers.sources import csv_records
-from equipoise.data.readers.values import attempt
+from equipoise.data.readers.values import Seen, attempt
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
@@ -36,6 +36,7 @@ def csv_rows(
     *args: Any,
     delimiter: str = ",",
     header: Sequence[str] | None = None,
+    seen: Seen | None = None,
 ) -> Iterator[Row | Rejected]:
     """``build(fields, *args)`` for each record of a CSV file; a RowError makes a Rejected."""
     for record in csv_records(file, required, delimiter=delimiter, header=header):
@@ -43,7 +44,7 @@ def csv_rows(
             yield record
         else:
             where, fields = record
-            yield attempt(where, build, fields, *args, shown=fields)
+            yield attempt(where, build, fields, *args, shown=fields, seen=seen)
 
 
 def split_named(name: str) -> str | None:

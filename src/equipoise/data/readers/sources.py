@@ -17,7 +17,17 @@ from typing import Any, BinaryIO, Literal
 from equipoise.data.rows import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["MAX_LINE", "Record", "csv_records", "existing", "files_of", "json_lines", "read_json", "text_lines"]
+__all__ = [
+    "MAX_LINE",
+    "Record",
+    "csv_records",
+    "existing",
+    "files_of",
+    "json_lines",
+    "plain_lines",
+    "read_json",
+    "text_lines",
+]
 
 MAX_LINE = 16 * 2**20
 """Bytes; a longer line is rejected, not read into memory."""
@@ -101,6 +111,16 @@ def text_lines(path: Path) -> Iterator[tuple[int, str | Rejected]]:
                 yield number, line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
 
 
+def plain_lines(path: Path) -> Iterator[tuple[int, str | Rejected]]:
+    """The lines of a file in which a line is a record: not the blank ones, and none with a carriage return inside."""
+    for number, line in text_lines(path):
+        if isinstance(line, str) and "\r" in line:
+            reason = "there is a carriage return inside the line; save the file with usual line ends"
+            yield number, Rejected(f"{path.name} line {number}", reason)
+        elif isinstance(line, Rejected) or line.strip():
+            yield number, line
+
+
 def csv_records(
     path: Path, required: Sequence[str] = (), *, delimiter: str = ",", header: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
@@ -131,7 +151,7 @@ def csv_records(
             yield from lines.rejected()
             if fields is None:
                 return
-            if not any(fields):
+            if fields in ([], [""]):
                 continue
             if len(fields) == len(names):
                 yield lines.where(), dict(zip(names, fields, strict=True))

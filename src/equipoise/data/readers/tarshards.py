@@ -50,9 +50,6 @@ def tar_samples(file: Path) -> Iterator[tuple[str, Sample] | Rejected]:
             yield Rejected(f"{file.name} {key or ''}".strip(), f"the shard breaks off here: {_short(error)}")
             return
         if member is None:
-            if read_any and not _has_end_mark(file):
-                yield Rejected(f"{file.name} {key or ''}".strip(), "the shard breaks off here: it has no end mark")
-                return
             break
         read_any = True
         name, data = member
@@ -81,20 +78,11 @@ def _finished(file: Path, key: str, sample: Sample, given: set[str]) -> Iterator
         yield key, sample
 
 
-def _has_end_mark(file: Path) -> bool:
-    """Whether an uncompressed tar ends with the block of zeros it must end with (a compressed one tells by itself)."""
-    with file.open("rb") as source:
-        if source.read(2) in (b"\x1f\x8b", b"BZ", b"\xfd7"):
-            return True
-        size = source.seek(0, 2)
-        source.seek(max(0, size - 512))
-        return not source.read().strip(b"\0")
-
-
 def _members(file: Path) -> Iterator[tuple[str, bytes | str]]:
     """Name and content of each file in the archive, or why it was not read."""
-    with tarfile.open(file, "r|*") as archive:
-        for member in archive:
+    with tarfile.open(file, "r:*") as archive:
+        while (member := archive.next()) is not None:
+            archive.members = []  # type: ignore[attr-defined]  # or it would remember every file of the shard
             if member.isdir():
                 continue
             if not member.isreg():
@@ -107,6 +95,20 @@ def _members(file: Path) -> Iterator[tuple[str, bytes | str]]:
                 if len(data) != member.size:
                     raise EOFError("unexpected end of data")
                 yield member.name, data
+        _check_end(archive)
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """Tarfile takes a damaged header for the end; at the true end there are only zeros, a block of them or more."""
+    source = archive.fileobj
+    assert source is not None
+    source.seek(archive.offset)
+    if len(source.read(512)) < 512:
+        raise EOFError("the end mark is missing")
+    source.seek(archive.offset)
+    while rest := source.read(2**20):
+        if rest.strip(b"\0"):
+            raise EOFError("a file's header cannot be read")
 
 
 def image_of(sample: Sample) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "Pictures",
     "RowError",
     "Seen",
+    "address",
     "attempt",
     "box",
     "brief",
@@ -35,21 +37,33 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".ti
 
 
 class RowError(ValueError):
-    """Why one row cannot be used; it becomes the reason of a Rejected."""
+    """Why one row cannot be used; it becomes the reason of a Rejected, and is cut if a value in it is very long."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason if len(reason) <= 400 else f"{reason[:397]}...")
 
 
 def attempt(
-    where: str, build: Callable[..., Row], *args: Any, shown: Mapping[str, Any] | None = None
+    where: str,
+    build: Callable[..., Row],
+    *args: Any,
+    shown: Mapping[str, Any] | None = None,
+    seen: Seen | None = None,
 ) -> Row | Rejected:
     """The row that ``build(*args)`` makes, or a Rejected with the reason it gives.
+
+    With ``seen``, a row whose ``image_id`` an earlier row has is rejected.
 
     >>> attempt("line 3", lambda caption: {"caption": text(caption, "caption")}, " ")
     Rejected(where='line 3', reason='the caption is empty', row={})
     """
     try:
-        return build(*args)
+        made = build(*args)
+        if seen is not None:
+            seen.new(made["image_id"])
+        return made
     except (RowError, InputError) as error:
-        return Rejected(where, str(error), brief(shown or {}))
+        return Rejected(where[:200], str(error), brief(shown or {}))
 
 
 def brief(values: Mapping[str, Any]) -> dict[str, str]:
@@ -156,14 +170,28 @@ def box(value: Any, name: str = "box") -> list[float]:
     return [x, y, number(value[2], f"width of the {name}", 0), number(value[3], f"height of the {name}", 0)]
 
 
-def group(value: Any, name: str, undefined: tuple[str, ...] = ()) -> str | None:
+def group(value: Any, name: str, undefined: Collection[str] = (), known: Collection[str] | None = None) -> str | None:
     """The group on one axis, as the data spells it; None for nothing and for a word that means undefined.
 
-    >>> group("Unsure", "gender", ("unsure",)), group("Female", "gender", ("unsure",))
+    Where the dataset has a fixed list of groups, ``known``, another word is damage and not a new group.
+
+    >>> group("Unsure", "gender", ("unsure",)), group("Female", "gender", ("unsure",), ("Male", "Female"))
     (None, 'Female')
     """
     found = optional_text(value, name)
-    return None if found is None or found.casefold() in undefined else found
+    if found is None or found.casefold() in undefined:
+        return None
+    if known is not None and found not in known:
+        raise RowError(f"the {name} is {_shown(found)}; the dataset has {', '.join(sorted(known))}")
+    return found
+
+
+def address(value: Any, name: str = "address") -> str:
+    """A web address."""
+    found = text(value, name)
+    if not re.match(r"https?://[^\s]", found, re.IGNORECASE):
+        raise RowError(f"the {name} is {_shown(found)}; http:// or https:// is expected")
+    return found
 
 
 class Seen:

@@ -13,12 +13,13 @@ The images are web addresses, and many are dead: fetch them yourself and name ea
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.data.readers.records import csv_rows
 from equipoise.data.readers.sources import existing, text_lines
-from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.readers.values import Pictures, RowError, Seen, address, group, optional_text, row, text
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
@@ -33,6 +34,7 @@ COLUMNS = {
     "other": "string",
     "other_gender": "string",
 }
+GROUPS = ("feminine", "man", "masculine", "woman")
 _OWN_GENDER = ("Occupation_perceived_gender", "Occupation_Gender")
 _OTHER_GENDER = ("Participant_perceived_gender", "Participant_Gender")
 
@@ -55,7 +57,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
         own = next((name for name in _OWN_GENDER if name in columns), None)
         if url is None or own is None:
             raise InputError(f"{file} is not a VisoGender file; its columns are: {', '.join(columns)[:200]}")
-        yield from csv_rows(file, ("IDX", "Occupation"), _row, url, own, pictures, seen, delimiter="\t")
+        yield from csv_rows(file, ("IDX", "Occupation"), _row, url, own, pictures, delimiter="\t", seen=seen)
 
 
 def _columns(file: Path) -> list[str]:
@@ -64,23 +66,24 @@ def _columns(file: Path) -> list[str]:
     return [name.strip() for name in shown.split("\t")]
 
 
-def _row(fields: dict[str, str], url_column: str, own: str, pictures: Pictures, seen: Seen) -> Row:
+def _row(fields: dict[str, str], url_column: str, own: str, pictures: Pictures) -> Row:
     image_id = text(fields["IDX"], "IDX")
-    url = optional_text(fields[url_column], "address")
-    if url is None or url.casefold() == "na":
+    if not re.fullmatch(r"O[OP]_\d+", image_id):
+        raise RowError(f"the IDX is {image_id[:40]!r}; OO_<number> or OP_<number> is expected")
+    if fields[url_column].strip().casefold() in ("", "na"):
         raise RowError("no image was found for this entry when the dataset was made")
     other = optional_text(fields.get("Participant") or fields.get("Object"), "participant or object")
     theirs = next((fields[name] for name in _OTHER_GENDER if name in fields), None)
     return row(
         image=pictures.any_suffix(image_id),
-        image_id=seen.new(image_id),
+        image_id=image_id,
         subject=text(fields["Occupation"], "occupation"),
         label_source="annotator",
-        gender=group(fields[own], "gender", ("na",)),
-        url=url,
+        gender=group(fields[own], "gender", ("na",), GROUPS),
+        url=address(fields[url_column]),
         context="participant" if "Participant" in fields else "object",
         sector=optional_text(fields.get("Sector"), "sector"),
         specialisation=optional_text(fields.get("Specialisation"), "specialisation"),
         other=other,
-        other_gender=group(theirs, "participant's gender", ("na",)),
+        other_gender=group(theirs, "participant's gender", ("na",), GROUPS),
     )
