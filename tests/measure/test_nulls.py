@@ -202,6 +202,16 @@ class TestSummary:
             row.estimate.p_value for row in r.summary(found, null) if row.metric == "max_skew"
         )
 
+    def test_too_many_queries_to_keep_every_draw_are_said_so(self, monkeypatch):
+        groups = r.Groups(np.arange(60) % 3, tuple("abc"))
+        found = r.evaluate(r.Scores(np.random.default_rng(0).random((5, 60))), groups, k=6, metrics=["max_skew"])
+        kept = list(r.per_query(found, r.chance(found, draws=50)))
+        monkeypatch.setattr("equipoise.measure.chance.KEPT_CELLS", 100)
+        lean = list(r.per_query(found, r.chance(found, draws=50)))
+        assert [one.estimate.null_mean for one in lean] == [one.estimate.null_mean for one in kept]
+        assert all(one.estimate.p_value is not None for one in kept)
+        assert all("too many queries" in one.row()["notes"] for one in lean)
+
     def test_a_biased_model_is_found_and_its_groups_named(self):
         rng = np.random.default_rng(0)
         groups = r.Groups(np.tile(np.arange(4), 300), tuple("abcd"))

@@ -63,9 +63,10 @@ def summary(
 ) -> list[Measured]:
     """The mean over queries of every metric, with interval, chance level, excess and p-value.
 
-    The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them (small
-    pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query, keeps queries
-    that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean desired share).
+    The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them
+    (small pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query,
+    keeps queries that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean
+    desired share).
 
     >>> from equipoise.measure.groups import Groups
     >>> from equipoise.measure.sources import Scores
@@ -204,26 +205,27 @@ def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Meas
     One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval.
     """
     for name, values in found.values.items():
-        if name not in null.by_query:
+        if name not in null.mean:
             continue
-        draws = null.by_query[name]
-        lows, highs = np.quantile(draws, (0.025, 0.975), axis=0)
+        draws = null.by_query.get(name)
+        bounds = None if draws is None else np.quantile(draws, (0.025, 0.975), axis=0)
         for place, query in enumerate(found.queries):
-            p = p_values(
-                float(values[place]),
-                draws[:, place],
-                alternative=ALTERNATIVES.get(name, "two-sided"),
-                rng=np.random.default_rng([seed, int(query)]),
-            )
+            extra: dict[str, Any] = {"notes": ("too many queries to keep every draw: no p-value for one query",)}
+            if draws is not None and bounds is not None:
+                p = p_values(
+                    float(values[place]),
+                    draws[:, place],
+                    alternative=ALTERNATIVES.get(name, "two-sided"),
+                    rng=np.random.default_rng([seed, int(query)]),
+                )
+                extra = {"p_value": p.value, "p_randomised": p.randomised}
+                extra |= {"null_low": float(bounds[0, place]), "null_high": float(bounds[1, place])}
             estimate = Estimate(
                 float(values[place]),
                 null_mean=float(null.mean[name][place]),
                 null_sd=float(null.sd[name][place]),
-                p_value=p.value,
-                p_randomised=p.randomised,
                 n=1,
                 n_groups=found.groups.n_groups,
-                null_low=float(lows[place]),
-                null_high=float(highs[place]),
+                **extra,
             )
             yield Measured(name, estimate, None, int(query), found.recipe.k, found.recipe.variant.name)
