@@ -7,13 +7,13 @@ import platform
 import sys
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from equipoise import __version__
+from equipoise.engine.cache import cache_root
 from equipoise.registry import plugins
 
-__all__ = ["EXTRAS", "cache_folder", "examine", "tell"]
+__all__ = ["EXTRAS", "examine", "tell"]
 
 CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "matplotlib", "tqdm")
 EXTRAS = {
@@ -32,15 +32,6 @@ HAZARD = (
     "with 'operator torchvision::nms does not exist'. Equipoise does not need torchvision: pip uninstall torchvision, "
     "or install the build that matches your torch."
 )
-
-
-def cache_folder() -> Path:
-    """Where embeddings are kept between runs: ``EQUIPOISE_CACHE``, or the user's cache folder."""
-    given = os.environ.get("EQUIPOISE_CACHE")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "equipoise"
 
 
 def examine() -> dict[str, Any]:
@@ -118,7 +109,7 @@ def _differ(vision: str, torch: str | None) -> bool:
 
 
 def _cache() -> dict[str, Any]:
-    folder = cache_folder()
+    folder = cache_root()
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
     return {"folder": str(folder), "exists": folder.is_dir(), "bytes": size}
 
