@@ -92,6 +92,7 @@ def test_quotes_in_a_tab_separated_file_are_only_letters(tmp_path: Path) -> None
         (b"", "is empty"),
         (b"id,id\n1,2\n", "names a column twice"),
         (b"name\n1\n", "no column 'id'; its columns are: name"),
+        (b"id,caf\xe9\n1,2\n", "are not UTF-8 text"),
         (b'id,"caption\n', "cannot be read as column names"),
     ],
 )

@@ -211,6 +211,8 @@ def _header(path: Path, reader: Iterator[list[str]], required: Sequence[str]) ->
         raise InputError(f"{path} is empty; a first line with the column names is expected")
     names = [name.strip() for name in names]
     shown = ", ".join(names)[:200].encode("utf-8", "replace").decode()
+    if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
+        raise InputError(f"the column names of {path} are not UTF-8 text: {shown}")
     if len(set(names)) != len(names):
         raise InputError(f"{path} names a column twice: {shown}")
     missing = [name for name in required if name not in names]

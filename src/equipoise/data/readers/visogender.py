@@ -56,14 +56,14 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
         url = next((name for name in columns if name.startswith("URL")), None)
         own = next((name for name in _OWN_GENDER if name in columns), None)
         if url is None or own is None:
-            raise InputError(f"{file} is not a VisoGender file; its columns are: {', '.join(columns)[:200]}")
+            shown = ", ".join(columns)[:200].encode("utf-8", "replace").decode()
+            raise InputError(f"{file} is not a VisoGender file; its columns are: {shown}")
         yield from csv_rows(file, ("IDX", "Occupation"), _row, url, own, pictures, delimiter="\t", seen=seen)
 
 
 def _columns(file: Path) -> list[str]:
     first = next(text_lines(file), (0, ""))[1]
-    shown = "" if isinstance(first, Rejected) else first.encode("utf-8", "replace").decode()
-    return [name.strip() for name in shown.split("\t")]
+    return [] if isinstance(first, Rejected) else [name.strip() for name in first.split("\t")]
 
 
 def _row(fields: dict[str, str], url_column: str, own: str, pictures: Pictures) -> Row:
