@@ -27,9 +27,7 @@ def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """
     labels, there, share = ranked_lists(ranked, desired)
     # sum_g c_g ln c_g grows by c ln c - (c-1) ln(c-1) when a group gets its c-th image
-    seen = occurrence(labels)
-    before = np.maximum(seen - 1, 0)
-    grown = np.cumsum(np.where(there, _x_log_x(seen) - _x_log_x(before), 0.0), axis=-1)
+    grown = np.cumsum(np.where(there, _growth(occurrence(labels)), 0.0), axis=-1)
     with np.errstate(divide="ignore"):
         log_share = np.log(share)
     wanted = np.take_along_axis(log_share, np.where(there, labels, 0), axis=-1)
@@ -42,10 +40,11 @@ def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return np.where(there, np.maximum(divergence, 0.0), 0.0)
 
 
-def _x_log_x(count: NDArray[np.int64]) -> FloatArray:
+def _growth(count: NDArray[np.int64]) -> FloatArray:
+    """c ln c - (c - 1) ln(c - 1), from a table: counts are small whole numbers."""
     table = np.arange(int(count.max(initial=0)) + 1, dtype=np.float64)
     table[1:] *= np.log(table[1:])
-    return table[count]
+    return np.diff(table, prepend=0.0)[count]
 
 
 def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
