@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from equipoise.data import Table
+from equipoise.data import Table, import_table
 from equipoise.data.exports import EXPORTS, export
 from equipoise.data.exports.card import card
 from equipoise.data.exports.source import safe_name, suffix_of
 from equipoise.data.readers import read
 from equipoise.errors import InputError, UnknownNameError
 
+PHOTOS = Path(__file__).parents[3] / "shared" / "data" / "photos"
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
@@ -295,3 +296,22 @@ def test_names_of_files() -> None:
     assert all(len(n) < 200 and "/" not in n and "." not in n for n in names)
     with pytest.raises(InputError, match="of no image format that is known"):
         suffix_of(b"<svg>")
+
+
+@pytest.mark.skipif(not PHOTOS.exists(), reason="the COCO photographs are not here")
+def test_real_photographs_come_back_byte_for_byte(tmp_path: Path) -> None:
+    table = import_table("coco", PHOTOS, tmp_path / "table", split="val2017").table
+    photos = {path.stem.lstrip("0"): path.read_bytes() for path in (PHOTOS / "val2017").iterdir()}
+    folder = export("folder", table, tmp_path / "folder")
+    shards = export("webdataset", table, tmp_path / "shards", samples=30)
+    parquet = export("huggingface", table, tmp_path / "parquet")
+    back = {
+        "folder": {r["image_id"]: Path(r["image"]["path"]).read_bytes() for r in read("imagefolder", folder)},
+        "shards": {r["image_id"].rpartition("-")[2]: r["image"]["bytes"] for r in read("cc3m", shards)},
+        "parquet": {r["image_id"]: r["image"]["bytes"] for r in read("parquet", parquet / "data")},
+    }
+    for name, found in back.items():
+        assert len(found) == len(table) == 79, name
+        assert all(photos[image_id] == data for image_id, data in found.items()), name
+    people = {r["image_id"]: r["people"] for r in table.rows(["image_id", "people"])}
+    assert {r["image_id"]: r["people"] for r in read("imagefolder", folder)} == people

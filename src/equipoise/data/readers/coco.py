@@ -35,7 +35,7 @@ from equipoise.data.readers.values import (
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
-__all__ = ["COLUMNS", "Annotated", "Gathered", "gather", "keypoints_of", "read", "rows", "split_of"]
+__all__ = ["COLUMNS", "Annotated", "Gathered", "gather", "gather_document", "keypoints_of", "read", "rows", "split_of"]
 
 COLUMNS = {
     "people": "json",
@@ -91,7 +91,11 @@ class Gathered:
 
 def gather(file: Path, found: Gathered) -> Iterator[Rejected]:
     """Add the images and annotations of one file to ``found``; yield what cannot be used."""
-    document = read_json(file)
+    yield from gather_document(read_json(file), file, found)
+
+
+def gather_document(document: Any, file: Path, found: Gathered) -> Iterator[Rejected]:
+    """The same for JSON that was read from ``file`` already."""
     if not isinstance(document, dict) or not isinstance(document.get("images"), list):
         raise InputError(f"{file} is not a COCO annotation file; a JSON object with a list 'images' is expected")
     if not isinstance(document.get("annotations", []), list):

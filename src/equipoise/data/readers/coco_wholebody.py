@@ -34,14 +34,15 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     pictures = Pictures(None if images is None else existing(images))
     for file in files:
         found = coco.Gathered()
-        yield from coco.gather(file, found)
-        yield from _add_parts(file, found)
+        document = read_json(file)
+        yield from coco.gather_document(document, file, found)
+        yield from _add_parts(document.get("annotations", []), file, found)
         split = "train2017" if "train" in file.name else "val2017" if "val" in file.name else None
         yield from coco.rows(found, pictures, split)
 
 
-def _add_parts(file: Path, found: coco.Gathered) -> Iterator[Rejected]:
-    for i, entry in enumerate(read_json(file).get("annotations", [])):
+def _add_parts(annotations: list[Any], file: Path, found: coco.Gathered) -> Iterator[Rejected]:
+    for i, entry in enumerate(annotations):
         if not isinstance(entry, dict):
             continue  # rejected already, when the annotations were gathered
         try:

@@ -42,6 +42,7 @@ __all__ = ["read", "shape"]
 
 _TEXTS = ("caption", "subject", "label_source", "generator", "split")
 _IDS = ("source_id", "set_id")
+_MAX_FURTHER = 2**22  # a further column may hold JSON: the masks of a crowd
 _OURS = ("file_name", "image_id", "captions", "params", "seed", *_TEXTS, *_IDS)
 
 
@@ -198,7 +199,7 @@ def _value(value: Any, kind: str, name: str) -> Any:
     if _kind(value) != kind:
         raise RowError(f"column {name!r} is {kind} in most lines; here it is {_shown_type(value)}")
     if kind == "string":
-        return text(value, name)
+        return text(value, name, _MAX_FURTHER)
     return [text(v, name) for v in value] if kind == "list<string>" else value
 
 

@@ -89,12 +89,12 @@ def row(**columns: Any) -> Row:
     return base | columns
 
 
-def text(value: Any, name: str) -> str:
+def text(value: Any, name: str, limit: int = MAX_TEXT) -> str:
     """``value`` as clean text without space around it; empty, too long or not Unicode is a RowError."""
     if not isinstance(value, str):
         raise RowError(f"the {name} is {_shown(value)}, not text")
-    if len(value) > MAX_TEXT:
-        raise RowError(f"the {name} has {len(value)} characters; more than {MAX_TEXT} is taken for damage")
+    if len(value) > limit:
+        raise RowError(f"the {name} has {len(value)} characters; more than {limit} is taken for damage")
     stripped = value.strip()
     if not stripped:
         raise RowError(f"the {name} is empty")
