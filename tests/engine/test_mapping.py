@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -163,6 +164,17 @@ class TestFailures:
         assert "no image" in errors["reason"][1]
         assert json.loads(errors["row"][0])["caption"] == "a photo of person 3"
 
+    def test_failures_are_kept_in_the_order_of_the_rows(self, tmp_path: Path, make_rows: Any) -> None:
+        rows = make_rows(8)
+        rows[5]["image"] = b"no image"
+        table = Table.create(tmp_path / "in", rows, axes=["gender"])
+
+        def picky(batch: list[dict[str, Any]]) -> list[Any]:
+            return [ValueError("no") if row["seed"] in (2, 6) else sizes([row])[0] for row in batch]
+
+        made = quiet(picky, table, tmp_path / "out", schema="captions", decode=True)
+        assert made.errors()["where"].tolist() == ["img-0002", "img-0005", "img-0006"]
+
     def test_when_every_row_fails_nothing_is_written(self, people: Table, tmp_path: Path) -> None:
         def broken(rows: list[dict[str, Any]]) -> list[Any]:
             return [row["no_such_column"] for row in rows]
@@ -202,6 +214,7 @@ class TestFailures:
         [
             (SystemExit(3), r"asked to exit \(code 3\)"),
             (MissingExtraError("the model", "models"), r"pip install 'equipoise\[models\]'"),
+            (OSError(errno.ENOSPC, "no space left on device"), "cannot run: OSError: .*no space left"),
             (ModuleNotFoundError("No module named 'thing'"), "cannot run: ModuleNotFoundError: No module named"),
         ],
     )
@@ -547,6 +560,28 @@ class TestInterrupts:
         thread.start()
         thread.join()
         assert len(found[0]) == 25
+
+
+def test_a_damaged_input_is_named_and_what_is_done_is_kept(people: Table, tmp_path: Path) -> None:
+    shard = people.path / people.shards[2].file
+    content = shard.read_bytes()
+    shard.write_bytes(content[:200] + bytes(len(content) - 400) + content[-200:])
+    with pytest.raises(InputError, match=r"part-00002\.parquet"):
+        quiet(captioned, people, tmp_path / "out", schema="captions")
+    assert len(list((tmp_path / "out").glob("part-*"))) == 2
+    shard.write_bytes(content)
+    assert len(quiet(captioned, people, tmp_path / "out", schema="captions")) == 25
+
+
+def test_progress_counts_what_a_filter_dropped(
+    people: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shard in which nothing is kept becomes an empty one."""
+    verdicts = [{"image_id": row["image_id"], "keep": row["seed"] < 7} for row in people.rows(["image_id", "seed"])]
+    filtered = people.add_layer("f", verdicts, columns=["keep"])
+    made = engine.map(captioned, filtered, tmp_path / "out", schema="captions", only_kept=True)
+    assert [shard.rows for shard in made.shards] == [7, 0, 0]
+    assert "out: 25/25 rows (100%)" in capsys.readouterr().err
 
 
 def test_progress_is_told(people: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from equipoise import engine
@@ -135,6 +136,24 @@ class TestRay:
             on_ray(lambda rows, model: rows, people, tmp_path / "c", schema="captions", setup=unloadable)
         with pytest.raises(InputError, match="has no room for a worker"):
             on_ray(lambda rows: rows, people, tmp_path / "d", schema="captions", resources={"num_gpus": 99})
+
+    def test_workers_share_the_embedding_store(self, ray: Any, tmp_path: Path, make_rows: Any, files: Any) -> None:
+        table = Table.create(tmp_path / "in", make_rows(48), axes=["gender"], rows_per_shard=6)
+
+        class Colours:
+            key = "colours"
+
+            def encode_images(self, images: Any) -> Any:
+                return np.array([np.asarray(image, np.float32).mean(axis=(0, 1)) for image in images])
+
+            def encode_texts(self, texts: Any) -> Any:
+                return np.zeros((len(texts), 3))
+
+        options = {"batch_size": 3, "progress": False}
+        local = engine.embed_images(table, Colours(), tmp_path / "local", store=tmp_path / "s1", **options)
+        made = engine.embed_images(table, Colours(), tmp_path / "ray", store=tmp_path / "s2", engine="ray", **options)
+        assert files(made.path) == files(local.path)
+        assert len(engine.EmbeddingStore(tmp_path / "s2", "colours")) == 48
 
     def test_ctrl_c_finishes_the_shards_in_hand(self, ray: Any, tmp_path: Path) -> None:
         table = Table.create(tmp_path / "in", [{"image_id": str(i), "seed": i} for i in range(40)], rows_per_shard=2)

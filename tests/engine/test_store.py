@@ -62,11 +62,11 @@ class TestContentIds:
 
 
 IDS = st.builds(lambda high, low: bytes([high] * 8 + [0] * 7 + [low]), st.integers(0, 3), st.integers(0, 3))
-STEPS = st.lists(st.lists(st.tuples(IDS, st.integers(-50, 50)), max_size=6), max_size=12)
+STEPS = st.lists(st.lists(st.tuples(IDS, st.integers(-50, 50)), max_size=5), max_size=8)
 
 
 class TestAgainstADictionary:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(steps=STEPS, asked=st.lists(IDS, max_size=12))
     def test_the_first_vector_of_an_id_stays(
         self, tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[bytes, int]]], asked: list[bytes]

@@ -23,6 +23,7 @@ def run_local(job: Job, todo: Sequence[int], ledger: Ledger, progress: Progress,
             if stop.requested:
                 return False
             reached("map.before_shard")
+            n_before = progress.n_done
             result = worker.run(
                 index,
                 reader.next_shard(),
@@ -30,4 +31,7 @@ def run_local(job: Job, todo: Sequence[int], ledger: Ledger, progress: Progress,
                 on_batch=lambda n, failed: progress.advance(n, failed=failed),
             )
             ledger.take(result)
+            left_out = n_before + job.table.shards[index].rows - progress.n_done
+            if left_out:  # rows that a filter dropped are done with, too
+                progress.advance(left_out)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gc
 import sys
@@ -22,8 +23,9 @@ __all__ = ["ShardResult", "Worker", "write_result"]
 
 OnBatch = Callable[[int, int], None]
 
-# A row cannot cause these: something is not installed, or a name is wrong.
+# A row cannot cause these: something is not installed, a name is wrong, the disk is full, too many files are open.
 _JOBS_FAULT = (ImportError, MissingExtraError, UnknownNameError)
+_JOBS_FAULT_NUMBERS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,11 @@ class _ShardRun:
             return outcome_of(self._job, piece, self._function(*inputs)), None
         except JobError:
             raise
-        except _JOBS_FAULT as error:
-            raise JobError(self._stopped(f"cannot run: {reason_of(error)}")) from error
         except SystemExit as error:
             raise JobError(self._stopped(f"asked to exit (code {error.code!r})")) from error
         except Exception as error:
+            if is_jobs_fault(error):
+                raise JobError(self._stopped(f"cannot run: {reason_of(error)}")) from error
             # Only the reason is kept: the exception's frames would hold the memory that a retry needs.
             return None, _Failure(reason_of(error), is_out_of_memory(error))
 
@@ -172,6 +174,17 @@ class _ShardRun:
 class _Failure:
     reason: str
     out_of_memory: bool
+
+
+def is_jobs_fault(error: BaseException) -> bool:
+    """Whether no row can be blamed for ``error``.
+
+    >>> is_jobs_fault(OSError(errno.ENOSPC, "no space left")), is_jobs_fault(OSError(errno.ENOENT, "no such file"))
+    (True, False)
+    """
+    causes = (error, error.__cause__)
+    full = any(isinstance(cause, OSError) and cause.errno in _JOBS_FAULT_NUMBERS for cause in causes)
+    return full or isinstance(error, _JOBS_FAULT)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
