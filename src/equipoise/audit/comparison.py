@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.audit.findings import Findings, read_queries
 from equipoise.errors import InputError
@@ -24,17 +26,19 @@ def compare(a: str | Path, b: str | Path) -> Findings:
     """
     first, second = (_means(read_queries(Path(folder))) for folder in (a, b))
     names = [_only_model(frame, folder) for frame, folder in ((first, a), (second, b))]
-    joined = first.merge(second, on=[*_SAME, "query"], suffixes=("_a", "_b"))
+    # An audit with several models in one folder (tfidf, random) is compared model by model.
+    same = [*_SAME, "model"] if max(frame["model"].nunique() for frame in (first, second)) > 1 else _SAME
+    joined = first.merge(second, on=[*same, "query"], suffixes=("_a", "_b"))
     if joined.empty:
         raise InputError(f"{a} and {b} have no query in common; compare audits of the same suite and table")
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
-    for _, some in joined.groupby(_SAME, dropna=False, sort=False):
-        keys: dict[str, Any] = {name: _plain(some[name].iloc[0]) for name in _SAME}
-        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy())
+    for _, some in joined.groupby(same, dropna=False, sort=False):
+        keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
+        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some))
         values = f"{some['value_a'].mean():.4g} - {some['value_b'].mean():.4g}"
-        findings.rows.append(estimate.with_notes(values).row(**(keys | {"model": findings.model})))
+        findings.rows.append(estimate.with_notes(values).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
-        left = frame.merge(other[[*_SAME, "query"]], on=[*_SAME, "query"], how="left", indicator=True)
+        left = frame.merge(other[[*same, "query"]], on=[*same, "query"], how="left", indicator=True)
         alone = int((left["_merge"] == "left_only").sum())
         if alone:
             findings.notes.append(f"{alone} values of {folder} have no counterpart and were left out")
@@ -43,8 +47,14 @@ def compare(a: str | Path, b: str | Path) -> Findings:
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:
     """One value a query: prompts of the same subject are averaged."""
-    means = frame.groupby([*_SAME, "query", "model"], dropna=False, sort=False)["value"].mean()
-    return means.reset_index()
+    by_query = frame.groupby([*_SAME, "query", "model"], dropna=False, sort=False)
+    return by_query.agg(value=("value", "mean"), cluster=("cluster", "first")).reset_index()
+
+
+def _clusters(some: pd.DataFrame) -> NDArray[Any] | None:
+    """What belongs together among the queries: captions of one image, images of one occupation."""
+    cluster = some["cluster_a"]
+    return None if cluster.isna().any() else np.asarray(pd.factorize(cluster)[0])
 
 
 def _plain(value: Any) -> Any:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.variants import VARIANTS
 
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 
 PROMPT_POOLS = ("embed_mean_unit", "embed_mean_raw", "metric_mean")
+_LISTS = ("axes", "k", "variants", "prompts", "pair", "seeds")
 
 
 @dataclass(frozen=True)
@@ -38,21 +40,37 @@ class AuditConfig:
     """A subject with fewer counterfactual sets than this is left out and counted."""
     pair: tuple[str, ...] = ()
     """The two groups of Bias@K, the first counting as positive."""
+    lexicon: str = "equipoise"
+    """The lexicon whose words are made neutral in captions that serve as neutral queries; "none" leaves them."""
     draws: int = 1000
     """Draws of the null."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Seeds of balanced pools."""
+    """Seeds of balanced pools; with none, balanced pools are left out."""
     seed: int = 0
     level: float = 0.95
 
     def __post_init__(self) -> None:
+        for name in _LISTS:
+            if not isinstance(getattr(self, name), tuple):
+                raise InputError(f"{name} = {getattr(self, name)!r}: give a list")
+        for name in ("min_sets", "draws", "seed"):
+            if not _whole(getattr(self, name)):
+                raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number")
         if self.prompt_pool not in PROMPT_POOLS:
             raise UnknownNameError("prompt pool", self.prompt_pool, PROMPT_POOLS)
+        for variant in self.variants:
+            if variant not in VARIANTS:
+                raise UnknownNameError("variant", str(variant), VARIANTS)
         for k in self.k:
-            if not isinstance(k, int) or k < 1:
+            if not _whole(k) or k < 1:
                 raise InputError(f"k = {k!r}: give whole numbers of at least 1")
+        for seed in self.seeds:
+            if not _whole(seed):
+                raise InputError(f"seeds: {seed!r} is not a whole number")
         if self.draws < 2:
             raise InputError(f"draws = {self.draws}: a null needs at least 2")
+        if not isinstance(self.level, float) or not 0 < self.level < 1:
+            raise InputError(f"level = {self.level!r}: give a number between 0 and 1, such as 0.95")
         if self.pair and len(self.pair) != 2:
             raise InputError(f"pair = {', '.join(self.pair)}: give two groups")
 
@@ -65,17 +83,25 @@ class AuditConfig:
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()}
         return replace(self, **plain)
 
-    @classmethod
-    def from_toml(cls, path: str | Path) -> AuditConfig:
-        """The settings in a TOML file."""
+    def having_toml(self, path: str | Path) -> AuditConfig:
+        """The same with the settings in a TOML file."""
         try:
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: not valid TOML: {error}") from None
-        return cls().having(data)
+        return self.having(data)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> AuditConfig:
+        """The settings in a TOML file, and the usual ones for the rest."""
+        return cls().having_toml(path)
 
     def plain(self) -> dict[str, Any]:
         """The settings as plain data."""
         return asdict(self)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -6,7 +6,7 @@ An audit writes its evidence beside its results, so that everything can be measu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,23 @@ from equipoise.measure.retrieval import Embeddings, Scores
 __all__ = ["Evidence", "unit"]
 
 FOLDER = "_evidence"
+ARRAYS = ("images", "texts", "scores")
 Source = Any
 
+_BLOCK_CELLS = 4_000_000
+_ROWS = 8192
 
-def unit(vectors: NDArray[Any], what: str) -> NDArray[np.float32]:
-    """Rows of length 1; a row that is not finite or has no length is refused with its number."""
+
+def unit(vectors: NDArray[Any], what: str, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
+    """Rows of length 1; a row that is not finite or has no length is refused with its number, or its name."""
     rows = np.asarray(vectors, dtype=np.float32)
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
-        raise InputError(f"{what}: the vector in row {bad[0]} is not finite or has no length ({len(bad)} such)")
+        which = f"in row {bad[0]}" if names is None else f"of {names[bad[0]]!r}"
+        raise InputError(
+            f"{what}: the vector {which} is not finite or has no length ({len(bad)} such); compute it again or drop it"
+        )
     return np.asarray(rows / lengths[:, None], dtype=np.float32)
 
 
@@ -58,8 +65,31 @@ class Evidence:
         self._text_vectors = text_vectors
         self._scores = scores
         self._place = {text: i for i, text in enumerate(self.texts)}
-        if (image_vectors is None) == (scores is None):
+        self._groups: dict[str, Groups] = {}
+        self._check()
+
+    def _check(self) -> None:
+        if (self._images is None) == (self._scores is None):
             raise InputError("evidence is made of vectors or of scores, one of the two")
+        n, m = len(self.frame), len(self.texts)
+        if self._scores is not None:
+            if self._scores.shape != (m, n):
+                raise InputError(f"the scores have shape {self._scores.shape} for {m} texts and {n} labelled images")
+            return
+        assert self._images is not None
+        if self._images.ndim != 2 or len(self._images) != n:
+            raise InputError(
+                f"there are labels of {n} images and vectors of shape {self._images.shape}; give one vector a label"
+            )
+        if self._text_vectors is None:
+            return
+        if self._text_vectors.ndim != 2 or len(self._text_vectors) != m:
+            raise InputError(f"there are {m} texts and vectors of shape {self._text_vectors.shape}; give one a text")
+        if self._text_vectors.shape[1] != self._images.shape[1]:
+            raise InputError(
+                f"vectors of images have {self._images.shape[1]} numbers and those of texts "
+                f"{self._text_vectors.shape[1]}; both must come from the same model"
+            )
 
     # Labels
 
@@ -73,12 +103,17 @@ class Evidence:
 
     def groups(self, axes: Iterable[str], suite: str, rows: NDArray[Any] | None = None) -> Groups:
         """The groups on one axis, or on the intersection of several, of all images or of ``rows``."""
-        made = [Groups.from_values(self.column(a, suite).to_numpy(dtype=object), axis=a) for a in axes]
-        for groups in made:
-            if groups.n_undefined == len(groups):
-                raise InputError(f"every image is undefined on the axis {groups.axis!r}")
+        made = [self._on_axis(axis, suite) for axis in axes]
         joint = made[0] if len(made) == 1 else intersect(*made)
         return joint if rows is None else joint.take(rows)
+
+    def _on_axis(self, axis: str, suite: str) -> Groups:
+        if axis not in self._groups:
+            codes, names = pd.factorize(self.column(axis, suite), sort=True)
+            if not len(names):
+                raise InputError(f"every image is undefined on the axis {axis!r}")
+            self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, names)), axis)
+        return self._groups[axis]
 
     # What the model says
 
@@ -99,56 +134,79 @@ class Evidence:
             raise InputError(f"suite {suite!r} needs embeddings; from scores alone it cannot be measured")
         return np.asarray(self._text_vectors[self._rows(texts)])
 
-    def source(self, texts: Sequence[str], rows: NDArray[Any] | None = None) -> Source:
-        """Scores of ``texts`` over all images, or over ``rows``: what the retrieval metrics take."""
-        wanted = self._rows(texts)
-        if self._scores is not None:
-            part = self._scores[wanted]
-            return Scores(part if rows is None else part[:, rows])
-        assert self._images is not None
-        assert self._text_vectors is not None
-        images = self._images if rows is None else self._images[rows]
-        return Embeddings(unit(self._text_vectors[wanted], "texts"), images)
+    def source(self, texts: Sequence[str]) -> Source:
+        """Scores of ``texts`` (queries) over all images: what the retrieval metrics take.
 
-    def pooled_source(self, prompts: Sequence[Sequence[str]], how: str, rows: NDArray[Any] | None = None) -> Source:
+        To ask over some images only, give pools (:class:`equipoise.measure.retrieval.Candidates`): taking rows out
+        would copy memory-mapped vectors.
+        """
+        if self._scores is not None:
+            return Scores(self._scores[self._rows(texts)])
+        return Embeddings(self._unit_texts(texts), self._images)  # type: ignore[arg-type]
+
+    def pooled_source(self, prompts: Sequence[Sequence[str]], how: str) -> Source:
         """One query a subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
         if self._scores is not None:
-            # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
-            means = np.stack([self._scores[self._rows(p)].mean(axis=0) for p in prompts])
-            return Scores(means if rows is None else means[:, rows])
-        assert self._images is not None
-        assert self._text_vectors is not None
-        queries = []
-        for some in prompts:
-            vectors = self._text_vectors[self._rows(some)]
-            vectors = vectors if how == "embed_mean_raw" else unit(vectors, "texts")
-            queries.append(vectors.mean(axis=0))
-        images = self._images if rows is None else self._images[rows]
-        return Embeddings(unit(np.stack(queries), "texts"), images)
+            return Scores(self._mean_scores(prompts))
+        return Embeddings(self._mean_vectors(prompts, how), self._images)  # type: ignore[arg-type]
+
+    def reversed_source(self, texts: Sequence[str]) -> Source:
+        """Scores of all images (queries) over ``texts``: what image-to-text retrieval takes."""
+        if self._scores is not None:
+            return Scores(self._scores[self._rows(texts)].T)
+        return Embeddings(self._images, self._unit_texts(texts))  # type: ignore[arg-type]
 
     def own_scores(
         self, prompts: Sequence[Sequence[str]], how: str, rows: NDArray[Any], query: NDArray[Any]
     ) -> NDArray[np.float64]:
         """(len(rows),) each image's score with its own query: ``query[i]`` says which of ``prompts`` asks for row i."""
         if self._scores is not None:
-            means = np.stack([self._scores[self._rows(p)].mean(axis=0) for p in prompts])
-            return np.asarray(means[query, rows], dtype=np.float64)
-        queries = self.pooled_source(prompts, how, rows[:1]).queries
+            return np.asarray(self._mean_scores(prompts)[query, rows], dtype=np.float64)
         assert self._images is not None
+        queries = self._mean_vectors(prompts, how)
         scores = np.empty(len(rows))
-        for start in range(0, len(rows), 65_536):
-            part = slice(start, start + 65_536)
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
             scores[part] = np.einsum("ij,ij->i", self._images[rows[part]], queries[query[part]])
         return scores
 
-    def scores(self, texts: Sequence[str]) -> NDArray[Any]:
-        """(m, N) the scores of ``texts`` with every image; for suites with few texts."""
-        wanted = self._rows(texts)
+    def scores(self, texts: Sequence[str], images: NDArray[Any]) -> NDArray[Any]:
+        """(m, n) the scores of ``texts`` with some ``images``, by row number."""
         if self._scores is not None:
-            return np.asarray(self._scores[wanted])
+            return np.asarray(self._scores[np.ix_(self._rows(texts), images)])
         assert self._images is not None
-        assert self._text_vectors is not None
-        return np.asarray(unit(self._text_vectors[wanted], "texts") @ self._images.T)
+        return np.asarray(self._unit_texts(texts) @ np.asarray(self._images[images]).T)
+
+    def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Block after block of images: which rows, and their scores (n, C) with each of C classes' ``prompts``."""
+        step = max(1, _BLOCK_CELLS // max(len(prompts), 512))
+        means = self._mean_scores(prompts) if self._scores is not None else self._mean_vectors(prompts, how)
+        for start in range(0, len(self.frame), step):
+            rows = slice(start, min(start + step, len(self.frame)))
+            if self._scores is not None:
+                yield rows, means[:, rows].T
+            else:
+                assert self._images is not None
+                yield rows, np.asarray(self._images[rows]) @ means.T
+
+    def _unit_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = self._rows(texts)
+        if self._text_vectors is None:
+            raise InputError("the evidence has no vectors of texts; run the audit again with the model")
+        return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
+
+    def _mean_scores(self, prompts: Sequence[Sequence[str]]) -> NDArray[Any]:
+        # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
+        assert self._scores is not None
+        return np.stack([self._scores[self._rows(some)].mean(axis=0) for some in prompts])
+
+    def _mean_vectors(self, prompts: Sequence[Sequence[str]], how: str) -> NDArray[np.float32]:
+        means = []
+        for some in prompts:
+            raw = how == "embed_mean_raw" and self._text_vectors is not None
+            vectors = self._text_vectors[self._rows(some)] if raw else self._unit_texts(some)  # type: ignore[index]
+            means.append(vectors.mean(axis=0))
+        return unit(np.stack(means), self.model, [some[0] for some in prompts])
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
         missing = [t for t in texts if t not in self._place]
@@ -164,10 +222,15 @@ class Evidence:
         """Write everything to ``folder/_evidence``; images' vectors that are already there stay."""
         home = folder / FOLDER
         home.mkdir(parents=True, exist_ok=True)
+        # The description goes first and comes back last: what lies between is never taken for a whole.
+        (home / "evidence.json").unlink(missing_ok=True)
         write_frame(home / "frame.parquet", self.frame)
-        for name, array in (("images", self._images), ("texts", self._text_vectors), ("scores", self._scores)):
-            if array is not None and not _is_file(array, home / f"{name}.npy"):
-                with atomic_file(home / f"{name}.npy") as file:
+        for name, array in zip(ARRAYS, (self._images, self._text_vectors, self._scores), strict=True):
+            path = home / f"{name}.npy"
+            if array is None:
+                path.unlink(missing_ok=True)
+            elif not _is_file(array, path):
+                with atomic_file(path) as file:
                     np.save(file, np.asarray(array))
         about = {"model": self.model, "texts": self.texts, "logit_scale": self.logit_scale}
         with atomic_file(home / "evidence.json") as file:
@@ -178,23 +241,26 @@ class Evidence:
         """The evidence that an audit left in ``folder``."""
         home = folder / FOLDER
         if not (home / "evidence.json").is_file():
-            raise InputError(f"{folder}: no evidence of an audit here ({FOLDER}/evidence.json is missing)")
+            raise InputError(
+                f"{folder}: no evidence of an audit here ({FOLDER}/evidence.json is missing); run the audit again"
+            )
         try:
             about = json.loads((home / "evidence.json").read_text(encoding="utf-8"))
-            paths = {name: home / f"{name}.npy" for name in ("images", "texts", "scores")}
+            paths = {name: home / f"{name}.npy" for name in ARRAYS}
             arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
-            frame = pd.read_parquet(home / "frame.parquet")
-        except (OSError, ValueError) as error:
+            return cls(
+                pd.read_parquet(home / "frame.parquet"),
+                [str(text) for text in about["texts"]],
+                model=str(about["model"]),
+                image_vectors=arrays.get("images"),
+                text_vectors=arrays.get("texts"),
+                scores=arrays.get("scores"),
+                logit_scale=about["logit_scale"],
+            )
+        except KeyError as error:
+            raise InputError(f"{home}: the evidence is damaged ({error} is missing); run the audit again") from None
+        except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{home}: the evidence is damaged ({error}); run the audit again") from None
-        return cls(
-            frame,
-            about["texts"],
-            model=about["model"],
-            image_vectors=arrays.get("images"),
-            text_vectors=arrays.get("texts"),
-            scores=arrays.get("scores"),
-            logit_scale=about["logit_scale"],
-        )
 
 
 def _is_file(array: NDArray[Any], path: Path) -> bool:

@@ -1,33 +1,45 @@
-"""From a table and a model to evidence: vectors of the images and texts, or scores, in the table's order."""
+"""From a table and a model to evidence: vectors of the images and texts, or scores, in the table's order.
+
+Vectors pass in batches, are brought to unit length, and go straight to disk when there is a folder for them, so that
+memory holds a batch and not the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+import os
+import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.audit.evidence import FOLDER, Evidence, unit
 from equipoise.data import Table
-from equipoise.data.atomic import atomic_file
+from equipoise.data.images import decode
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
 
 __all__ = ["from_model", "from_scores", "labels_of"]
 
-_BATCH = 64
+Vectors = NDArray[Any]
+Batch = tuple[NDArray[np.int64], Vectors]
+"""Row numbers of images, and their vectors."""
+
+_IMAGES = 64
+_TEXTS = 256
 _NOT_LABELS = {"image", "captions", "people", "params"}
-_CHUNK = 65_536
 
 
-def labels_of(table: Table) -> pd.DataFrame:
-    """Everything of a table that is no image: ids, subject, sets, axes. Images are not read."""
-    kept = "keep" in table.columns
-    names = [c for c in table.columns if c not in _NOT_LABELS]
-    frame = table.to_pandas(names, only_kept=kept)
+def labels_of(table: Table, reads: Sequence[str] = ()) -> pd.DataFrame:
+    """Everything of a table that is no image: ids, subject, sets, axes, and what ``reads`` names. Images are not read.
+
+    What a filter dropped is left out.
+    """
+    names = [c for c in table.columns if c not in _NOT_LABELS or c in reads]
+    frame = table.to_pandas(names, only_kept="keep" in table.columns)
     frame.attrs["axes"] = list(table.axes)
     return frame.reset_index(drop=True)
 
@@ -36,53 +48,102 @@ def from_model(
     model: Encoder | Precomputed, table: Table, frame: pd.DataFrame, texts: Sequence[str], folder: Path | None
 ) -> Evidence:
     """Ask ``model`` for the vectors of every image and text; with a ``folder``, the images' are kept there."""
-    name = model.name
-    scale = getattr(model, "logit_scale", None)
+    ids = frame["image_id"]
     if isinstance(model, Precomputed):
-        images = model.image_vectors(frame["image_id"].tolist())
-        vectors = model.text_vectors(list(texts)) if texts else None
+        batches = _precomputed(model, ids)
+        vectors = np.asarray(model.text_vectors(list(texts))) if texts else None
     else:
-        images = _encode(model, table, frame)
-        vectors = model.encode_texts(list(texts)) if texts else None
-    images = unit(images, name) if folder is None else _to_disk(images, folder / FOLDER / "images.npy", name)
-    return Evidence(frame, texts, model=name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
+        batches = _encoded(model, table, ids)
+        vectors = _encoded_texts(model, texts) if texts else None
+    if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(texts)):
+        raise InputError(f"{model.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
+    made = _units(batches, ids, model.name)
+    images = _in_memory(made, len(ids)) if folder is None else _on_disk(made, len(ids), folder / FOLDER / "images.npy")
+    scale = getattr(model, "logit_scale", None)
+    return Evidence(frame, texts, model=model.name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
 
 
-def _to_disk(vectors: np.ndarray[Any, Any], path: Path, name: str) -> np.ndarray[Any, Any]:
-    """Unit vectors, a chunk at a time into one file; returns them memory-mapped."""
+def _precomputed(model: Precomputed, ids: pd.Series[Any]) -> Iterator[Batch]:
+    if hasattr(model, "image_batches"):
+        return iter(model.image_batches(ids.tolist()))
+    return iter([(np.arange(len(ids)), np.asarray(model.image_vectors(ids.tolist())))])
+
+
+def _encoded(model: Encoder, table: Table, ids: pd.Series[Any]) -> Iterator[Batch]:
+    from tqdm import tqdm
+
+    start = 0
+    kept = "keep" in table.columns
+    with tqdm(total=len(ids), desc=f"encoding with {model.name}", unit="image", disable=None) as bar:
+        for batch in table.batches(["image_id", "image"], batch_size=_IMAGES, only_kept=kept):
+            images = []
+            for row in batch.to_pylist():
+                try:
+                    images.append(decode(row["image"], root=table.image_root))
+                except InputError as error:
+                    raise InputError(f"{table.path}: image {row['image_id']!r}: {error}") from None
+            yield np.arange(start, start + len(images)), np.asarray(model.encode_images(images))
+            start += len(images)
+            bar.update(len(images))
+
+
+def _encoded_texts(model: Encoder, texts: Sequence[str]) -> Vectors:
+    parts = [np.asarray(model.encode_texts(list(texts[i : i + _TEXTS]))) for i in range(0, len(texts), _TEXTS)]
+    return np.concatenate(parts)
+
+
+def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str) -> Iterator[Batch]:
+    """The batches with vectors of unit length; refuses vectors that cannot be, and too few or too many of them."""
+    count = 0
+    for at, vectors in batches:
+        if vectors.ndim != 2 or len(vectors) != len(at):
+            raise InputError(f"{name} gave vectors of shape {vectors.shape} for {len(at)} images; one each is expected")
+        count += len(at)
+        yield at, unit(vectors, name, ids.iloc[at].tolist())
+    if count != len(ids):
+        raise InputError(f"{name} gave vectors of {count} images where {len(ids)} were asked for")
+
+
+def _in_memory(batches: Iterator[Batch], n: int) -> Vectors:
+    out: Vectors | None = None
+    for at, vectors in batches:
+        if out is None:
+            out = np.empty((n, vectors.shape[1]), dtype=np.float32)
+        out[at] = vectors
+    assert out is not None
+    return out
+
+
+def _on_disk(batches: Iterator[Batch], n: int, path: Path) -> Vectors:
+    """The same in a file that appears whole or not at all; returns it memory-mapped."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as file:
-        _write_header(file, vectors.shape)
-        for start in range(0, len(vectors), _CHUNK):
-            part = vectors[start : start + _CHUNK]
-            try:
-                file.write(unit(part, name).tobytes())
-            except InputError as error:
-                raise InputError(f"{error}; counted from row {start} of the images") from None
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    out: np.memmap[Any, Any] | None = None
+    try:
+        for at, vectors in batches:
+            if out is None:
+                out = _new_file(temporary, (n, vectors.shape[1]))
+            out[at] = vectors
+        assert out is not None
+        out.flush()
+        del out
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
     return np.asanyarray(np.load(path, mmap_mode="r"))
 
 
-def _encode(model: Encoder, table: Table, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-    from tqdm import tqdm
-
-    wanted = set(frame["image_id"])
-    images = ((i, image) for i, image in table.images(batch_size=_BATCH) if i in wanted)
-    place = pd.Index(frame["image_id"])
-    vectors: np.ndarray[Any, Any] | None = None
-    with tqdm(total=len(frame), desc=f"encoding with {model.name}", unit="image", disable=None) as bar:
-        while some := list(islice(images, _BATCH)):
-            made = model.encode_images([image for _, image in some])
-            if vectors is None:
-                vectors = np.empty((len(frame), made.shape[1]), dtype=np.float32)
-            vectors[place.get_indexer(pd.Index([i for i, _ in some]))] = made
-            bar.update(len(some))
-    if vectors is None:
-        raise InputError(f"{table.path}: no image to encode")
-    return vectors
-
-
-def _write_header(file: Any, shape: tuple[int, ...]) -> None:
-    np.lib.format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+def _new_file(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
+    """An array in a file whose room on disk is taken at once: a mapped file that outgrows the disk ends the process."""
+    out = np.lib.format.open_memmap(path, mode="w+", dtype="<f4", shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        try:
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            size = path.stat().st_size / 1e9
+            raise InputError(f"{path.parent}: no room for vectors of {size:.1f} GB ({error.strerror})") from None
+    return out
 
 
 def from_scores(scores: Table, frame: pd.DataFrame, texts: Sequence[str], name: str) -> Evidence:
@@ -96,7 +157,7 @@ def from_scores(scores: Table, frame: pd.DataFrame, texts: Sequence[str], name: 
         image = columns.get_indexer(pd.Index(batch.column("image_id").to_pandas()))
         known = (at >= 0) & (image >= 0)
         matrix[at[known], image[known]] = batch.column("score").to_numpy(zero_copy_only=False)[known]
-    missing = np.argwhere(np.isnan(matrix))
+    missing = np.argwhere(~np.isfinite(matrix))
     if len(missing):
         text, image = missing[0]
         raise InputError(

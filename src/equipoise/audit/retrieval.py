@@ -9,9 +9,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings
-from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, per_query, summary
+from equipoise.measure.retrieval import (
+    VARIANTS,
+    Candidates,
+    Chance,
+    Groups,
+    Retrieved,
+    chance,
+    evaluate,
+    per_query,
+    summary,
+)
 
-__all__ = ["add_retrieval"]
+__all__ = ["add_retrieval", "add_values", "metrics_of"]
+
+_PAIRS = ("bias_at_k", "abs_bias_at_k", "bias_count_at_k")
+
+
+def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:
+    """Those of the ``wanted`` metrics that the variant defines, and without a pair none that needs one.
+
+    >>> metrics_of("gensynth", ["bias_at_k", "ndkl", "max_skew"], None)
+    ['max_skew']
+    """
+    return [m for m in wanted if m in VARIANTS[variant].metrics and (pair is not None or m not in _PAIRS)]
 
 
 def add_retrieval(
@@ -27,6 +48,7 @@ def add_retrieval(
     candidates: Candidates | None = None,
     sets: ArrayLike | None = None,
     metrics: Sequence[str] | None = None,
+    pair: tuple[str, str] | None = None,
     subjects: bool = True,
     clusters: NDArray[Any] | None = None,
     depth: int | None = None,
@@ -34,12 +56,16 @@ def add_retrieval(
     """Measure every variant asked for and add what was found.
 
     ``queries`` names each query (its subject). ``subjects`` also adds a row for each query, with the quantiles of
-    chance. ``sets`` selects the null that shuffles labels inside counterfactual sets.
+    chance. ``sets`` selects the null that shuffles labels inside counterfactual sets. ``metrics`` that a variant does
+    not define are left out of it.
     """
-    pair = (config.pair[0], config.pair[1]) if config.pair else None
     for variant in config.variants:
+        wanted = None if metrics is None else metrics_of(variant, metrics, pair)
+        if wanted is not None and not wanted:
+            findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
+            continue
         found = evaluate(
-            source, groups, k=k, depth=depth, variant=variant, candidates=candidates, pair=pair, metrics=metrics
+            source, groups, k=k, depth=depth, variant=variant, candidates=candidates, pair=pair, metrics=wanted
         )
         null = chance(found, sets=sets, draws=config.draws, seed=config.seed)
         keys: dict[str, Any] = {"axis": axis, "pool": pool}
@@ -49,12 +75,24 @@ def add_retrieval(
             for row in per_query(found, null, seed=config.seed):
                 assert row.query is not None
                 findings.add(row, subject=queries[row.query], **keys)
-        names = [queries[q] for q in found.queries]
-        for metric, values in found.values.items():
-            findings.add_queries(values, names, metric=metric, variant=variant, k=k, **keys)
-        findings.notes += [note for note in found.notes if note not in findings.notes]
-        for reason, count in found.dropped.items():
-            if count:
-                findings.notes.append(f"{axis}: {count} queries left out ({reason})")
-    if subjects and len(set(queries)) != len(queries):
-        findings.notes.append(f"{axis}: several queries share a name")
+        add_values(findings, found, queries, clusters, **keys)
+        _add_notes(findings, found, null, f"{axis}, K = {k}")
+
+
+def add_values(
+    findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Any
+) -> None:
+    """The values of single queries, so that two audits can be paired."""
+    names = [queries[q] for q in found.queries]
+    cluster = None if clusters is None else [str(c) for c in clusters[found.queries]]
+    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
+    for metric, values in found.values.items():
+        findings.add_queries(values, names, metric=metric, **own, **keys)
+
+
+def _add_notes(findings: Findings, found: Retrieved, null: Chance, where: str) -> None:
+    for note in found.notes:
+        findings.note(f"{where}: {note}")
+    for reason, count in found.dropped.items():
+        if count:
+            findings.note(f"{where}: {count} queries left out ({reason})")

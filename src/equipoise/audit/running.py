@@ -13,8 +13,9 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings, table_of
+from equipoise.audit.findings import Findings
 from equipoise.audit.gather import from_model, from_scores, labels_of
+from equipoise.audit.printing import table_of
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
@@ -62,8 +63,8 @@ def run(
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
     source = table if isinstance(table, Table) else Table.open(table)
-    frame = labels_of(source)
-    chosen.check(frame)
+    frame = labels_of(source, chosen.reads)
+    chosen.check(frame, settings)
     texts = list(chosen.texts(frame, settings))
     folder = None if out is None else Path(out)
     if scores is not None:
@@ -93,7 +94,7 @@ def run_captions(
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
     frame = caption_frame(captions)
-    chosen.check(frame)
+    chosen.check(frame, settings)
     evidence = _NoModel(frame)
     folder = None if out is None else Path(out)
     if folder is not None:
@@ -140,6 +141,7 @@ def measure_again(
         return run_captions(suite, about["of"]["captions"], out or home, config=settings)
     evidence = Evidence.open(home)
     evidence.frame.attrs["axes"] = evidence.frame.attrs.get("axes") or about["axes"]
+    suite.check(evidence.frame, settings)
     target = Path(out) if out is not None else home
     _save_settings(target, suite.name, settings, about["of"], about["axes"])
     return _measured(suite, evidence, settings, target)
@@ -147,6 +149,8 @@ def measure_again(
 
 def _measured(suite: Suite, evidence: Evidence, settings: AuditConfig, folder: Path | None) -> Audit:
     findings: Findings = suite.measure(evidence, settings)
+    if not findings.rows:
+        raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
     if folder is not None:
         findings.save(folder)
     return Audit(suite.name, evidence.model, findings.frame(), tuple(findings.notes), folder)
@@ -182,5 +186,8 @@ def _read_settings(folder: Path) -> dict[str, Any]:
     except OSError:
         raise InputError(f"{folder}: no audit here ({CONFIG} is missing)") from None
     except ValueError as error:
-        raise InputError(f"{folder / CONFIG}: damaged ({error})") from None
+        raise InputError(f"{folder / CONFIG}: damaged ({error}); run the audit again") from None
+    for name in ("suite", "settings", "of", "axes"):
+        if not isinstance(about, dict) or name not in about:
+            raise InputError(f"{folder / CONFIG}: damaged ({name!r} is missing); run the audit again")
     return about

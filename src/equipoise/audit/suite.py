@@ -29,11 +29,16 @@ class Suite:
     """The texts that the model must read."""
     measure: Callable[[Evidence, AuditConfig], Findings]
     """The numbers, from labels and from what the model made of images and texts."""
+    axes: Callable[[pd.DataFrame, AuditConfig], Sequence[str]] | None = None
+    """The axes it asks about, see :mod:`equipoise.audit.axes`; asked before the model is, so that a wrong axis
+    costs nothing."""
+    reads: tuple[str, ...] = ()
+    """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
-    def check(self, frame: pd.DataFrame) -> None:
+    def check(self, frame: pd.DataFrame, config: AuditConfig) -> None:
         """Refuse a table that lacks what the suite needs, naming it."""
         for name in self.columns:
             if name not in frame:
@@ -44,3 +49,5 @@ class Suite:
                 )
         if frame.empty:
             raise InputError(f"suite {self.name!r}: the table has no rows")
+        if self.axes is not None:
+            self.axes(frame, config)

@@ -11,6 +11,7 @@ def audit(
     model: str = typer.Argument("", metavar="[MODEL]", help="A model, such as table:embeddings/clip."),
     suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
     table: str = typer.Option("", "--table", "-t", help="The table of images."),
+    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
     captions: str = typer.Option("", "--captions", help="A COCO captions file, for suites that need no model."),
     from_embeddings: str = typer.Option("", "--from-embeddings", help="A table of embeddings; the same as table:…"),
     from_scores: str = typer.Option("", "--from-scores", help="A table of scores in place of a model."),
@@ -20,6 +21,7 @@ def audit(
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved; repeat for several."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
+    pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
     seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
@@ -32,13 +34,15 @@ def audit(
 
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
-    from equipoise.audit import AuditConfig, run, run_captions
-    from equipoise.audit.findings import table_of
+    from equipoise.audit import run, run_captions
+    from equipoise.audit.printing import table_of
     from equipoise.audit.suites import SUITES
+    from equipoise.data import Table
 
     chosen = SUITES.load(suite)
-    settings = AuditConfig.from_toml(config) if config else chosen.defaults
+    settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
+    given["pair"] = pair if any(pair) else ()
     settings = settings.having({name: value for name, value in given.items() if value})
     if not chosen.needs_model:
         if not captions:
@@ -50,7 +54,8 @@ def audit(
         spec = model or (f"table:{from_embeddings}" if from_embeddings else "")
         if not spec and not from_scores:
             raise InputError("give a MODEL, --from-embeddings or --from-scores")
-        done = run(spec or None, chosen, table, out, config=settings, scores=from_scores or None)
+        images = Table.open(table, layers=layer)
+        done = run(spec or None, chosen, images, out, config=settings, scores=from_scores or None)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
 
@@ -59,6 +64,7 @@ def measure(
     out: str = typer.Option("", "--out", "-o", help="Another folder for the new results."),
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name."),
+    pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
@@ -67,9 +73,9 @@ def measure(
     Example: [bold]equipoise measure runs/clip --k 5 --variant berg -o runs/clip-berg[/bold]
     """
     from equipoise.audit import measure_again
-    from equipoise.audit.findings import table_of
+    from equipoise.audit.printing import table_of
 
-    given = {"k": k, "variants": variant, "draws": draws}
+    given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
     done = measure_again(folder, config={n: v for n, v in given.items() if v}, out=out or None)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
@@ -86,7 +92,7 @@ def compare(
     from pathlib import Path
 
     from equipoise.audit import compare as paired
-    from equipoise.audit.findings import table_of
+    from equipoise.audit.printing import table_of
 
     found = paired(a, b)
     if out:

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.audit.seeds import seeded_estimate
 from equipoise.audit.suite import Suite
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import mean_interval
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
-from equipoise.measure.stats import p_values
+from equipoise.measure.stats import Alternative, p_values
 from equipoise.text import Lexicon
 
 __all__ = ["PUBLISHED", "SUITE", "Ranked", "rank_random", "rank_tfidf", "without_words"]
@@ -33,7 +34,7 @@ NAME = "captions-tfidf"
 LEXICON = "gensynth_code"
 COMPAT = "gensynth"
 BIAS_K, SKEW_K = (5, 10), (25, 100)
-ALTERNATIVES = {"bias_at_k": "two-sided", "max_skew": "greater"}
+ALTERNATIVES: dict[str, Alternative] = {"bias_at_k": "two-sided", "max_skew": "greater"}
 
 PUBLISHED = {
     ("tfidf", "natural"): (0.22, 0.24, 0.29, 0.22),
@@ -145,7 +146,9 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     for model, ranker in (("tfidf", tfidf), ("random", random)):
         natural = ranker(frame, groups.labels, config.seed)
         _add(findings, model, "natural", [natural], config)
-        _add(findings, model, "balanced", [_balanced(images, frame, groups, s, ranker) for s in config.seeds], config)
+        if config.seeds:
+            pools = [_balanced(images, frame, groups, seed, ranker) for seed in config.seeds]
+            _add(findings, model, "balanced", pools, config)
     return findings
 
 
@@ -193,27 +196,23 @@ def _estimate(
     cluster: NDArray[Any],
     config: AuditConfig,
 ) -> Estimate:
-    value = float(values.mean())
-    null = drawn.mean(axis=0) if len(values) > 1 else drawn[0]
-    p = p_values(value, null, alternative=ALTERNATIVES[metric], rng=np.random.default_rng(config.seed))  # type: ignore[arg-type]
     if len(values) > 1:
-        interval = mean_interval(values, level=config.level)
-        notes: tuple[str, ...] = (f"mean of {len(values)} seeds, sd {values.std(ddof=1):.3f}",)
-    else:
-        interval = mean_interval(queries, clusters=cluster, level=config.level)
-        notes = ("interval over images",)
-    low, high = interval if interval is not None else (None, None)
+        return seeded_estimate(values, drawn, config, alternative=ALTERNATIVES[metric], n=len(queries), n_groups=2)
+    value, null = float(values[0]), drawn[0]
+    p = p_values(value, null, alternative=ALTERNATIVES[metric], rng=np.random.default_rng(config.seed))
+    low, high = mean_interval(queries, clusters=cluster, level=config.level) or (None, None)
     return Estimate(
         value,
         low,
         high,
-        null_mean=float(drawn.mean()),
+        null_mean=float(null.mean()),
         null_sd=float(null.std(ddof=1)),
         p_value=p.value,
         p_randomised=p.randomised,
         n=len(queries),
         n_groups=2,
-        notes=notes,
+        notes=("interval over images",),
+        level=config.level,
     )
 
 

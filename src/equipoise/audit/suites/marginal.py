@@ -1,0 +1,106 @@
+"""SocialCounterfactuals, marginal: whom does a model retrieve on one axis, when another is held fixed?
+
+As in ``intersectional``, but the pool of a query holds the subject's images of one group of the other axis alone: the
+skew of perceived gender among the images perceived as Black, and so on, for every ordered pair of axes. The paper does
+not say its K; here it is 12. A subject with no more than K such images is left out, because all of them would be
+retrieved; where no subject has more, K is half the largest pool. K is in every row.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.axes import several_axes
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.audit.pairs import check_pair, pair_among
+from equipoise.audit.retrieval import add_retrieval
+from equipoise.audit.subjects import pool_name, set_codes, subject_queries, subject_texts, subjects_asked
+from equipoise.audit.suite import Suite
+from equipoise.measure.retrieval import Candidates
+
+__all__ = ["SUITE", "chosen_k"]
+
+NAME = "marginal"
+K = 12
+
+
+def chosen_k(sizes: NDArray[np.int64]) -> int:
+    """12, or half of the largest pool if no pool has more than 12 images.
+
+    >>> chosen_k(np.array([4, 40])), chosen_k(np.array([10, 8]))
+    (12, 5)
+    """
+    largest = int(sizes.max(initial=0))
+    return K if largest > K else max(1, largest // 2)
+
+
+def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
+    findings = Findings(NAME, evidence.model)
+    axes = several_axes(evidence.frame, config)
+    check_pair(evidence, axes, config)
+    subjects = subjects_asked(evidence.frame, config, findings)
+    for axis, given in permutations(axes, 2):
+        for held in evidence.groups([given], NAME).names:
+            _measure_given(findings, evidence, config, axis, given, held, subjects)
+    return findings
+
+
+def _measure_given(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axis: str,
+    given: str,
+    held: str,
+    subjects: list[str],
+) -> None:
+    groups, others = evidence.groups([axis], NAME), evidence.groups([given], NAME)
+    name = f"{axis} | {given}={held}"
+    usable = groups.defined & (others.labels == others.index(held))
+    subject = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
+    sizes = np.bincount(subject[usable & (subject >= 0)], minlength=len(subjects))
+    for k in config.k or (chosen_k(sizes),):
+        asked = [s for s, size in zip(subjects, sizes, strict=True) if size > k]
+        if not asked:
+            findings.note(f"{name}: left out, no subject has more than K = {k} such images")
+            continue
+        if len(asked) < len(subjects):
+            findings.note(f"{name}: {len(subjects) - len(asked)} subjects left out with at most K = {k} such images")
+        pools = np.where(usable, pd.Index(asked).get_indexer(pd.Index(evidence.frame["subject"])), -1)
+        inside = pools >= 0
+        if len(np.unique(groups.labels[inside])) < 2:
+            findings.note(f"{name}: left out, all such images are of one group")
+            continue
+        queries = subject_queries(evidence, asked, config)
+        add_retrieval(
+            findings,
+            queries.source,
+            groups,
+            config,
+            k=k,
+            axis=name,
+            pool=pool_name(evidence.frame[inside]),
+            queries=queries.names,
+            candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+            sets=set_codes(evidence.frame, inside),
+            pair=pair_among(groups, config),
+            subjects=queries.one_each,
+            clusters=np.array(queries.names),
+        )
+
+
+SUITE = Suite(
+    name=NAME,
+    question="Whom does the model retrieve on one axis, among the images of one group of another axis?",
+    citation="SocialCounterfactuals (Howard et al., CVPR 2024), section 5",
+    columns=("image_id", "subject"),
+    texts=subject_texts,
+    measure=_measure,
+    axes=several_axes,
+)

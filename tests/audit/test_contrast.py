@@ -1,0 +1,176 @@
+"""The suite ``contrast``: bias of the model told apart from bias of the pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.audit import AuditConfig, compare
+from equipoise.audit.suites import SUITES
+from equipoise.audit.suites.contrast import expected_bias, pools_of
+from equipoise.errors import InputError
+from equipoise.measure.retrieval import max_skew_law
+
+DIM = 24
+WORDS = {"male": "man", "female": "woman"}
+OTHER = {"male": "female", "female": "male"}
+
+
+def edits(
+    *, scene: float = 0.0, model: float = 0.0, male: int = 60, female: int = 30, undefined: int = 10, seed: int = 0
+):
+    """Source images and two edits of each.
+
+    ``scene``: how much natural male scenes look alike (the pictures' bias); ``model``: how much every text leans to
+    images perceived as male, whatever they show (the model's bias).
+    """
+    rng = np.random.default_rng(seed)
+    male_look, outdoor = rng.normal(size=DIM), rng.normal(size=DIM)
+    rows, vectors = [], {}
+    for number, gender in enumerate(["male"] * male + ["female"] * female + [None] * undefined):
+        own = rng.normal(size=DIM) + scene * outdoor * (gender == "male")
+        captions = [f"a {WORDS.get(gender, 'person')} doing {number}", f"someone is at place {number}"]
+        for caption in captions:
+            text = caption.replace("woman", "person").replace("man", "person")
+            vectors[text] = own + rng.normal(size=DIM) + model * male_look
+        rows.append({"image_id": f"s{number}", "gender": gender, "captions": captions})
+        vectors[f"s{number}"] = own + model * male_look * (gender == "male")
+        for target in WORDS:
+            name = f"s{number}-{target}"
+            rows.append({"image_id": name, "source_id": f"s{number}", "gender": target})
+            vectors[name] = own + 0.2 * rng.normal(size=DIM) + model * male_look * (target == "male")
+    return rows, vectors
+
+
+def test_a_biased_model_shows_in_every_pool(toy, picked):
+    found = toy(*edits(model=1.0), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1]).results
+    found = found[found["model"] != "random"]
+    for pool in ("natural", "balanced", "edited"):
+        row = picked(found, metric="bias_at_k", pool=pool, k=10)
+        assert row.excess > 0.2, pool
+        assert row.p_value < 0.02
+        assert picked(found, metric="max_skew", pool=pool, k=25).excess > 0.05
+    values = [picked(found, metric="bias_at_k", pool=pool, k=10).value for pool in ("balanced", "edited")]
+    assert max(values) < picked(found, metric="bias_at_k", pool="natural", k=10).value
+
+
+def test_a_model_that_leans_the_other_way_has_the_other_sign(toy, picked):
+    rows, vectors = edits(model=1.0)
+    for row in rows:
+        row["gender"] = OTHER.get(row["gender"])
+    found = toy(rows, vectors, axes=["gender"]).run("contrast", draws=100, seeds=[0]).results
+    found = found[found["model"] != "random"]
+    assert picked(found, metric="bias_at_k", pool="edited", k=10).value < -0.2
+
+
+def test_biased_pictures_vanish_in_the_edited_pool(toy, picked):
+    found = toy(*edits(scene=3.0), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1, 2]).results
+    found = found[found["model"] != "random"]
+    natural = picked(found, metric="max_skew", pool="natural", k=25)
+    assert natural.excess > 0.1
+    assert natural.p_value < 0.02
+    edited = picked(found, metric="max_skew", pool="edited", k=25)
+    assert edited.excess < natural.excess / 5
+    assert abs(edited.excess) < 3.5 * edited.null_sd
+    assert abs(picked(found, metric="bias_at_k", pool="edited", k=10).excess) < 0.05
+
+
+def test_without_bias_the_excess_is_within_its_error(toy, picked):
+    found = toy(*edits(), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1, 2]).results
+    found = found[found["model"] != "random"]
+    for metric, ks in (("bias_at_k", (1, 5, 10)), ("max_skew", (25, 100))):
+        for k in ks:
+            for pool in ("natural", "balanced", "edited"):
+                row = picked(found, metric=metric, pool=pool, k=k)
+                assert abs(row.excess) < 3.5 * row.null_sd + 1e-9, (metric, k, pool)
+
+
+def test_pools_hold_what_the_protocol_says(toy, picked):
+    audit = toy(*edits(), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1])
+    assert "10 source images have no group and were left out" in audit.notes
+    assert "20 edits were left out with their source, or have no group" in audit.notes
+    found = audit.results[audit.results["model"] != "random"]
+    # 90 sources with two captions; 2 x 30 sources; 180 edits that ask with their source's captions
+    for pool, n in (("natural", 180), ("balanced", 120), ("edited", 360)):
+        assert picked(found, metric="bias_at_k", pool=pool, k=5).n == n
+    row = picked(found, metric="max_skew", pool="balanced", k=25)
+    assert "mean of 2 seeds" in row.notes
+
+
+def test_the_random_model_is_exact(toy, picked):
+    found = toy(*edits(), axes=["gender"]).run("contrast", draws=400, seeds=[0]).results
+    blind = found[found["model"] == "random"]
+    assert picked(blind, metric="bias_at_k", pool="natural", k=5).value == pytest.approx((60 - 30) / 90)
+    assert picked(blind, metric="bias_at_k", pool="balanced", k=5).value == 0
+    for pool, counts in (("natural", [30, 60]), ("edited", [90, 90])):
+        exact = picked(blind, metric="max_skew", pool=pool, k=25)
+        assert exact.value == pytest.approx(max_skew_law(counts, 25).mean)
+        assert exact.excess == 0
+    drawn = picked(found[found["model"] != "random"], metric="max_skew", pool="natural", k=25).null_mean
+    assert drawn == pytest.approx(picked(blind, metric="max_skew", pool="natural", k=25).value, abs=0.01)
+
+
+@pytest.mark.parametrize(("first", "second", "total", "k"), [(3, 2, 8, 2), (1, 4, 9, 3), (2, 2, 4, 3), (0, 2, 5, 2)])
+def test_expected_bias_equals_the_mean_over_all_rankings(first, second, total, k):
+    from itertools import combinations
+
+    labels = [1] * first + [-1] * second + [0] * (total - first - second)
+    values = []
+    for some in combinations(labels, k):
+        seen = sum(abs(x) for x in some)
+        values.append(sum(some) / seen if seen else 0.0)
+    assert expected_bias(first, second, total, k) == pytest.approx(np.mean(values))
+
+
+def test_queries_are_neutral_unless_asked_otherwise():
+    rows, _ = edits(male=1, female=1, undefined=0)
+    frame = pd.DataFrame(rows)
+    frame.attrs["axes"] = ["gender"]
+    suite = SUITES.load("contrast")
+    assert "a person doing 0" in suite.texts(frame, AuditConfig())
+    plain = suite.texts(frame, AuditConfig(lexicon="none"))
+    assert "a man doing 0" in plain
+    assert "a person doing 0" not in plain
+
+
+def test_two_audits_compare_query_by_query(toy):
+    world = toy(*edits(), axes=["gender"])
+    other = toy(*edits(model=1.0), axes=["gender"])
+    a, b = world.run("contrast", "a", draws=20, seeds=[0, 1]), other.run("contrast", "b", draws=20, seeds=[0, 1])
+    found = compare(a.folder, b.folder).frame()
+    row = found[(found["metric"] == "bias_at_k") & (found["pool"] == "edited") & (found["k"] == 10)].iloc[0]
+    assert row.value < -0.2
+    assert row.p_value < 0.01
+    assert row.n == 360
+
+
+def test_what_the_table_lacks_is_said(toy):
+    rows, vectors = edits()
+    natural = [row for row in rows if "source_id" not in row]
+    with pytest.raises(InputError, match="no row is an edit; the source_id of an edit names the image it came from"):
+        toy(natural, vectors, axes=["gender"]).run("contrast")
+    made = [row for row in rows if "source_id" in row]
+    with pytest.raises(InputError, match="none of the edits' source images is in the table"):
+        toy(made, vectors, axes=["gender"]).run("contrast")
+    silent = [{k: v for k, v in row.items() if k != "captions"} for row in rows]
+    with pytest.raises(InputError, match="no image has one in 'captions' or 'caption'"):
+        toy(silent, vectors, axes=["gender"]).run("contrast")
+
+
+def test_three_groups_have_skew_and_bias_only_for_a_named_pair(toy, picked):
+    rows, vectors = edits()
+    for row in rows[:30]:
+        row["gender"] = "nonbinary" if "source_id" not in row else row["gender"]
+    audit = toy(rows, vectors, axes=["gender"]).run("contrast", draws=20, seeds=[0])
+    assert set(audit.results["metric"]) == {"max_skew"}
+    assert "no Bias@K: gender has 3 groups; name two with pair" in audit.notes
+    named = toy(rows, vectors, axes=["gender"]).run("contrast", draws=20, seeds=[0], pair=["male", "nonbinary"])
+    assert "bias_at_k" in set(named.results["metric"])
+
+
+def test_an_image_that_is_its_own_source_is_natural():
+    frame = pd.DataFrame({"image_id": ["s", "e"], "source_id": ["s", "s"], "gender": ["f", "m"]})
+    pools = pools_of(frame, "gender")
+    assert pools.natural.tolist() == [True, False]
+    assert pools.edited.tolist() == [False, True]
