@@ -1,4 +1,4 @@
-"""``equipoise demo``: the best end-to-end job that runs offline."""
+"""``equipoise demo``: the best end-to-end job, offline."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import typer
 def demo(
     out: str = typer.Option("runs/demo", "--out", "-o", help="The folder for what the demo makes."),
 ) -> None:
-    """Label, neutralise and swap a small caption set, and write counterfactual caption sets; offline, in seconds.
+    """Put a bias in, audit two small encoders against chance, and check the numbers against the truth; offline.
 
     Example: [bold]equipoise demo -o runs/demo[/bold]
     """
     from pathlib import Path
 
-    from equipoise.text.demo import run
+    from equipoise.recipes.demo import demo as run
 
     run(Path(out), typer.echo)

@@ -149,7 +149,7 @@ BIAS_ENTRIES = (
         "Duplicates across folds; at chance does not prove that nothing leaks.",
     ),
     MetricEntry(
-        "representation",
+        "subject_representation",
         "equipoise.measure.dataset:representation",
         "Share of each group per subject against the dataset.",
         "GenSynth (arXiv 2305.15407)",

@@ -1,0 +1,127 @@
+"""The offline demonstration: put a bias in, train two small encoders, audit both, and see what the audit finds.
+
+Everything is rendered and fitted here, in about a minute on a laptop; nothing is downloaded. Because the world was
+made by hand, the truth is known, and the last step checks the numbers against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit import Audit, AuditConfig, compare, run
+from equipoise.data import Table
+from equipoise.recipes.linear_encoder import LinearEncoder
+from equipoise.world import captions, preset, render_batch, sample, truth
+from equipoise.world.tables import write_counterfactual_table
+
+__all__ = ["Demo", "demo"]
+
+Say = Callable[[str], None]
+PAIRS = 20_000
+SETS = 8
+TOP = 12
+PROMPT = "A photo of {}"
+AXES = ("gender", "skin_tone")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demonstration made and found."""
+
+    folder: Path
+    audits: dict[str, Audit]
+    gaps: pd.DataFrame
+    """One row an occupation: the injected log-odds, and the measured gap of each encoder."""
+    recovered: dict[str, float]
+    """The correlation of measured gaps with the injected log-odds, for each encoder."""
+    page: Path
+
+
+def demo(folder: Path, say: Say) -> Demo:
+    """Run the whole demonstration into ``folder`` and write a page to look at."""
+    from equipoise.recipes.demo_page import write_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    say("1. Two worlds of pictograms (signs, not people): in one, occupations lean towards a figure; in one none do.")
+    encoders = {}
+    for name in ("biased", "fair"):
+        encoders[name] = _encoder(name, say)
+
+    say(f"2. Counterfactual sets: the same scene with every figure and skin tone, {SETS} for each occupation.")
+    table = _table(folder / "sets", say)
+
+    say("3. Audit both encoders: whom do they retrieve for 'A photo of a nurse' and the other neutral prompts?")
+    settings = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=500)
+    audits = {}
+    for name, encoder in encoders.items():
+        audits[name] = run(encoder, "intersectional", table, folder / name, config=settings)
+        _headline(audits[name], name, say)
+
+    say("4. Is the difference more than luck? Paired over the same occupations (biased - fair):")
+    difference = compare(folder / "biased", folder / "fair").frame()
+    for _, row in difference[(difference["metric"] == "max_skew") & difference["axis"].isin(AXES)].iterrows():
+        interval = f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+        say(f"   MaxSkew@{TOP} on {row['axis']:9} {row['value']:+.3f} {interval}, {_p(row)}")
+
+    say("5. Against the truth: does the gap inside sets follow what was put in?")
+    gaps, recovered = _against_truth(audits)
+    for name, correlation in recovered.items():
+        say(f"   {name:6} encoder: correlation of measured gap with injected log-odds {correlation:+.2f}")
+
+    page = write_page(folder, audits, difference, gaps, recovered, table)
+    say(f"\nOpen {page} in a browser. Then try:")
+    say(f"  equipoise compare {folder}/biased {folder}/fair")
+    say(f"  equipoise measure {folder}/biased --k 5 --variant berg -o {folder}/biased-berg")
+    say("  equipoise world preview world.png --preset strong")
+    return Demo(folder, audits, gaps, recovered, page)
+
+
+def _encoder(name: str, say: Say) -> LinearEncoder:
+    scenes = sample(preset(name).changed(activity_share=0.0), PAIRS, seed=5)
+    rng = np.random.default_rng(0)
+    texts = [captions(scene)[int(rng.integers(5))] for scene in scenes]
+    say(f"   {name}: {PAIRS:,} pictures with captions, such as {texts[1]!r}; fitting a small two-tower encoder")
+    return LinearEncoder(f"linear-{name}").fit(render_batch(scenes, 64), texts)
+
+
+def _table(path: Path, say: Say) -> Table:
+    config = preset("fair").changed(activity_share=0.0, visible=1.0)
+    if path.exists():
+        return Table.open(path)
+    table = write_counterfactual_table(path, config, SETS, subjects=sorted(config.occupations), axes=AXES, seed=77)
+    say(f"   {len(table):,} pictures in {path}")
+    return table
+
+
+def _headline(audit: Audit, name: str, say: Say) -> None:
+    rows = audit.results
+    chosen = rows[rows["subject"].isna() & rows["metric"].isin(["max_skew", "counterfactual_gap_size"])]
+    for _, row in chosen[chosen["axis"].isin(AXES)].drop_duplicates(["metric", "axis"]).iterrows():
+        say(
+            f"   {name:6} {row['metric']:24} on {row['axis']:9} {row['value']:.3f}, "
+            f"chance {row['null_mean']:.3f}, excess {row['excess']:+.3f}, {_p(row)}"
+        )
+
+
+def _p(row: pd.Series) -> str:
+    return "p < 0.001" if row["p_value"] < 0.001 else f"p = {row['p_value']:.3f}"
+
+
+def _against_truth(audits: dict[str, Audit]) -> tuple[pd.DataFrame, dict[str, float]]:
+    known = truth(preset("biased"))
+    known = known[(known["kind"] == "occupation") & (known["axis"] == "gender") & (known["group"] == "female")]
+    gaps = known.set_index("subject")[["log_odds"]].rename(columns={"log_odds": "injected"})
+    recovered = {}
+    for name, audit in audits.items():
+        rows = audit.results
+        mine = rows[(rows["metric"] == "counterfactual_gap") & (rows["axis"] == "gender") & rows["subject"].notna()]
+        gaps[name] = mine.set_index("subject")["value"]
+        values: NDArray[np.float64] = gaps[["injected", name]].dropna().to_numpy(dtype=float)
+        recovered[name] = float(np.asarray(np.corrcoef(values.T))[0, 1])
+    return gaps.sort_values("injected"), recovered

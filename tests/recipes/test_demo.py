@@ -1,0 +1,64 @@
+"""The demonstration end to end: it finds the bias that was put in, twice the same, and writes a page."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from equipoise.errors import InputError
+from equipoise.models import Encoder
+from equipoise.recipes import demo as recipe
+from equipoise.recipes.linear_encoder import LinearEncoder
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
+    said: list[str] = []
+    small = pytest.MonkeyPatch()
+    small.setattr(recipe, "PAIRS", 6000)
+    small.setattr(recipe, "SETS", 4)
+    made = [recipe.demo(folder, said.append) for folder in folders]
+    small.undo()
+    return made, said
+
+
+def test_the_audit_recovers_what_was_put_in(two_runs):
+    (first, _), _ = two_runs
+    assert first.recovered["biased"] > 0.7
+    assert abs(first.recovered["fair"]) < 0.5
+    assert len(first.gaps) == 28
+
+
+def test_two_runs_give_the_same_numbers(two_runs):
+    (first, second), _ = two_runs
+    digests = [
+        hashlib.sha256((d.folder / "biased" / "results.parquet").read_bytes()).hexdigest() for d in (first, second)
+    ]
+    assert digests[0] == digests[1]
+    assert (first.folder / "gaps.svg").read_bytes() == (second.folder / "gaps.svg").read_bytes()
+
+
+def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
+    (first, _), said = two_runs
+    page = first.page.read_text(encoding="utf-8")
+    assert "biased by figure" in page
+    assert "chance alone would" in page
+    outside = (
+        page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", "")
+    )
+    assert "http://" not in outside.replace("https://matplotlib.org", "")
+    assert "<script" not in page
+    assert any("Open " in line for line in said)
+
+
+def test_the_linear_encoder_is_an_encoder_and_refuses_what_does_not_fit():
+    images = np.zeros((4, 16, 16, 3), dtype=np.uint8)
+    images[2:] = 255
+    encoder = LinearEncoder("toy").fit(images, ["a b", "a b", "c d", "c d"])
+    assert isinstance(encoder, Encoder)
+    assert np.allclose(np.linalg.norm(encoder.encode_texts(["a", "c d"]), axis=1), 1)
+    with pytest.raises(InputError, match="one text per image"):
+        encoder.fit(images, ["a"])
+    with pytest.raises(InputError, match="cannot be brought"):
+        encoder.encode_arrays(np.zeros((1, 10, 10, 3), dtype=np.uint8))
