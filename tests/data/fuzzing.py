@@ -413,7 +413,7 @@ def junk_in_json(document: Any, rng: random.Random) -> Any:
         holder.append(holder[key])
     elif isinstance(holder, dict):
         holder[f"{key}_"] = holder.pop(key)
-    if rng.random() < 0.02:
+    if how < 7 and rng.random() < 0.03:
         nested: Any = []
         for _ in range(3000):
             nested = [nested]
