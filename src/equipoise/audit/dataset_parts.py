@@ -1,0 +1,340 @@
+"""The analyses of a dataset on one axis; each adds its numbers to the findings and gives back a table to read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats as sps
+
+from equipoise.audit.dataset_source import Dataset
+from equipoise.audit.findings import Findings
+from equipoise.audit.probes import CaptionProbe, ImageProbes, caption_probe, image_probes, neutral_texts
+from equipoise.errors import InputError
+from equipoise.measure.dataset import (
+    Clusters,
+    GroupCounts,
+    Leaning,
+    caption_clusters,
+    cooccurrence,
+    group_counts,
+    presence_of,
+)
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.stats import benjamini_hochberg
+from equipoise.text.activity_mining import ActivityBias, activity_bias, count_activities
+
+__all__ = [
+    "DatasetSettings",
+    "Part",
+    "activities_of",
+    "captions_part",
+    "clusters_of",
+    "counts_of",
+    "images_part",
+    "joint_counts",
+    "leanings_of",
+]
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """What the analyses can be told."""
+
+    clusters: int = 20
+    """GenSynth's M."""
+    min_images: int = 20
+    """Words, objects and subjects on fewer images are left out and counted."""
+    min_activities: int = 10
+    """Activities named less often are left out and counted."""
+    permutations: int = 999
+    probe_permutations: int = 99
+    most_images: int = 20_000
+    """Clusters, probes and the map use a random part of a larger dataset."""
+    seed: int = 0
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where an analysis puts its numbers, and for which axis."""
+
+    findings: Findings
+    dataset: Dataset
+    axis: str
+    settings: DatasetSettings
+
+    @property
+    def groups(self) -> Groups:
+        """The groups on the axis."""
+        return self.dataset.groups[self.axis]
+
+    def add(self, estimate: Estimate, metric: str, variant: str = "equipoise", **keys: Any) -> None:
+        """One number about the dataset: no model is asked."""
+        self.findings.add(
+            estimate,
+            metric=metric,
+            variant=variant,
+            model=None,
+            pool=self.dataset.pool,
+            **({"axis": self.axis} | keys),
+        )
+
+    def chosen_rows(self) -> NDArray[np.intp]:
+        """The images of a defined group with a caption, or a random part of them where there are too many."""
+        has_caption = np.array([bool(some) for some in self.dataset.captions])
+        rows = np.flatnonzero(self.groups.defined & has_caption)
+        if len(rows) > self.settings.most_images:
+            rng = np.random.default_rng(self.settings.seed)
+            rows = np.sort(rng.choice(rows, self.settings.most_images, replace=False))
+            self.findings.note(f"clusters and probes saw {len(rows):,} images, drawn at random")
+        return rows
+
+    def neutral(self, rows: NDArray[np.intp]) -> list[str]:
+        """One text an image, its captions together, without the words of the axis where a lexicon has them."""
+        captions = [self.dataset.captions[i] for i in rows]
+        lexicon = self.dataset.lexicons.get(self.axis)
+        if lexicon is None:
+            self.findings.note(f"captions may name the groups of {self.axis!r}: no lexicon makes them neutral there")
+            return [" ".join(some).lower() for some in captions]
+        return neutral_texts(captions, lexicon)
+
+
+def counts_of(part: Part) -> GroupCounts | None:
+    """Shares of the groups and their evenness."""
+    if part.groups.n_groups < 2:
+        part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
+        return None
+    found = group_counts(part.groups, seed=part.settings.seed, level=part.settings.level)
+    for group, share in found.shares.items():
+        part.add(share, "group_share", group=group)
+    part.add(found.evenness, "group_evenness")
+    return found
+
+
+def joint_counts(parts: Sequence[Part]) -> None:
+    """Evenness over the intersection of all axes: even margins can hide an empty corner."""
+    groups = intersect(*(part.groups for part in parts))
+    if groups.counts().any():
+        found = group_counts(groups, seed=parts[0].settings.seed, level=parts[0].settings.level)
+        axis = " x ".join(part.axis for part in parts)
+        note = f"{int((groups.counts() == 0).sum())} of {groups.n_groups} groups empty"
+        parts[0].add(found.evenness.with_notes(note), "group_evenness", axis=axis)
+        for group, share in found.shares.items():
+            parts[0].add(share, "group_share", group=group, axis=axis)
+
+
+def leanings_of(part: Part) -> dict[str, Leaning]:
+    """How far subjects, objects, words of the captions and groups of other axes lean to each group."""
+    frame, found = part.dataset.frame, {}
+    if "subject" in frame and frame["subject"].nunique() > 1:
+        subjects = frame["subject"].astype(object).where(frame["subject"].notna(), None)
+        found["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects])
+    if "objects" in frame and frame["objects"].notna().any():
+        found["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]])
+    if any(part.dataset.captions):
+        found["word"] = _leaning(part, _words(part))
+    for other, groups in part.dataset.groups.items():
+        if other != part.axis:
+            values = [() if g < 0 else (groups.names[g],) for g in groups.labels]
+            found[other] = _leaning(part, values)
+    kept = {kind: leaning for kind, leaning in found.items() if leaning is not None}
+    for kind, leaning in kept.items():
+        _add_leaning(part, leaning, kind)
+    return kept
+
+
+def _leaning(part: Part, items: Iterable[Iterable[str]]) -> Leaning | None:
+    matrix, names = presence_of(items)
+    try:
+        return cooccurrence(
+            part.groups,
+            matrix,
+            names,
+            min_images=part.settings.min_images,
+            permutations=part.settings.permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    except InputError:  # nothing is on enough images: said by the table that is not there
+        return None
+
+
+def _words(part: Part) -> list[set[str]]:
+    """The content words of each image's neutral captions; words that stand in for a group's own are no finding."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    rows = np.flatnonzero(part.groups.defined)
+    analyse = CountVectorizer(stop_words="english").build_analyzer()
+    lexicon = part.dataset.lexicons.get(part.axis)
+    stand_ins = {word for row in lexicon.rows for word in row.neutral.values()} if lexicon else set()
+    words: list[set[str]] = [set() for _ in range(len(part.dataset))]
+    for row, text in zip(rows, part.neutral(rows), strict=True):
+        words[row] = set(analyse(text)) - stand_ins
+    return words
+
+
+def _add_leaning(part: Part, leaning: Leaning, kind: str) -> None:
+    part.add(leaning.distance, f"{kind}_distance")
+    for row in leaning.table.to_dict("records"):
+        estimate = Estimate(
+            row["share"],
+            row["ci_low"],
+            row["ci_high"],
+            null_mean=row["overall"],
+            null_sd=row["null_sd"],
+            p_value=row["p_value"],
+            n=int(row["n"]),
+            n_groups=part.groups.n_groups,
+            notes=(f"Holm p {row['p_holm']:.2g}",),
+        )
+        part.add(estimate, f"{kind}_share", subject=row["item"], group=row["group"])
+
+
+@dataclass(frozen=True)
+class CaptionMap:
+    """Clusters of neutral captions and the images they were made from."""
+
+    found: Clusters
+    rows: NDArray[np.intp]
+    texts: list[str]
+
+
+def clusters_of(part: Part) -> CaptionMap | None:
+    """K-means clusters of neutral captions, and who is over-represented in each."""
+    rows = part.chosen_rows()
+    texts = part.neutral(rows)
+    different = len({frozenset(text.split()) for text in texts})
+    count = min(part.settings.clusters, len(rows) // 5, different)
+    said = f"{len(rows):,} images have a group and a caption, {different:,} of them different"
+    if count < 2:
+        part.findings.note(f"{part.axis}: no clusters of captions: {said}")
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captions that are alike may fill fewer clusters than asked for
+        found = caption_clusters(
+            part.groups.take(rows),
+            texts,
+            n_clusters=count,
+            permutations=part.settings.permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    if count < part.settings.clusters:
+        part.findings.note(f"{part.axis}: {count} clusters, because only {said}")
+    _add_leaning(part, found.leaning, "cluster")
+    return CaptionMap(found, rows, texts)
+
+
+def captions_part(part: Part) -> CaptionProbe | None:
+    """How well neutral captions tell the group."""
+    rows = part.chosen_rows()
+    try:
+        found = caption_probe(
+            part.neutral(rows),
+            part.groups.take(rows),
+            permutations=part.settings.probe_permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    except InputError as error:
+        part.findings.note(f"{part.axis}: no guess from captions: {error}")
+        return None
+    part.add(found.auc, "attribute_auc", "captions_tfidf")
+    return found
+
+
+def images_part(part: Part, masked: Any, unmasked: Any) -> ImageProbes | None:
+    """How well person-masked images, and unmasked ones as the control, tell the group."""
+    if masked is None and unmasked is None:
+        return None
+    frame = part.dataset.frame
+    source = next((c for c in ("source_id", "set_id") if c in frame and frame[c].notna().any()), None)
+    keys = None if source is None else frame[source].fillna(frame["image_id"]).to_numpy(dtype=object)
+    found = image_probes(
+        part.groups,
+        masked=masked,
+        unmasked=unmasked,
+        clusters=keys,
+        permutations=part.settings.probe_permutations,
+        seed=part.settings.seed,
+        level=part.settings.level,
+    )
+    for variant, probe in (("images_masked", found.masked), ("images", found.unmasked)):
+        if probe is not None:
+            part.add(probe.auc, "attribute_auc", variant)
+            part.add(probe.balanced_accuracy, "attribute_balanced_accuracy", variant)
+    if found.person_adds is not None:
+        part.add(found.person_adds, "attribute_balanced_accuracy", "images_minus_masked")
+    return found
+
+
+def activities_of(part: Part) -> ActivityBias | None:
+    """Verb-object pairs by group, with log ratios and tails; of the two largest groups where there are more.
+
+    An activity counts once an image and group, since the captions of one image are not independent. The table has
+    two columns more than the corpus gives: ``p_exact``, binomial against the corpus's own share, and ``q_exact``.
+    """
+    texts = [". ".join(some) for some in part.dataset.captions]
+    lexicon = part.dataset.lexicons.get(part.axis)
+    counts = None
+    if lexicon is not None and set(lexicon.groups) >= set(part.groups.names):
+        counts = count_activities(texts, label=lexicon.label)
+    if counts is None or len(counts.groups) < 2:  # "a young woman riding": the word for who acts tells no age
+        labels = [None if g < 0 else part.groups.names[g] for g in part.groups.labels]
+        counts = count_activities(texts, labels)
+        part.findings.note(f"{part.axis}: an activity goes to the group of its image, not of the word for who acts")
+    sizes = {name: int(counts.table[name].sum()) for name in counts.groups}
+    if len(sizes) < 2:
+        part.findings.note(f"{part.axis}: no activities to compare: captions tell them of fewer than two groups")
+        return None
+    first, second, *others = sorted(sizes, key=lambda name: -sizes[name])
+    if others:
+        part.findings.note(f"{part.axis}: activities compare the two groups with most, {first} and {second}")
+    try:
+        found = activity_bias(counts, first, second, min_count=part.settings.min_activities)
+    except InputError as error:
+        part.findings.note(f"{part.axis}: no activities: {error}")
+        return None
+    found = _with_exact_p(found, sizes[first] / (sizes[first] + sizes[second]))
+    _add_activities(part, found)
+    return found
+
+
+def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
+    """The normal approximation calls 46 to 0 uncertain; the binomial law does not."""
+    pairs = zip(found.table[found.first], found.table[found.second], strict=True)
+    exact = [float(sps.binomtest(int(a), int(a + b), share).pvalue) for a, b in pairs]
+    return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact)))
+
+
+def _add_activities(part: Part, found: ActivityBias) -> None:
+    reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
+    for row in found.table.reset_index(names="activity").to_dict("records"):
+        spread = float(np.sqrt(1 / (row[found.first] + 0.5) + 1 / (row[found.second] + 0.5)))
+        side = f"{found.first} over {found.second}"
+        estimate = Estimate(
+            row["log_ratio"],
+            row["log_ratio"] - reach * spread,
+            row["log_ratio"] + reach * spread,
+            null_mean=found.chance,
+            null_sd=spread,
+            p_value=min(1.0, row["p_exact"]),
+            n=int(row[found.first] + row[found.second]),
+            n_groups=2,
+            notes=(f"{side}; q {row['q_exact']:.2g}; z among activities {row['z_across']:.2f}",),
+        )
+        part.add(estimate, "activity_log_ratio", subject=row["activity"], group=found.first)
+
+
+def table_frame(found: dict[str, Leaning]) -> pd.DataFrame:
+    """All leanings as one table with the kind of item in front."""
+    parts = [leaning.table.assign(kind=kind) for kind, leaning in found.items()]
+    together = pd.concat(parts, ignore_index=True)
+    return together[["kind", *(c for c in together.columns if c != "kind")]]

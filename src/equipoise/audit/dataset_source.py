@@ -1,0 +1,130 @@
+"""A dataset as the analyses take it: images with captions, groups on some axes, subjects and objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.audit.captions import known_captions
+from equipoise.audit.gather import labels_of
+from equipoise.audit.running import caption_frame
+from equipoise.audit.subjects import pool_name
+from equipoise.data import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.groups import Groups
+from equipoise.text import LEXICONS, Lexicon
+
+__all__ = ["Dataset", "read_dataset"]
+
+LISTS = ("captions", "objects")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One row an image, as read; nothing is guessed: an image without a group on an axis is undefined there."""
+
+    name: str
+    frame: pd.DataFrame
+    captions: list[list[str]]
+    """Every caption of each image; empty lists where there is none."""
+    groups: dict[str, Groups]
+    """By axis."""
+    lexicons: dict[str, Lexicon]
+    """The lexicon that makes captions neutral, for the axes that have one."""
+    labelled_by: dict[str, str]
+    """Who says which group, by axis: the table, or a lexicon from the captions."""
+    pool: str = "natural"
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def n_captions(self) -> int:
+        """All captions of all images."""
+        return sum(len(some) for some in self.captions)
+
+
+def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str = "equipoise") -> Dataset:
+    """The dataset in ``source``: a table's folder, or a COCO captions file (``.json``).
+
+    ``axes``: the columns that hold groups, unless given all that the table names. The axis of ``lexicon`` is read
+    from the captions where no column has it.
+    """
+    words = Lexicon.load(lexicon)
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"{path}: no such table or captions file")
+    if path.is_dir():
+        frame, known = _from_table(path)
+    elif path.suffix.lower() == ".json":
+        frame, known = _from_captions(path), ()
+    else:
+        raise InputError(f"{path}: neither a table's folder nor a COCO captions file (.json)")
+    captions = known_captions(frame)
+    notes = []
+    asked = tuple(dict.fromkeys(axes))
+    if not asked:
+        asked = tuple(axis for axis in known if frame[axis].notna().any())
+        notes = [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
+    found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
+    return Dataset(
+        path.name,
+        frame,
+        captions,
+        {axis: groups for axis, (groups, _) in found.items()},
+        _lexicons(found, words),
+        {axis: by for axis, (_, by) in found.items()},
+        pool_name(frame),
+        notes,
+    )
+
+
+def _from_table(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    table = Table.open(path)
+    if table.kind != "images":
+        raise InputError(f"{path}: holds {table.kind}, not images")
+    frame = labels_of(table, LISTS)
+    if frame.empty:
+        raise InputError(f"{path}: the table has no rows")
+    return frame, tuple(table.axes)
+
+
+def _from_captions(path: Path) -> pd.DataFrame:
+    found = caption_frame(path)
+    if found.empty:
+        raise InputError(f"{path}: holds no captions")
+    nameless = found["image_id"].isna()
+    if nameless.any():
+        raise InputError(f"{path}: annotation {int(nameless.argmax())} has no image_id")
+    together = found.groupby("image_id", sort=False)["caption"].apply(list)
+    return pd.DataFrame({"image_id": together.index.astype(str), "captions": together.to_numpy()})
+
+
+def _groups(
+    frame: pd.DataFrame, captions: list[list[str]], axis: str, words: Lexicon, path: Path
+) -> tuple[Groups, str]:
+    if axis in frame and frame[axis].notna().any():
+        column = frame[axis]
+        return Groups.from_values(column.astype(object).where(column.notna(), None).to_numpy(), axis=axis), "the table"
+    if axis in frame:
+        raise InputError(f"{path}: every image is undefined on the axis {axis!r}")
+    if axis != words.axis:
+        raise UnknownNameError(f"axis of {path}", axis, [*map(str, frame.columns), words.axis])
+    if not any(captions):
+        raise InputError(f"{path}: no column {axis!r}, and no captions to read it from")
+    labels: Any = words.label_images(captions)
+    if not any(labels):
+        raise InputError(f"{path}: no caption names one of {', '.join(words.groups)} (lexicon {words.id})")
+    return Groups.from_values(labels, words.groups, axis=axis), f"captions, lexicon {words.id}"
+
+
+def _lexicons(axes: Iterable[str], words: Lexicon) -> dict[str, Lexicon]:
+    """The given lexicon for its own axis; for others the shipped one that has the axis's name."""
+    ids = {axis: axis for axis in axes if axis in LEXICONS and axis != words.axis}
+    found = {axis: Lexicon.load(name) for axis, name in ids.items()}
+    return found | ({words.axis: words} if words.axis in set(axes) else {})

@@ -1,0 +1,171 @@
+"""Where a dataset is lopsided, before any model is trained on it: every analysis on every axis, in one go.
+
+Counts of groups; subjects, objects, words and other axes that lean to a group; clusters of neutral captions; how well
+the group can be guessed from what should not tell it; activities that captions tie to a group. No model is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise import __version__
+from equipoise.audit.dataset_figure import caption_map, save_map
+from equipoise.audit.dataset_parts import (
+    CaptionMap,
+    DatasetSettings,
+    Part,
+    activities_of,
+    captions_part,
+    clusters_of,
+    counts_of,
+    images_part,
+    joint_counts,
+    leanings_of,
+    table_frame,
+)
+from equipoise.audit.dataset_source import Dataset, read_dataset
+from equipoise.audit.dataset_text import AxisFindings, told
+from equipoise.audit.findings import Findings
+from equipoise.audit.probes import stored_features
+from equipoise.data.atomic import atomic_file
+from equipoise.errors import InputError
+
+__all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "read_dataset"]
+
+SUITE = "dataset"
+
+
+@dataclass(frozen=True)
+class DatasetAudit:
+    """What was found in a dataset: the numbers, the tables behind them by axis, and all of it as text."""
+
+    dataset: Dataset
+    results: pd.DataFrame
+    axes: tuple[AxisFindings, ...]
+    notes: tuple[str, ...]
+    folder: Path | None
+
+    def __str__(self) -> str:
+        return told(self.dataset, self.axes, self.results)
+
+
+def audit_dataset(
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    axes: Sequence[str] = (),
+    lexicon: str = "equipoise",
+    features: str | Path | None = None,
+    masked_features: str | Path | None = None,
+    settings: DatasetSettings | None = None,
+) -> DatasetAudit:
+    """Run every analysis on ``source``, a table's folder or a COCO captions file; write everything to ``out`` if given.
+
+    ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
+    masked; with them the group is also guessed from images. The folder holds ``results.parquet`` and
+    ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
+    ``map`` as CSV, and the map of captions as SVG.
+    """
+    chosen = settings or DatasetSettings()
+    dataset = read_dataset(source, axes=axes, lexicon=lexicon)
+    ids = dataset.frame["image_id"].astype(str).tolist()
+    masked, unmasked = (
+        None if folder is None else stored_features(folder, ids) for folder in (masked_features, features)
+    )
+    findings = Findings(SUITE, "")
+    findings.notes += dataset.notes
+    if "set_id" in dataset.frame and dataset.frame["set_id"].duplicated().any():
+        findings.note("images come in sets, so they are not independent: the exact p-values claim too much")
+    parts = [Part(findings, dataset, axis, chosen) for axis in dataset.groups]
+    found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]
+    if not found:
+        raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
+    if len(found) > 1:
+        joint_counts([part for part in parts if part.groups.n_groups > 1])
+    folder = None if out is None else Path(out)
+    done = DatasetAudit(dataset, findings.frame(), tuple(found), tuple(findings.notes), folder)
+    if folder is not None:
+        findings.save(folder)
+        _save_settings(folder, source, list(dataset.groups), lexicon, chosen)
+        for one in found:
+            _save_tables(folder, dataset, one, chosen)
+        (folder / "report.txt").write_text(f"{done}\n", encoding="utf-8")
+    return done
+
+
+def _on_axis(part: Part, masked: Any, unmasked: Any) -> AxisFindings | None:
+    counts = counts_of(part)
+    if counts is None:
+        return None
+    has_captions = any(part.dataset.captions)
+    if not has_captions:
+        part.findings.note("no captions: no words, clusters, activities, nor a guess from captions")
+    return AxisFindings(
+        axis=part.axis,
+        labelled_by=part.dataset.labelled_by[part.axis],
+        groups=part.groups.names,
+        counts=counts,
+        leanings=leanings_of(part),
+        clusters=clusters_of(part) if has_captions else None,
+        captions=captions_part(part) if has_captions else None,
+        images=images_part(part, masked, unmasked),
+        activities=activities_of(part) if has_captions else None,
+    )
+
+
+def _save_settings(folder: Path, source: str | Path, axes: list[str], lexicon: str, settings: DatasetSettings) -> None:
+    about = {
+        "dataset": str(source),
+        "axes": axes,
+        "lexicon": lexicon,
+        "settings": asdict(settings),
+        "equipoise": __version__,
+    }
+    with atomic_file(folder / "dataset.json") as file:
+        file.write(json.dumps(about, indent=1).encode())
+
+
+def _save_tables(folder: Path, dataset: Dataset, found: AxisFindings, settings: DatasetSettings) -> None:
+    name = re.sub(r"[^\w-]+", "_", found.axis)
+    counts = pd.DataFrame({"group": list(found.counts.counts), "images": list(found.counts.counts.values())})
+    _csv(folder / f"counts_{name}.csv", counts)
+    if found.leanings:
+        _csv(folder / f"leanings_{name}.csv", table_frame(found.leanings))
+    if found.activities is not None:
+        _csv(folder / f"activities_{name}.csv", found.activities.table.reset_index(names="activity"))
+    if found.clusters is not None:
+        table = found.clusters.found.leaning.table.rename(columns={"item": "cluster"})
+        number = table["cluster"].astype(int)
+        table["words"] = [" ".join(found.clusters.found.top_words[i]) for i in number]
+        table["distinctive_words"] = [" ".join(found.clusters.found.distinctive_words[i]) for i in number]
+        _csv(folder / f"clusters_{name}.csv", table)
+        _save_map(folder, name, dataset, found, found.clusters, settings)
+
+
+def _save_map(
+    folder: Path, name: str, dataset: Dataset, found: AxisFindings, clusters: CaptionMap, settings: DatasetSettings
+) -> None:
+    groups = dataset.groups[found.axis]
+    rows = clusters.rows.tolist()
+    points = caption_map(
+        clusters.texts,
+        [str(dataset.frame["image_id"].iloc[i]) for i in rows],
+        clusters.found.labels,
+        [groups.names[groups.labels[i]] for i in rows],
+        seed=settings.seed,
+    )
+    _csv(folder / f"map_{name}.csv", points)
+    words = {i: " ".join(some[:2]) for i, some in enumerate(clusters.found.distinctive_words)}
+    save_map(points, words, folder / f"map_{name}.svg", f"the same by {found.axis}")
+
+
+def _csv(path: Path, frame: pd.DataFrame) -> None:
+    with atomic_file(path) as file:
+        file.write(frame.to_csv(index=False, lineterminator="\n").encode())

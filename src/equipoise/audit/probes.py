@@ -1,0 +1,230 @@
+"""How well an attribute can be guessed from what should not tell it: neutral captions, images with the person masked.
+
+A dataset whose backgrounds give the group away teaches a model to guess (GenSynth, App. D). The unmasked image is the
+control: what there is to be read at all. Features of images are computed elsewhere and come as arrays or as a table of
+embeddings.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.embedding import Probe, linear_probe
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.groups import Groups
+from equipoise.measure.shares import normal_estimate, placements
+from equipoise.measure.stats import compare, p_values
+from equipoise.text import Lexicon
+
+__all__ = ["CaptionProbe", "ImageProbes", "caption_probe", "image_probes", "neutral_texts", "stored_features"]
+
+FOLDS = 5
+TELLING_WORDS = 10
+Floats = NDArray[np.float64]
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class CaptionProbe:
+    """How well neutral captions tell the group, and by which words."""
+
+    auc: Estimate
+    """Area under the ROC curve over pairs of the same fold; the mean over groups for more than two."""
+    telling: Mapping[str, tuple[str, ...]]
+    """The words that speak for each group most, by the weights of the probe on all captions."""
+    n_words: int
+
+
+def neutral_texts(captions: Sequence[str | Sequence[str]], lexicon: Lexicon) -> list[str]:
+    """One text an image: its captions together, the lexicon's words made neutral, in lower case.
+
+    >>> neutral_texts([["A man rides.", "He is happy"], "A girl"], Lexicon.load("equipoise"))
+    ['a person rides. they is happy', 'a child']
+    """
+    together = [(caption,) if isinstance(caption, str) else tuple(caption) for caption in captions]
+    plain = iter(lexicon.neutralise_all([text for texts in together for text in texts]))
+    return [" ".join(next(plain) for _ in texts).lower() for texts in together]
+
+
+def caption_probe(
+    texts: Sequence[str],
+    groups: Groups,
+    *,
+    folds: int = FOLDS,
+    strength: float = 1.0,
+    permutations: int = 99,
+    seed: int = 0,
+    level: float = 0.95,
+) -> CaptionProbe:
+    """Cross-validated logistic regression of the group on TF-IDF of ``texts``, one neutral text an image.
+
+    TF-IDF of single words in two texts or more, fitted on all texts without their labels; classes balanced. The
+    weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
+    compares images of the same fold; interval by DeLong's components; null: labels shuffled and the probe trained
+    anew, ``permutations`` times.
+
+    >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
+    >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
+    >>> found.auc.value, found.telling["m"]
+    (1.0, ('on', 'skateboard'))
+    """
+    if len(texts) != len(groups):
+        raise InputError(f"there are {len(texts)} texts for {len(groups)} labels; give one an image")
+    kept, dropped = kept_groups(groups, 2)
+    if len(kept) < 2:
+        raise InputError(f"a probe needs two groups with two images or more each; there are {groups.counts().tolist()}")
+    inside = np.flatnonzero(np.isin(groups.labels, kept))
+    labels = np.searchsorted(kept, groups.labels[inside]).astype(np.intp)
+    names = [groups.names[g] for g in kept]
+    features, words = _tfidf([texts[i] for i in inside.tolist()])
+    splits = _splits(labels, folds, seed)
+    value, influence = _auc_of(features, labels, splits, strength)
+    error = float(np.sqrt((influence**2).sum() * len(labels) / max(1, len(labels) - 1)))
+    notes = () if error > 0 else ("no error was made, so the interval says nothing",)
+    auc = normal_estimate(value, error, len(labels), null_mean=0.5, least=0.0, most=1.0, level=level, notes=notes)
+    auc = replace(auc, n_groups=len(names), dropped=dropped)
+    if permutations:
+        rng = np.random.default_rng(seed)
+        null = np.array(
+            [
+                _auc_of(features, shuffled, splits, strength)[0]
+                for block in permuted_labels(labels, permutations, rng)
+                for shuffled in block
+            ]
+        )
+        auc = replace(auc, null_mean=float(null.mean()), null_sd=float(null.std(ddof=1)) if len(null) > 1 else None)
+        tests = p_values(value, null)
+        auc = replace(auc, p_value=tests.value, p_randomised=tests.randomised)
+    return CaptionProbe(auc, _telling(features, labels, names, words, strength), len(words))
+
+
+def _tfidf(texts: list[str]) -> tuple[Any, NDArray[Any]]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(min_df=2, sublinear_tf=True)
+    try:
+        features = vectorizer.fit_transform(texts)
+    except ValueError:
+        raise InputError("no word is in two captions or more; there is nothing to learn from") from None
+    return features, vectorizer.get_feature_names_out()
+
+
+def _splits(labels: Labels, folds: int, seed: int) -> list[tuple[Labels, Labels]]:
+    from sklearn.model_selection import StratifiedKFold
+
+    parts = min(folds, int(np.bincount(labels).min()))
+    return list(StratifiedKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels))
+
+
+def _fitted(features: Any, labels: Labels, strength: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit cut short ranks well enough, and the null is cut short alike
+        return LogisticRegression(C=strength, class_weight="balanced", max_iter=200).fit(features, labels)
+
+
+def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -> tuple[float, Floats]:
+    """Mean over groups of the AUC within folds, and how much each item moves it (DeLong's components)."""
+    n_groups = int(labels.max()) + 1
+    positives = [1] if n_groups == 2 else list(range(n_groups))
+    value, influence = 0.0, np.zeros(len(labels))
+    scores = np.zeros((len(labels), n_groups))
+    for train, test in splits:
+        if len(np.unique(labels[train])) > 1:  # a shuffle may leave a fold with one group: it has nothing to learn
+            model = _fitted(features[train], labels[train], strength)
+            scores[np.ix_(test, model.classes_)] = model.predict_proba(features[test])
+    for group in positives:
+        pairs, found = 0, []
+        for _, test in splits:
+            positive = labels[test] == group
+            if positive.any() and not positive.all():
+                above, below = placements(scores[test[positive], group], scores[test[~positive], group])
+                found.append((test, positive, above, below))
+                pairs += len(above) * len(below)
+        if not pairs:
+            raise InputError("no fold holds both a member and a non-member of a group; use fewer folds")
+        for test, positive, above, below in found:
+            weight, mean = len(above) * len(below) / pairs, above.mean()
+            value += weight * mean / len(positives)
+            influence[test[positive]] += weight * (above - mean) / len(above) / len(positives)
+            influence[test[~positive]] += weight * (below - mean) / len(below) / len(positives)
+    return float(value), influence
+
+
+def _telling(
+    features: Any, labels: Labels, names: list[str], words: NDArray[Any], strength: float
+) -> dict[str, tuple[str, ...]]:
+    weights = _fitted(features, labels, strength).coef_
+    rows = [-weights[0], weights[0]] if len(names) == 2 else list(weights)
+    return {
+        name: tuple(str(words[i]) for i in np.argsort(-row, kind="stable")[:TELLING_WORDS] if row[i] > 0)
+        for name, row in zip(names, rows, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class ImageProbes:
+    """How well the group is read off images: with the person masked, and unmasked as the control."""
+
+    masked: Probe | None
+    unmasked: Probe | None
+    person_adds: Estimate | None
+    """Balanced accuracy of the control minus that of the masked images, image by image; chance 0."""
+
+
+def image_probes(
+    groups: Groups,
+    *,
+    masked: Any = None,
+    unmasked: Any = None,
+    clusters: Any = None,
+    permutations: int = 99,
+    seed: int = 0,
+    level: float = 0.95,
+) -> ImageProbes:
+    """Linear probes of the groups from features (n, d) of person-masked images and of the same images unmasked.
+
+    ``clusters`` (n,) keep images of one source or set in one fold. Either may be missing.
+
+    >>> rng = np.random.default_rng(0)
+    >>> groups = Groups.from_values(["a", "b"] * 50)
+    >>> seen = rng.normal(size=(100, 4)) + 3 * groups.labels[:, None]
+    >>> found = image_probes(groups, masked=rng.normal(size=(100, 4)), unmasked=seen, permutations=9)
+    >>> found.unmasked.auc.value > 0.95 > 0.65 > found.masked.auc.value, found.person_adds.value > 0.2
+    (True, True)
+    """
+    if masked is None and unmasked is None:
+        raise InputError("give features of masked images, of unmasked images, or both")
+
+    def probe(features: Any) -> Probe | None:
+        if features is None:
+            return None
+        options: dict[str, Any] = {"clusters": clusters, "permutations": permutations, "seed": seed, "level": level}
+        return linear_probe(features, groups, method="ridge", **options)
+
+    hidden, control = probe(masked), probe(unmasked)
+    adds = None
+    if hidden is not None and control is not None:
+        # each image weighs as in balanced accuracy: every group counts the same
+        weight = len(control.labels) / (len(control.names) * np.bincount(control.labels)[control.labels])
+        right = [weight * (p.scores.argmax(axis=1) == p.labels) for p in (control, hidden)]
+        keys = None if clusters is None else np.asarray(clusters)[control.kept]
+        adds = compare(right[0], right[1], clusters=keys, level=level, seed=seed)
+    return ImageProbes(hidden, control, adds)
+
+
+def stored_features(folder: str | Path, image_ids: Sequence[str]) -> Floats:
+    """Features (n, d) of these images from a table of embeddings; a missing image is named."""
+    from equipoise.models.precomputed import EmbeddingTable
+
+    return np.asarray(EmbeddingTable(folder).image_vectors(list(image_ids)), dtype=np.float64)

@@ -1,0 +1,47 @@
+"""``equipoise dataset``: where a dataset is lopsided, before any model is trained on it."""
+
+from __future__ import annotations
+
+import typer
+
+
+def dataset(
+    source: str = typer.Argument(..., metavar="TABLE|CAPTIONS.json", help="A table, or a COCO captions file."),
+    out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet, CSV files and the map of captions."),
+    axis: list[str] = typer.Option([], "--axis", help="A column with groups; repeat for several. All unless given."),
+    lexicon: str = typer.Option("equipoise", "--lexicon", help="Whose words label captions and are made neutral."),
+    features: str = typer.Option("", "--features", help="A table of embeddings of the images: the control."),
+    masked_features: str = typer.Option(
+        "", "--masked-features", help="A table of embeddings of the same images with the person masked."
+    ),
+    clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
+    min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
+    draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null."),
+    seed: int = typer.Option(0, "--seed", help="Seed of nulls, clusters and the map."),
+) -> None:
+    """Show where a dataset is lopsided: groups, what leans to whom, clusters of captions, activities, what tells.
+
+    No model is asked. Captions alone are enough: the lexicon reads perceived groups from them.
+
+    Examples:
+
+    [bold]equipoise dataset captions_val2017.json -o runs/coco[/bold]
+
+    [bold]equipoise dataset tables/coco --axis gender --masked-features embeddings/masked[/bold]
+    """
+    from equipoise.audit.datasets import DatasetSettings, audit_dataset
+
+    done = audit_dataset(
+        source,
+        out or None,
+        axes=axis,
+        lexicon=lexicon,
+        features=features or None,
+        masked_features=masked_features or None,
+        settings=DatasetSettings(clusters=clusters, min_images=min_images, permutations=draws, seed=seed),
+    )
+    typer.echo(str(done))
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
+    if done.folder is not None:
+        typer.echo(f"results in {done.folder}", err=True)

@@ -1,0 +1,292 @@
+"""Datasets: what was planted is found again, an even one shows nothing, and COCO leans where people know it does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from equipoise.audit.dataset_source import read_dataset
+from equipoise.audit.datasets import DatasetSettings, audit_dataset
+from equipoise.cli.dataset import dataset as command
+from equipoise.data import Table
+from equipoise.data.results import read_results
+from equipoise.errors import InputError
+
+COCO = Path(__file__).resolve().parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"
+FAST = DatasetSettings(permutations=99, probe_permutations=19, clusters=4, min_images=10, min_activities=5)
+NOUN = {"female": "woman", "male": "man"}
+
+
+def people(n: int = 600, lean: float = 0.6, seed: int = 0) -> list[dict]:
+    """Half of each gender; nurses are women with probability 0.5 + lean / 2, drivers men."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        subject = ["nurse", "driver"][i % 2]
+        likely, other = ("female", "male") if subject == "nurse" else ("male", "female")
+        gender = likely if rng.random() < 0.5 + lean / 2 else other
+        scene, doing = ("ward", "holding a cup") if subject == "nurse" else ("road", "riding a truck")
+        things = " and ".join(rng.choice(["dog", "hat", "bag", "tree", "bench", "lamp", "clock"], 2, replace=False))
+        rows.append(
+            {
+                "image_id": f"i{i}",
+                "subject": subject,
+                "gender": gender,
+                "age": ["young", "old"][int(rng.integers(2))],
+                "captions": [
+                    f"A {NOUN[gender]} {doing} near the {scene}",
+                    f"A {subject} at the {scene} with a {things}",
+                ],
+            }
+        )
+    return rows
+
+
+@pytest.fixture
+def table(tmp_path):
+    return Table.create(tmp_path / "people", people(), axes=["gender", "age"])
+
+
+def rows(audit, metric: str, **keys) -> pd.DataFrame:
+    frame = audit.results[audit.results["metric"] == metric]
+    for name, value in keys.items():
+        frame = frame[frame[name] == value]
+    return frame
+
+
+def test_what_was_planted_is_found(table):
+    found = audit_dataset(table.path, axes=["gender"], settings=FAST)
+    for subject, group in (("nurse", "female"), ("driver", "male")):
+        row = rows(found, "subject_share", subject=subject, group=group).iloc[0]
+        assert row.ci_low <= 0.8 <= row.ci_high
+        assert row.p_value < 1e-6
+        assert row.n == 300
+    assert rows(found, "subject_distance").iloc[0].p_value == 0.01
+    # captions without the word for the person still tell: by the word for the place
+    auc = rows(found, "attribute_auc").iloc[0]
+    assert auc.ci_low <= 0.8 <= auc.ci_high
+    words = set(found.axes[0].leanings["word"].lopsided()["item"])
+    assert words >= {"ward", "road", "nurse", "driver", "cup", "truck"}
+    assert not words & {"man", "woman", "person"}
+    assert set(found.axes[0].activities.table.index) == {"hold cup", "ride truck"}
+    cup = rows(found, "activity_log_ratio", subject="hold cup").iloc[0]
+    sign = 1 if cup.group == "female" else -1
+    assert cup.ci_low <= sign * np.log(4) <= cup.ci_high  # 0.8 to 0.2, corpus even
+    assert cup.p_value < 1e-6
+    cluster = found.axes[0].clusters.found.leaning
+    assert len(cluster.lopsided()) >= 2
+    text = str(found)
+    assert "gender: 2 of 2 subjects lean beyond chance" in text
+    assert "gender guessed from neutral captions: AUC 0." in text
+
+
+def test_an_even_dataset_shows_nothing(tmp_path):
+    table = Table.create(tmp_path / "even", people(lean=0.0, seed=5), axes=["gender", "age"])
+    found = audit_dataset(table.path, settings=FAST)
+    for one in found.axes:
+        assert all(leaning.lopsided().empty for leaning in one.leanings.values())
+        assert one.clusters.found.leaning.lopsided().empty
+        assert (one.activities.table["q_exact"] > 0.05).all()
+        assert one.captions.auc.p_value > 0.05
+    shares = rows(found, "group_share")
+    assert ((shares["value"] - shares["null_mean"]).abs() < 4 * shares["null_sd"]).all()
+    assert "gender: none of 2 subjects leans beyond chance" in str(found)
+    # both axes together, and each by the other
+    joint = rows(found, "group_evenness", axis="gender x age").iloc[0]
+    assert joint.n_groups == 4
+    assert "0 of 4 groups empty" in joint.notes
+    assert set(rows(found, "age_share")["subject"]) == {"old", "young"}
+
+
+def test_a_biased_world_is_recovered(tmp_path):
+    from equipoise.world import preset, truth
+    from equipoise.world.tables import write_table
+
+    config = preset("biased")
+    table = write_table(tmp_path / "world", config, 3000, size=16, n_captions=1)
+    found = audit_dataset(table.path, axes=["gender"], settings=DatasetSettings(permutations=19, probe_permutations=0))
+    known = truth(config)
+    known = known[(known["axis"] == "gender") & (known["group"] == "female")].set_index("subject")["p_given"]
+    shares = rows(found, "subject_share", group="female").set_index("subject")
+    assert len(shares) > 25
+    inside = (shares["ci_low"] <= known[shares.index]) & (known[shares.index] <= shares["ci_high"])
+    assert inside.mean() > 0.85
+    assert np.corrcoef(shares["value"], known[shares.index])[0, 1] > 0.95
+
+
+def test_files_are_whole_and_the_same_each_time(table, tmp_path):
+    first = audit_dataset(table.path, tmp_path / "a", axes=["gender"], settings=FAST)
+    audit_dataset(table.path, tmp_path / "b", axes=["gender"], settings=FAST)
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == sorted(
+        [
+            "activities_gender.csv",
+            "clusters_gender.csv",
+            "counts_gender.csv",
+            "dataset.json",
+            "leanings_gender.csv",
+            "map_gender.csv",
+            "map_gender.svg",
+            "report.txt",
+            "results.json",
+            "results.parquet",
+        ]
+    )
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    results = read_results(tmp_path / "a")
+    assert len(results) == len(first.results)
+    assert set(results["suite"]) == {"dataset"}
+    assert results["model"].isna().all()
+    assert (tmp_path / "a" / "map_gender.svg").read_text().startswith("<?xml")
+    points = pd.read_csv(tmp_path / "a" / "map_gender.csv")
+    assert len(points) == 600
+    assert set(points["group"]) == {"female", "male"}
+    clusters = pd.read_csv(tmp_path / "a" / "clusters_gender.csv")
+    assert clusters["words"].str.len().min() > 0
+    assert json.loads((tmp_path / "a" / "dataset.json").read_text())["settings"]["clusters"] == 4
+
+
+def test_images_are_probed_where_features_are_given(table, embeddings_table):
+    rng = np.random.default_rng(0)
+    frame = table.to_pandas(["image_id", "gender"])
+    label = (frame["gender"] == "male").to_numpy()
+    whole = rng.normal(size=(600, 4)) + 3 * label[:, None]
+    masked = rng.normal(size=(600, 4))
+    ids = frame["image_id"].tolist()
+    found = audit_dataset(
+        table.path,
+        axes=["gender"],
+        features=embeddings_table("whole", ids, whole.astype(np.float32)).path,
+        masked_features=embeddings_table("masked", ids, masked.astype(np.float32)).path,
+        settings=FAST,
+    )
+    assert rows(found, "attribute_auc", variant="images").iloc[0].value > 0.95
+    hidden = rows(found, "attribute_auc", variant="images_masked").iloc[0]
+    assert hidden.ci_low < 0.5 < hidden.ci_high
+    assert rows(found, "attribute_balanced_accuracy", variant="images_minus_masked").iloc[0].ci_low > 0.3
+    assert "gender guessed from person-masked images" in str(found)
+
+
+def test_a_table_without_captions_still_counts(tmp_path):
+    data = [row | {"captions": None} for row in people(100)]
+    table = Table.create(tmp_path / "faces", data, axes=["gender", "age"])
+    found = audit_dataset(table.path, settings=FAST)
+    assert "no captions: no words, clusters, activities, nor a guess from captions" in found.notes
+    assert set(found.results["metric"]) >= {"group_share", "subject_share", "age_share"}
+
+
+def test_sets_objects_and_undefined_axes_are_told(tmp_path):
+    data = [row | {"set_id": f"s{i // 2}", "objects": ["bed" if row["gender"] == "female" else "car"], "race": None}
+            for i, row in enumerate(people(100))]  # fmt: skip
+    table = Table.create(
+        tmp_path / "t", data, axes=["gender", "race"], columns={"objects": "list<string>"} | {"age": "string"}
+    )
+    found = audit_dataset(table.path, settings=FAST)
+    assert any("images come in sets" in note for note in found.notes)
+    assert "the axis 'race' is undefined for every image" in found.notes
+    assert set(found.axes[0].leanings["object"].lopsided()["item"]) == {"bed", "car"}
+
+
+def test_other_axes_have_their_own_words(table):
+    dataset = read_dataset(table.path)
+    assert {axis: words.id for axis, words in dataset.lexicons.items()} == {"gender": "equipoise", "age": "age"}
+    found = audit_dataset(table.path, axes=["age"], settings=FAST)
+    assert any("an activity goes to the group of its image" in note for note in found.notes)
+
+
+def captions_file(path: Path, texts: dict[int, list[str]]) -> Path:
+    data = {"annotations": [{"image_id": i, "caption": text} for i, some in texts.items() for text in some]}
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_captions_alone_are_labelled_by_their_words(tmp_path):
+    texts = {i: [f"A {'man' if i % 3 else 'woman'} with a dog", "A person outside"] for i in range(60)}
+    texts[60] = ["A man and a woman"]
+    found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=FAST)
+    assert found.axes[0].counts.counts == {"male": 40, "female": 20}
+    assert found.axes[0].counts.n_undefined == 1
+    assert "captions, lexicon equipoise" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "sentence"),
+    [
+        (lambda p: p / "missing.json", {}, "no such table or captions file"),
+        (lambda p: _written(p / "x.txt", "hello"), {}, "neither a table's folder nor a COCO captions file"),
+        (lambda p: _written(p / "x.json", "{"), {}, "not valid JSON"),
+        (lambda p: _written(p / "x.json", "[]"), {}, "no list of 'annotations'"),
+        (lambda p: _written(p / "x.json", '{"annotations": []}'), {}, "holds no captions"),
+        (lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'), {}, "annotation 0 has no image_id"),
+        (lambda p: captions_file(p / "x.json", {1: ["a dog"]}), {}, "no caption names one of male, female"),
+        (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"axes": ["gendre"]}, "did you mean 'gender'"),
+        (lambda p: captions_file(p / "x.json", {1: ["a man"]}), {"lexicon": "liq"}, "did you mean 'lic'"),
+        (lambda p: Table.create(p / "t", [], axes=["gender"]).path, {}, "the table has no rows"),
+        (lambda p: Table.create(p / "t", [{"image_id": "a"}]).path, {}, "no column 'gender', and no captions"),
+        (
+            lambda p: Table.create(p / "t", [{"image_id": "a", "gender": None}], axes=["gender"]).path,
+            {"axes": ["gender"]},
+            "every image is undefined on the axis 'gender'",
+        ),
+        (
+            lambda p: Table.create(p / "t", [{"image_id": "a", "gender": "f"}], axes=["gender"]).path,
+            {},
+            "no axis has two groups",
+        ),
+        (lambda p: Table.create(p / "t", [], kind="scores").path, {}, "holds scores, not images"),
+    ],
+)
+def test_bad_sources_are_told(tmp_path, make, options, sentence):
+    with pytest.raises(InputError) as caught:
+        audit_dataset(make(tmp_path), settings=FAST, **options)
+    assert sentence in str(caught.value)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_command_prints_and_writes(table, tmp_path):
+    app = typer.Typer()
+    app.command()(command)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(
+        app, [str(table.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "9"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "Where it is lopsided" in done.output
+    assert (out / "results.parquet").exists()
+    missing = CliRunner().invoke(app, [str(tmp_path / "none")])
+    assert isinstance(missing.exception, InputError)
+
+
+@pytest.mark.skipif(not COCO.exists(), reason="COCO val2017 captions are not on this machine")
+def test_coco_leans_where_people_know_it_does():
+    settings = DatasetSettings(permutations=49, probe_permutations=19)
+    found = audit_dataset(COCO, settings=settings)
+    (gender,) = found.axes
+    assert gender.counts.counts == {"male": 1230, "female": 508}
+    # GenSynth found AUC 0.78 with a fine-tuned BERT, trained on COCO's 118,000 other images
+    assert 0.74 < gender.captions.auc.value < 0.81
+    assert gender.captions.auc.p_value == 0.05
+    leaning = gender.clusters.found.leaning.lopsided()
+    apart = {
+        gender.clusters.found.distinctive_words[int(row["item"])][0]: row["excess"]
+        for row in leaning[leaning["group"] == "male"].to_dict("records")
+    }
+    assert apart["skateboard"] > 0.2  # GenSynth, Table 5: +27.9 points
+    assert apart["umbrella"] < -0.3
+    exact = gender.activities.table["q_exact"]
+    assert exact["ride skateboard"] < 0.001
+    assert exact["hold umbrella"] < 0.001
+    assert (
+        gender.activities.table.loc["hold umbrella", "excess"] < 0 < gender.activities.table.loc["do trick", "excess"]
+    )
