@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import audit, cache, demo, doctor, table, text, world
+from equipoise.cli import audit, cache, demo, doctor, mini, table, text, world
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app.command("doctor", rich_help_panel=START)(doctor.doctor)
 app.add_typer(table.app, name="table", rich_help_panel=TABLES)
 app.add_typer(cache.app, name="cache", rich_help_panel=TABLES)
 app.add_typer(world.app, name="world", rich_help_panel=TABLES)
+app.add_typer(mini.app, name="mini", rich_help_panel=TABLES)
 app.command("audit", rich_help_panel=AUDITS)(audit.audit)
 app.command("measure", rich_help_panel=AUDITS)(audit.measure)
 app.command("compare", rich_help_panel=AUDITS)(audit.compare)

@@ -101,7 +101,7 @@ def _verdict(audits: dict[str, Audit], difference: pd.DataFrame, recovered: dict
     sizes = {n: _one(a.results, "counterfactual_gap_size", "gender") for n, a in audits.items()}
     gap = difference[(difference["metric"] == "max_skew") & (difference["axis"] == "gender")].iloc[0]
     biased, fair = sizes["biased"], sizes["fair"]
-    sure = "p < 0.001" if biased["p_value"] < 0.002 else f"p = {biased['p_value']:.3f}"
+    sure = "p < 0.001" if biased["p_value"] < 0.0005 else f"p = {biased['p_value']:.3f}"
     more = f"{gap['value']:.2f} (95% interval {gap['ci_low']:.2f} to {gap['ci_high']:.2f})"
     control = f"{fair['value']:.3f}, chance {fair['null_mean']:.3f}"
     return (

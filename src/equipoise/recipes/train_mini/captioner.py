@@ -18,7 +18,7 @@ from equipoise.world.captions import prompts
 
 __all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
 
-SCHEDULE = Schedule(steps=3000, batch=128, rate=1.5e-3)
+SCHEDULE = Schedule(steps=1600, batch=128, rate=2e-3)
 _IGNORED = -100
 
 

@@ -14,7 +14,7 @@ from equipoise.world import WorldConfig
 
 __all__ = ["SCHEDULE", "build", "train_clip"]
 
-SCHEDULE = Schedule(steps=3200, batch=128, rate=1.5e-3)
+SCHEDULE = Schedule(steps=2000, batch=128, rate=2e-3)
 
 
 def build(words: Any) -> Any:

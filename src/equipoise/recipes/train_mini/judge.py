@@ -33,7 +33,7 @@ HEADS: dict[str, tuple[str, ...]] = {
 }
 """The exclusive attributes, of the first person where it is about a person; objects come after, one label each."""
 
-SCHEDULE = Schedule(steps=4000, batch=128, rate=3e-3)
+SCHEDULE = Schedule(steps=1600, batch=128, rate=4e-3)
 
 
 def world() -> WorldConfig:

@@ -1,0 +1,67 @@
+"""Training a miniature: stopped and resumed it ends at the same weights, and stock transformers loads the result."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from equipoise.errors import UnknownNameError  # noqa: E402
+from equipoise.recipes.train_mini import captioner, clip, evaluate, judge, train  # noqa: E402
+from equipoise.recipes.train_mini.loop import Schedule  # noqa: E402
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
+from equipoise.world import captions, preset, sample, vocabulary  # noqa: E402
+
+TINY = Schedule(steps=4, batch=6, warmup=2, save_every=2)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    for module in (clip, judge, captioner):
+        monkeypatch.setattr(module, "SCHEDULE", TINY)
+    monkeypatch.setattr(captioner.train_captioner, "__defaults__", (TINY,))
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("part", ["clip", "judge", "captioner"])
+def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, part):
+    quiet = [].append
+    train(part, tmp_path / "a-work", tmp_path / "a", quiet)
+    train(part, tmp_path / "b-work", tmp_path / "b", quiet, stop_at=2)
+    assert not (tmp_path / "b").exists()
+    train(part, tmp_path / "b-work", tmp_path / "b", quiet)
+    straight, resumed = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert straight.keys() == resumed.keys()
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    assert any(value.dtype == torch.float16 for value in straight.values())
+
+
+def test_stock_transformers_loads_what_was_saved(tmp_path):
+    from transformers import AutoModelForImageClassification, AutoTokenizer, CLIPModel, VisionEncoderDecoderModel
+
+    for part in ("clip", "judge", "captioner"):
+        train(part, tmp_path / "work" / part, tmp_path / part, [].append)
+    model = CLIPModel.from_pretrained(tmp_path / "clip")
+    assert model.dtype == torch.float32
+    words = AutoTokenizer.from_pretrained(tmp_path / "clip")
+    assert len(words("a photo of a nurse")["input_ids"]) == 7
+    assert AutoModelForImageClassification.from_pretrained(tmp_path / "judge").dtype == torch.float32
+    assert VisionEncoderDecoderModel.from_pretrained(tmp_path / "captioner").dtype == torch.float32
+    assert set(evaluate.judge_figures(tmp_path / "judge", n=8)) >= {"gender", "occupation", "objects"}
+    assert set(evaluate.captioner_figures(tmp_path / "captioner", n=4)) >= {"occupation", "gender Error"}
+
+
+def test_every_word_of_the_grammar_is_one_token_and_every_caption_fits():
+    words = tokenizer()
+    assert [w for w in vocabulary() if len(words(w)["input_ids"]) != 3] == []
+    texts = [text for scene in sample(preset("biased"), 300, seed=9) for text in captions(scene)]
+    assert max(map(len, words(texts)["input_ids"])) <= LENGTH
+
+
+def test_an_unknown_part_is_answered_with_the_closest(tmp_path):
+    with pytest.raises(UnknownNameError, match="did you mean 'clip-fair'"):
+        train("clip-fiar", tmp_path, tmp_path)
