@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+ALL_STAMP := $(VENV)/.installed-all
 # One thread each: two BLAS threads on a busy machine are slower than one, and results should not depend on them.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -31,13 +32,18 @@ $(DOCS_STAMP): pyproject.toml constraints.txt $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
+# The slow tests also want Ray, which the default suite does not need.
+$(ALL_STAMP): pyproject.toml constraints.txt $(STAMP)
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[ray]"
+	@touch $@
+
 demo: $(STAMP)
 	@$(BIN)/equipoise demo
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2
 
-test-all: lint
+test-all: $(ALL_STAMP) lint
 	$(BIN)/python -m pytest -n 2
 
 bench: $(STAMP)
