@@ -259,7 +259,7 @@ class Evidence:
             )
         except KeyError as error:
             raise InputError(f"{home}: the evidence is damaged ({error} is missing); run the audit again") from None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, EOFError, ValueError, TypeError) as error:
             raise InputError(f"{home}: the evidence is damaged ({error}); run the audit again") from None
 
 

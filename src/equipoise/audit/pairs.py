@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pandas as pd
+
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.evidence import Evidence
-from equipoise.errors import UnknownNameError
+from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 
 __all__ = ["check_pair", "pair_among", "pair_of"]
@@ -45,10 +46,21 @@ def pair_among(groups: Groups, config: AuditConfig) -> tuple[str, str] | None:
     return None
 
 
-def check_pair(evidence: Evidence, axes: Iterable[str], config: AuditConfig) -> None:
-    """Refuse a pair that no axis has."""
-    names = [evidence.groups([axis], "").names for axis in axes]
-    if config.pair and not any(set(config.pair) <= set(some) for some in names):
-        known = [name for some in names for name in some]
-        unknown = next((name for name in config.pair if name not in known), config.pair[0])
-        raise UnknownNameError("group of this pair on one axis", unknown, known)
+def check_pair(frame: pd.DataFrame, axes: Iterable[str], config: AuditConfig) -> None:
+    """Refuse a pair of groups that are not both on one of the ``axes``.
+
+    >>> frame = pd.DataFrame({"gender": ["female", "male"], "race": ["A", "B"]})
+    >>> check_pair(frame, ["gender", "race"], AuditConfig(pair=("male", "A")))
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: pair = male, A: the two groups are on different axes; name two of one axis
+    """
+    if not config.pair:
+        return
+    names = [set(map(str, frame[axis].dropna().unique())) for axis in axes]
+    known = set().union(*names)
+    for name in config.pair:
+        if name not in known:
+            raise UnknownNameError("group", name, known)
+    if not any(set(config.pair) <= some for some in names):
+        raise InputError(f"pair = {', '.join(config.pair)}: the two groups are on different axes; name two of one axis")

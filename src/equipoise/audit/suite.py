@@ -10,6 +10,7 @@ import pandas as pd
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
 __all__ = ["Suite"]
@@ -50,4 +51,4 @@ class Suite:
         if frame.empty:
             raise InputError(f"suite {self.name!r}: the table has no rows")
         if self.axes is not None:
-            self.axes(frame, config)
+            check_pair(frame, self.axes(frame, config), config)

@@ -18,7 +18,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.counterfactual import add_counterfactual
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import check_pair, pair_among
+from equipoise.audit.pairs import pair_among
 from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
@@ -41,7 +41,6 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
     subjects = subjects_asked(evidence.frame, config, findings)
     axes = all_axes(evidence.frame, config)
-    check_pair(evidence, axes, config)
     queries = subject_queries(evidence, subjects, config)
     for size in range(1, len(axes) + 1):
         for some in combinations(axes, size):

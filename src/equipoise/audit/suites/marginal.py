@@ -18,7 +18,7 @@ from equipoise.audit.axes import several_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import check_pair, pair_among
+from equipoise.audit.pairs import pair_among
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name, set_codes, subject_queries, subject_texts, subjects_asked
 from equipoise.audit.suite import Suite
@@ -43,7 +43,6 @@ def chosen_k(sizes: NDArray[np.int64]) -> int:
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
     axes = several_axes(evidence.frame, config)
-    check_pair(evidence, axes, config)
     subjects = subjects_asked(evidence.frame, config, findings)
     for axis, given in permutations(axes, 2):
         for held in evidence.groups([given], NAME).names:

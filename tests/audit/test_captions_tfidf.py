@@ -1,0 +1,111 @@
+"""GenSynth's Table 1 from the real captions, and the same suite on captions whose skew is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equipoise.audit import compare, measure_again, run_captions
+from equipoise.audit.suites.captions_tfidf import PUBLISHED
+from equipoise.errors import InputError
+
+METRICS = [("bias_at_k", 5), ("bias_at_k", 10), ("max_skew", 25), ("max_skew", 100)]
+
+
+@pytest.fixture(scope="module")
+def captions(shared_data) -> Path:
+    path = shared_data / "coco" / "captions_val2017.json"
+    if not path.exists():
+        pytest.skip("COCO val2017 captions are not on this machine")
+    return path
+
+
+def values(results, model: str, pool: str) -> list[float]:
+    some = results[(results["model"] == model) & (results["pool"] == pool)].set_index(["metric", "k"])["value"]
+    return [float(some[key]) for key in METRICS]
+
+
+def test_the_natural_row_of_table_1(captions):
+    audit = run_captions("captions-tfidf", captions, config={"draws": 2, "seeds": []})
+    np.testing.assert_allclose(values(audit.results, "tfidf", "natural"), PUBLISHED["tfidf", "natural"], atol=0.01)
+    # the published random row is one draw that all queries share
+    np.testing.assert_allclose(values(audit.results, "random", "natural"), PUBLISHED["random", "natural"], atol=0.03)
+    assert "images: 1,205 male, 513 female, 3,282 undefined" in audit.notes[0]
+    printed = str(audit)
+    assert "published" in printed.splitlines()[1]
+    assert "tfidf" in printed
+
+
+@pytest.mark.slow
+def test_the_whole_of_table_1(captions, tmp_path):
+    audit = run_captions("captions-tfidf", captions, tmp_path)
+    for pool in ("natural", "balanced"):
+        np.testing.assert_allclose(values(audit.results, "tfidf", pool), PUBLISHED["tfidf", pool], atol=0.01)
+        # three published standard deviations over seeds, of up to 0.07
+        np.testing.assert_allclose(values(audit.results, "random", pool), PUBLISHED["random", pool], atol=0.21)
+    blind = audit.results[audit.results["model"] == "random"]
+    assert (blind["excess"].abs() < 0.01).all()
+    skew = audit.results[(audit.results["model"] == "tfidf") & (audit.results["metric"] == "max_skew")]
+    assert (skew["excess"] > 0.05).all()
+    assert (skew["p_value"] < 0.05).all()
+
+
+def coco(path: Path, skew: bool, n: int = 60) -> Path:
+    """Captions of men and women; with ``skew`` men surf and women read, else who does what is mixed."""
+    rng = np.random.default_rng(0)
+    words = {"surf": "a {} rides big waves on a board", "read": "a {} reads a thick book at home"}
+    annotations = []
+    for image in range(n):
+        who = ("man", "woman")[image % 2]
+        what = ("surf", "read")[image % 2] if skew else ("surf", "read")[int(rng.integers(2))]
+        for _ in range(5):
+            extra = " ".join(rng.choice(list("abcdefgh"), 3) + rng.choice(list("xyz"), 3))
+            annotations.append({"image_id": image, "caption": f"{words[what].format(who)} {extra}"})
+    path.write_text(json.dumps({"annotations": annotations}))
+    return path
+
+
+def test_a_planted_skew_is_found_and_a_mixed_one_is_not(tmp_path):
+    config = {"draws": 100, "seeds": [0, 1]}
+    skewed = run_captions("captions-tfidf", coco(tmp_path / "a.json", True), config=config).results
+    mixed = run_captions("captions-tfidf", coco(tmp_path / "b.json", False), config=config).results
+    keys = ["model", "pool", "metric", "k"]
+    skewed, mixed = skewed.set_index(keys), mixed.set_index(keys)
+    at = ("tfidf", "natural", "max_skew", 25)
+    assert skewed.loc[at, "excess"] > 0.3
+    assert skewed.loc[at, "p_value"] < 0.02
+    assert abs(mixed.loc[at, "excess"]) < 3.5 * mixed.loc[at, "null_sd"]
+    blind = ("random", "natural", "max_skew", 25)
+    assert abs(skewed.loc[blind, "excess"]) < 0.05
+
+
+def test_it_can_be_measured_again_and_compared_model_by_model(tmp_path):
+    config = {"draws": 10, "seeds": [0]}
+    a = run_captions("captions-tfidf", coco(tmp_path / "a.json", True), tmp_path / "a", config=config)
+    b = run_captions("captions-tfidf", coco(tmp_path / "b.json", False), tmp_path / "b", config=config)
+    again = measure_again(a.folder, out=tmp_path / "again")
+    assert again.results["value"].tolist() == a.results["value"].tolist()
+    found = compare(a.folder, b.folder).frame()
+    assert set(found["model"]) == {"tfidf", "random"}
+    row = found[(found["model"] == "tfidf") & (found["metric"] == "max_skew") & (found["k"] == 25)].iloc[0]
+    assert row.value > 0.2
+    assert row.n == 300
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path):
+    path = tmp_path / "x.json"
+    for text, message in (
+        ("{", "not valid JSON"),
+        ("[]", "it has no list of 'annotations'"),
+        ('{"annotations": [{"image_id": 1}]}', "annotation 0 has no caption"),
+        ('{"annotations": []}', "the table has no rows"),
+        ('{"annotations": [{"image_id": 1, "caption": "a man"}]}', "no image is labelled 'female'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            run_captions("captions-tfidf", path)
+    with pytest.raises(InputError, match="suite 'recall-gap' asks a model; give MODEL and --table"):
+        run_captions("recall-gap", path)
