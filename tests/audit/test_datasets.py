@@ -68,6 +68,7 @@ def test_what_was_planted_is_found(table):
         assert row.p_value < 1e-6
         assert row.n == 300
     assert rows(found, "subject_distance").iloc[0].p_value == 0.01
+    assert not found.notes
     # captions without the word for the person still tell: by the word for the place
     auc = rows(found, "attribute_auc").iloc[0]
     assert auc.ci_low <= 0.8 <= auc.ci_high

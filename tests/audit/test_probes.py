@@ -88,6 +88,22 @@ def test_the_area_is_the_one_of_scikit_learn(seed):
     assert influence.sum() == pytest.approx(0, abs=1e-9)
 
 
+def test_copies_are_remembered_unless_they_are_named():
+    rng = np.random.default_rng(1)
+    base = [" ".join(f"w{i}" for i in rng.choice(400, 8, replace=False)) for _ in range(80)]
+    labels = np.repeat(rng.integers(0, 2, 80), 4)
+    groups = Groups(labels.astype(np.int32), ("a", "b"))
+    texts = [text for text in base for _ in range(4)]
+    assert caption_probe(texts, groups, permutations=0).auc.value > 0.9
+    found = caption_probe(texts, groups, clusters=np.repeat(np.arange(80), 4), permutations=0).auc
+    assert found.value < 0.65
+    assert found.ci_high - found.ci_low > 0.15  # 80 texts, not 320
+    with pytest.raises(InputError, match="one key an image"):
+        caption_probe(texts, groups, clusters=[1, 2])
+    with pytest.raises(InputError, match="all images are of one"):
+        caption_probe(texts, groups, clusters=[1] * 320)
+
+
 def test_neutral_texts_say_nothing_of_the_group():
     words = Lexicon.load("equipoise")
     texts = neutral_texts([["A woman and her dog", "She runs"], ["The man's hat"]], words)

@@ -86,6 +86,12 @@ class Part:
             **({"axis": self.axis} | keys),
         )
 
+    def sources(self) -> NDArray[Any] | None:
+        """What keeps related images together: the source image, or the set; None where nothing is said."""
+        frame = self.dataset.frame
+        name = next((c for c in ("source_id", "set_id") if c in frame and frame[c].notna().any()), None)
+        return None if name is None else frame[name].fillna(frame["image_id"]).to_numpy(dtype=str)
+
     def chosen_rows(self) -> NDArray[np.intp]:
         """The images of a defined group with a caption, or a random part of them where there are too many."""
         has_caption = np.array([bool(some) for some in self.dataset.captions])
@@ -239,6 +245,7 @@ def captions_part(part: Part) -> CaptionProbe | None:
         found = caption_probe(
             part.neutral(rows),
             part.groups.take(rows),
+            clusters=None if (keys := part.sources()) is None else keys[rows],
             permutations=part.settings.probe_permutations,
             seed=part.settings.seed,
             level=part.settings.level,
@@ -254,14 +261,11 @@ def images_part(part: Part, masked: Any, unmasked: Any) -> ImageProbes | None:
     """How well person-masked images, and unmasked ones as the control, tell the group."""
     if masked is None and unmasked is None:
         return None
-    frame = part.dataset.frame
-    source = next((c for c in ("source_id", "set_id") if c in frame and frame[c].notna().any()), None)
-    keys = None if source is None else frame[source].fillna(frame["image_id"]).to_numpy(dtype=object)
     found = image_probes(
         part.groups,
         masked=masked,
         unmasked=unmasked,
-        clusters=keys,
+        clusters=part.sources(),
         permutations=part.settings.probe_permutations,
         seed=part.settings.seed,
         level=part.settings.level,

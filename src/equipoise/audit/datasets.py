@@ -81,7 +81,7 @@ def audit_dataset(
     )
     findings = Findings(SUITE, "")
     findings.notes += dataset.notes
-    if "set_id" in dataset.frame and dataset.frame["set_id"].duplicated().any():
+    if "set_id" in dataset.frame and dataset.frame["set_id"].dropna().duplicated().any():
         findings.note("images come in sets, so they are not independent: the exact p-values claim too much")
     parts = [Part(findings, dataset, axis, chosen) for axis in dataset.groups]
     found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]

@@ -59,6 +59,7 @@ def caption_probe(
     texts: Sequence[str],
     groups: Groups,
     *,
+    clusters: Any = None,
     folds: int = FOLDS,
     strength: float = 1.0,
     permutations: int = 99,
@@ -70,7 +71,8 @@ def caption_probe(
     TF-IDF of single words in two texts or more, fitted on all texts without their labels; classes balanced. The
     weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
     compares images of the same fold; interval by DeLong's components; null: labels shuffled and the probe trained
-    anew, ``permutations`` times.
+    anew, ``permutations`` times. ``clusters`` (n,) stay in one fold: of copies of an image in training and test the
+    probe would remember the group and not read it.
 
     >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
     >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
@@ -86,9 +88,11 @@ def caption_probe(
     labels = np.searchsorted(kept, groups.labels[inside]).astype(np.intp)
     names = [groups.names[g] for g in kept]
     features, words = _tfidf([texts[i] for i in inside.tolist()])
-    splits = _splits(labels, folds, seed)
+    units = np.unique(_keys(clusters, groups)[inside], return_inverse=True)[1].ravel()
+    splits = _splits(labels, units, folds, seed)
     value, influence = _auc_of(features, labels, splits, strength)
-    error = float(np.sqrt((influence**2).sum() * len(labels) / max(1, len(labels) - 1)))
+    sums = np.bincount(units, influence)
+    error = float(np.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)))
     notes = () if error > 0 else ("no error was made, so the interval says nothing",)
     auc = normal_estimate(value, error, len(labels), null_mean=0.5, least=0.0, most=1.0, level=level, notes=notes)
     auc = replace(auc, n_groups=len(names), dropped=dropped)
@@ -118,11 +122,23 @@ def _tfidf(texts: list[str]) -> tuple[Any, NDArray[Any]]:
     return features, vectorizer.get_feature_names_out()
 
 
-def _splits(labels: Labels, folds: int, seed: int) -> list[tuple[Labels, Labels]]:
-    from sklearn.model_selection import StratifiedKFold
+def _keys(clusters: Any, groups: Groups) -> NDArray[Any]:
+    keys = np.arange(len(groups)) if clusters is None else np.asarray(clusters)
+    if keys.shape != (len(groups),):
+        raise InputError(f"clusters has shape {keys.shape} for {len(groups)} images; give one key an image")
+    return keys
 
-    parts = min(folds, int(np.bincount(labels).min()))
-    return list(StratifiedKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels))
+
+def _splits(labels: Labels, units: Labels, folds: int, seed: int) -> list[tuple[Labels, Labels]]:
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
+    n_units = int(units.max()) + 1
+    parts = min(folds, int(np.bincount(labels).min()), n_units)
+    if parts < 2:
+        raise InputError("clusters: all images are of one; cross-validation needs at least two")
+    if n_units == len(labels):
+        return list(StratifiedKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels))
+    return list(StratifiedGroupKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels, units))
 
 
 def _fitted(features: Any, labels: Labels, strength: float) -> Any:
