@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from equipoise.audit.config import AuditConfig
     from equipoise.audit.evidence import Evidence
     from equipoise.audit.findings import Findings
-    from equipoise.audit.running import Audit, measure_again, run, run_captions
+    from equipoise.audit.running import Audit, measure_again, run, run_captions, texts_asked
     from equipoise.audit.suite import Suite
     from equipoise.audit.suites import SUITES
 
@@ -27,6 +27,7 @@ __all__ = [
     "measure_again",
     "run",
     "run_captions",
+    "texts_asked",
 ]
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "measure_again": "running",
     "run": "running",
     "run_captions": "running",
+    "texts_asked": "running",
 }
 
 

@@ -25,7 +25,7 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from equipoise.models import Encoder, Precomputed
 
-__all__ = ["Audit", "measure_again", "run", "run_captions"]
+__all__ = ["Audit", "measure_again", "run", "run_captions", "texts_asked"]
 
 CONFIG = "audit.json"
 
@@ -79,6 +79,17 @@ def run(
         of = {"table": source.fingerprint, "model": evidence.model}
         _save_settings(folder, chosen.name, settings, of, list(source.axes))
     return _measured(chosen, evidence, settings, folder)
+
+
+def texts_asked(
+    suite: str | Suite, table: str | Path | Table, *, config: AuditConfig | Mapping[str, Any] | None = None
+) -> list[str]:
+    """Every text that ``suite`` asks over ``table``: what a model behind an API must embed, or score, beforehand."""
+    chosen: Suite = suite if isinstance(suite, Suite) else SUITES.load(suite)
+    settings = _settings(chosen, config)
+    frame = labels_of(table if isinstance(table, Table) else Table.open(table), chosen.reads)
+    chosen.check(frame, settings)
+    return list(chosen.texts(frame, settings))
 
 
 def run_captions(

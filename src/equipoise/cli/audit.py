@@ -101,17 +101,34 @@ def compare(
     _show(found.frame(), found.notes, table_of(found.frame()), out)
 
 
-def suites() -> None:
-    """List the suites: what each asks, who asked it first, and the columns a table must have.
+def suites(
+    name: str = typer.Argument("", metavar="[SUITE]", help="A suite whose texts to list."),
+    table: str = typer.Option("", "--table", "-t", help="The table of images that it would ask about."),
+    axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
+    prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
+) -> None:
+    """List the suites; or, of one suite and table, the texts that a model must read, one a line.
 
-    Example: [bold]equipoise suites[/bold]
+    Examples:
+
+    [bold]equipoise suites[/bold]
+
+    [bold]equipoise suites intersectional --table sets > texts.txt[/bold]
     """
+    from equipoise.audit import texts_asked
     from equipoise.audit.suites import SUITES
 
+    if name:
+        if not table:
+            raise InputError(f"which texts suite {name!r} asks depends on the images; give a table with --table")
+        given = {"axes": axis, "prompts": prompt}
+        for text in texts_asked(name, table, config={key: value for key, value in given.items() if value}):
+            typer.echo(text)
+        return
     for entry in SUITES:
         suite = entry.load()
         typer.echo(f"{entry.name:16} {suite.question}")
-        typer.echo(f"{'':16} {suite.citation}; columns: {', '.join(suite.columns)}")
+        typer.echo(f"{'':16} {suite.citation}; columns: {', '.join((*suite.columns, *suite.reads))}")
 
 
 def _show(results: object, notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
