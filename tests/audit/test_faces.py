@@ -196,6 +196,19 @@ def test_a_table_with_sets_shuffles_inside_them(tmp_path, hashed_words):
     assert done.results.loc[done.results["subject"].isna(), "null_mean"].notna().all()
 
 
+def test_an_axis_that_does_not_vary_inside_sets_is_shuffled_over_all():
+    rng = np.random.default_rng(8)
+    frame = faces(120, gender=["Female", "Male"], race=["White", "Black"])
+    frame["set_id"] = [f"s{i // 2}" for i in range(120)]  # one woman, one man, of one race
+    images = rng.normal(size=(120, 8)) + 1
+    found = SUITE.measure(with_vectors(frame, images, rng), FAST)
+    assert any(note.startswith("race: the group does not vary inside the sets") for note in found.notes)
+    assert not any(note.startswith("gender: the group does not") for note in found.notes)
+    over = found.frame()
+    over = over[over["subject"].isna() & over["null_sd"].notna()]
+    assert (over["null_sd"] > 0).all()
+
+
 def test_own_prompts_are_the_templates():
     frame = faces(4)
     config = AuditConfig(prompts=("a drawing of {}", "the {}"))

@@ -30,6 +30,7 @@ def own_text_means(
     groups: Groups,
     *,
     clusters: Any = None,
+    shuffle_within: Any = None,
     permutations: int = 999,
     seed: int = 0,
     level: float = 0.95,
@@ -37,8 +38,8 @@ def own_text_means(
     """Mean of each group's own column of ``worth`` (n, G) over its own images, against everybody's images.
 
     ``worth[i, g]`` in [0, 1] is what image i would count if it were of group g. Null: labels shuffled (inside
-    ``clusters`` where given) and every image asked with the text of its new group. A model that is blind to the
-    groups has no excess, however unlike its texts are; nor has the gap.
+    ``shuffle_within`` where given) and every image asked with the text of its new group. A model that is blind to
+    the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,) are not independent.
 
     >>> groups = Groups.from_values(["a"] * 30 + ["b"] * 30)
     >>> blind = np.tile([[0.0, 1.0]], (60, 1))  # text "a" always loses, text "b" always wins, whoever is shown
@@ -54,7 +55,7 @@ def own_text_means(
     kept, _ = kept_groups(groups, 1)
     inside = groups.defined
     labels = groups.labels[inside]
-    sets = None if clusters is None else np.asarray(clusters)[inside]
+    sets = None if shuffle_within is None else np.asarray(shuffle_within)[inside]
     rng = np.random.default_rng(seed)
     draws = np.concatenate(
         [

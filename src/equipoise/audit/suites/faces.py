@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
+from equipoise.measure.estimate import Estimate
 from equipoise.measure.group_means import GroupMeans, group_means
 from equipoise.measure.groups import Groups
 from equipoise.text.templates.persons import PersonPrompts, person_prompts, zero_shot_prompts
@@ -35,6 +37,7 @@ PREFERENCES = ("own_label", "all_labels")
 PROBE_IMAGES = 20_000
 PROBE_SHUFFLES = 99
 SHUFFLES = 999
+TEXTS_KEPT = "chance: the same texts over everybody's images"
 _ARTICLE = re.compile(r"\b(a|an|the|a/an) \{\}", re.IGNORECASE)
 Floats = NDArray[np.float64]
 
@@ -71,56 +74,97 @@ def _texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     return list(wanted)
 
 
-def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
-    findings = Findings(NAME, evidence.model)
-    if not evidence.has_vectors:
-        findings.notes.append("no self-similarity and no probe: they need embeddings, not scores")
-    for axis in all_axes(evidence.frame, config):
-        groups = evidence.groups([axis], NAME)
-        keys = {"axis": axis, "pool": pool_name(evidence.frame)}
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of one audit: what is measured, and where the numbers go."""
+
+    findings: Findings
+    evidence: Evidence
+    config: AuditConfig
+    axis: str
+    groups: Groups
+    sets: NDArray[Any] | None
+    """The counterfactual set of each image, where every image has one: sets are what intervals and folds keep whole."""
+    shuffled_in: NDArray[Any] | None
+    """The same where the axis varies inside sets: labels are shuffled inside them; elsewhere over all images."""
+
+    @classmethod
+    def of(cls, findings: Findings, evidence: Evidence, config: AuditConfig, axis: str) -> _Axis:
+        """The axis of this name, with notes on what is left out and how it is worded."""
+        groups, frame = evidence.groups([axis], NAME), evidence.frame
         if groups.n_undefined:
-            findings.notes.append(f"{axis}: {groups.n_undefined:,} images of undefined group left out")
+            findings.note(f"{axis}: {groups.n_undefined:,} images of undefined group left out")
         by_rule = worded_by_rule(axis, groups.names)
         if by_rule:
             said = ", ".join(f"{phrase!r}" for phrase in group_phrases(axis, by_rule).values())
-            findings.notes.append(f"{axis}: prompts made by rule, look at them: {said}")
+            findings.note(f"{axis}: prompts made by rule, look at them: {said}")
+        sets = shuffled_in = None
+        if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
+            sets = pd.factorize(frame["set_id"])[0]
+            varies = frame.groupby(sets)[axis].nunique() > 1
+            shuffled_in = sets if varies.mean() > 0.5 else None
+            if shuffled_in is None:
+                findings.note(
+                    f"{axis}: the group does not vary inside the sets, so labels are shuffled over all images; "
+                    "p-values take images of a set for independent"
+                )
+        return cls(findings, evidence, config, axis, groups, sets, shuffled_in)
+
+    def add(self, estimate: Estimate, metric: str, variant: str, **keys: Any) -> None:
+        """One number."""
+        pool = pool_name(self.evidence.frame)
+        self.findings.add(estimate, metric=metric, variant=variant, axis=self.axis, pool=pool, **keys)
+
+    def add_groups(self, found: GroupMeans, metric: str, variant: str, note: str) -> None:
+        """A number for each group, and the gap."""
+        for group, estimate in found.by_group.items():
+            self.add(estimate.with_notes(note), metric, variant, group=group)
+        self.add(found.gap.with_notes(note), f"{metric}_gap", variant)
+
+    def add_values(self, values: Floats, metric: str, variant: str) -> None:
+        """Every image's value, so that two models can be compared image by image."""
+        pool = pool_name(self.evidence.frame)
+        for label, group in enumerate(self.groups.names):
+            inside = np.flatnonzero(self.groups.labels == label)
+            ids = self.evidence.frame["image_id"].iloc[inside].tolist()
+            self.findings.add_queries(
+                values[inside], ids, metric=metric, variant=variant, group=group, axis=self.axis, pool=pool
+            )
+
+    def options(self, most: int = SHUFFLES) -> dict[str, Any]:
+        """What every measure is told."""
+        config = self.config
+        return {"permutations": min(config.draws, most), "seed": config.seed, "level": config.level}
+
+
+def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
+    findings = Findings(NAME, evidence.model)
+    if not evidence.has_vectors:
+        findings.note("no self-similarity and no probe: they need embeddings, not scores")
+    for name in all_axes(evidence.frame, config):
+        axis = _Axis.of(findings, evidence, config, name)
         if evidence.has_vectors:
-            _self_similarity(findings, evidence, groups, config, keys)
-        _preferences(findings, evidence, groups, config, keys)
-        _zero_shot(findings, evidence, groups, config, keys)
+            _self_similarity(axis)
+        _preferences(axis)
+        _zero_shot(axis)
         if evidence.has_vectors:
-            _leakage(findings, evidence, groups, config, keys)
+            _leakage(axis)
     return findings
 
 
-def _sets(frame: pd.DataFrame) -> NDArray[Any] | None:
-    """The counterfactual set of each image: labels are shuffled inside sets where every image has one."""
-    if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
-        return frame["set_id"].to_numpy(dtype=object)
-    return None
-
-
-def _self_similarity(
-    findings: Findings, evidence: Evidence, groups: Groups, config: AuditConfig, keys: dict[str, Any]
-) -> None:
-    found = self_similarity(
-        np.asarray(evidence.image_vectors(NAME)),
-        groups,
-        clusters=_sets(evidence.frame),
-        permutations=min(config.draws, SHUFFLES),
-        seed=config.seed,
-        level=config.level,
-    )
+def _self_similarity(on: _Axis) -> None:
+    vectors = np.asarray(on.evidence.image_vectors(NAME))
+    found = self_similarity(vectors, on.groups, clusters=on.shuffled_in, **on.options())
     for metric, by_group in (
         ("self_similarity", found.by_group),
         ("self_similarity_normalised", found.normalised),
     ):
         for group, estimate in by_group.items():
-            findings.add(estimate, metric=metric, variant="group_mean", group=group, **keys)
+            on.add(estimate, metric, "group_mean", group=group)
     if found.gap is not None:
-        findings.add(found.gap, metric="self_similarity_gap", variant="group_mean", **keys)
-    findings.notes += [f"{keys['axis']}: {note}" for note in found.notes]
-    findings.notes += [f"{keys['axis']}: {reason} ({count} images)" for reason, count in found.dropped.items()]
+        on.add(found.gap, "self_similarity_gap", "group_mean")
+    for note in (*found.notes, *(f"{reason} ({count} images)" for reason, count in found.dropped.items())):
+        on.findings.note(f"{on.axis}: {note}")
 
 
 def _image_scores(evidence: Evidence, prompts: Sequence[Sequence[str]]) -> Floats:
@@ -135,165 +179,94 @@ def _image_scores(evidence: Evidence, prompts: Sequence[Sequence[str]]) -> Float
     return np.asarray(out - out.min(axis=1, keepdims=True) + 1.0)
 
 
-def _preferences(
-    findings: Findings, evidence: Evidence, groups: Groups, config: AuditConfig, keys: dict[str, Any]
-) -> None:
-    templates = _preference_prompts(evidence.frame, keys["axis"], config)
+def _preferences(on: _Axis) -> None:
+    templates = _preference_prompts(on.evidence.frame, on.axis, on.config)
     won: dict[str, list[Floats]] = {variant: [] for variant in PREFERENCES}
-    beaten = np.zeros((len(evidence.frame), groups.n_groups))
+    beaten = np.zeros((len(on.groups), on.groups.n_groups))
     for prompts in templates:
-        texts = [prompts.neutral, *(prompts.groups[name] for name in groups.names)]
-        scores = _image_scores(evidence, [(text,) for text in texts])
-        axes = np.eye(len(texts))
+        texts = [prompts.neutral, *(prompts.groups[name] for name in on.groups.names)]
+        scores = _image_scores(on.evidence, [(text,) for text in texts])
+        directions = np.eye(len(texts))
         beaten += (scores[:, :1] > scores[:, 1:]) / len(templates)
         for variant in PREFERENCES:
-            found = person_preference(
-                scores, axes[0], axes[1:], groups, variant=variant, permutations=2, seed=config.seed, level=config.level
-            )
+            options = on.options(most=2)  # the gap of a single template is not reported
+            found = person_preference(scores, directions[0], directions[1:], on.groups, variant=variant, **options)
             won[variant].append(found.values)
             for group, estimate in found.by_group.items():
-                findings.add(
-                    estimate, metric="person_preference", variant=variant, group=group, subject=prompts.neutral, **keys
-                )
+                on.add(estimate, "person_preference", variant, group=group, subject=prompts.neutral)
     for variant, outcomes in won.items():
-        _pooled_preference(findings, np.stack(outcomes, axis=1), templates, variant, evidence, groups, config, keys)
-    _against_everyone(findings, beaten, evidence, groups, config, "person_preference", keys)
+        _pooled_preference(on, np.stack(outcomes, axis=1), [p.neutral for p in templates], variant)
+    found = own_text_means(beaten, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
+    on.add_groups(found, "person_preference", "texts_kept", TEXTS_KEPT)
 
 
-def _against_everyone(
-    findings: Findings,
-    worth: Floats,
-    evidence: Evidence,
-    groups: Groups,
-    config: AuditConfig,
-    metric: str,
-    keys: dict[str, Any],
-) -> None:
-    """The same shares with what the texts alone would give as chance."""
-    found = own_text_means(
-        worth,
-        groups,
-        clusters=_sets(evidence.frame),
-        permutations=min(config.draws, SHUFFLES),
-        seed=config.seed,
-        level=config.level,
-    )
-    note = "chance: the same texts over everybody's images"
-    _add_groups(findings, found, metric, "texts_kept", note, keys)
-
-
-def _pooled_preference(
-    findings: Findings,
-    outcomes: Floats,
-    templates: Sequence[PersonPrompts],
-    variant: str,
-    evidence: Evidence,
-    groups: Groups,
-    config: AuditConfig,
-    keys: dict[str, Any],
-) -> None:
+def _pooled_preference(on: _Axis, outcomes: Floats, names: Sequence[str], variant: str) -> None:
     """Mean over templates by group with the gap, and how far the wording alone moves each group's share."""
-    sets = _sets(evidence.frame)
+    chance = 0.5 if variant == "own_label" else 1 / (on.groups.n_groups + 1)
     found = group_means(
         outcomes.mean(axis=1),
-        groups,
-        clusters=sets,
-        shuffle_within=sets,
+        on.groups,
+        clusters=on.sets,
+        shuffle_within=on.shuffled_in,
         share=True,
-        null_value=0.5 if variant == "own_label" else 1 / (groups.n_groups + 1),
-        permutations=min(config.draws, SHUFFLES),
-        seed=config.seed,
-        level=config.level,
+        null_value=chance,
+        **on.options(),
     )
-    note = f"mean of {len(templates)} templates"
-    _add_groups(findings, found, "person_preference", variant, note, keys)
-    _add_values(findings, found, evidence, groups, "person_preference", variant, keys)
-    if len(templates) > 1:
-        for label, group in enumerate(groups.names):
-            inside = outcomes[groups.labels == label]
-            spread = prompt_sensitivity(inside, [p.neutral for p in templates], seed=config.seed, level=config.level)
-            findings.add(spread, metric="prompt_sensitivity", variant=variant, group=group, **keys)
+    on.add_groups(found, "person_preference", variant, f"mean of {len(names)} templates")
+    on.add_values(found.values, "person_preference", variant)
+    if len(names) > 1:
+        for label, group in enumerate(on.groups.names):
+            inside = outcomes[on.groups.labels == label]
+            spread = prompt_sensitivity(inside, names, seed=on.config.seed, level=on.config.level)
+            on.add(spread, "prompt_sensitivity", variant, group=group)
 
 
-def _add_groups(
-    findings: Findings, found: GroupMeans, metric: str, variant: str, note: str, keys: dict[str, Any]
-) -> None:
-    for group, estimate in found.by_group.items():
-        findings.add(estimate.with_notes(note), metric=metric, variant=variant, group=group, **keys)
-    findings.add(found.gap.with_notes(note), metric=f"{metric}_gap", variant=variant, **keys)
-
-
-def _add_values(
-    findings: Findings,
-    found: GroupMeans,
-    evidence: Evidence,
-    groups: Groups,
-    metric: str,
-    variant: str,
-    keys: dict[str, Any],
-) -> None:
-    """Every image's value, so that two models can be compared image by image."""
-    for label, group in enumerate(groups.names):
-        inside = np.flatnonzero(groups.labels == label)
-        ids = evidence.frame["image_id"].iloc[inside].tolist()
-        findings.add_queries(found.values[inside], ids, metric=metric, variant=variant, group=group, **keys)
-
-
-def _zero_shot(
-    findings: Findings, evidence: Evidence, groups: Groups, config: AuditConfig, keys: dict[str, Any]
-) -> None:
-    prompts = _class_prompts(evidence.frame, keys["axis"], config)
-    scores = _image_scores(evidence, prompts)
-    inside = np.flatnonzero(groups.defined)
-    sets = _sets(evidence.frame)
-    part = groups.take(inside)
+def _zero_shot(on: _Axis) -> None:
+    prompts = _class_prompts(on.evidence.frame, on.axis, on.config)
+    scores = _image_scores(on.evidence, prompts)
+    inside = np.flatnonzero(on.groups.defined)
+    part = on.groups.take(inside)
     found = zero_shot_accuracy(
         scores[inside],
         np.eye(len(prompts)),
         part.labels.astype(np.int64),
         part,
-        clusters=None if sets is None else sets[inside],
-        permutations=min(config.draws, SHUFFLES),
-        seed=config.seed,
-        level=config.level,
+        clusters=None if on.sets is None else on.sets[inside],
+        shuffle_within=None if on.shuffled_in is None else on.shuffled_in[inside],
+        **on.options(),
     )
-    findings.add(found.overall, metric="zero_shot_accuracy", variant="equipoise", **keys)
-    note = f"mean vector of {len(prompts[0])} templates a group"
-    _add_groups(findings, found.groups, "zero_shot_accuracy", "equipoise", note, keys)
-    for label, group in enumerate(part.names):
-        here = part.labels == label
-        ids = evidence.frame["image_id"].iloc[inside[here]].tolist()
-        findings.add_queries(
-            found.groups.values[here], ids, metric="zero_shot_accuracy", variant="equipoise", group=group, **keys
-        )
+    on.add(found.overall, "zero_shot_accuracy", "equipoise")
+    on.add_groups(
+        found.groups, "zero_shot_accuracy", "equipoise", f"mean vector of {len(prompts[0])} templates a group"
+    )
+    values = np.zeros(len(on.groups))
+    values[inside] = found.groups.values
+    on.add_values(values, "zero_shot_accuracy", "equipoise")
     best = scores == scores.max(axis=1, keepdims=True)
-    _against_everyone(
-        findings, best / best.sum(axis=1, keepdims=True), evidence, groups, config, "zero_shot_accuracy", keys
-    )
+    worth = best / best.sum(axis=1, keepdims=True)
+    kept = own_text_means(worth, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
+    on.add_groups(kept, "zero_shot_accuracy", "texts_kept", TEXTS_KEPT)
 
 
-def _leakage(findings: Findings, evidence: Evidence, groups: Groups, config: AuditConfig, keys: dict[str, Any]) -> None:
-    rows = np.flatnonzero(groups.defined)
+def _leakage(on: _Axis) -> None:
+    rows = np.flatnonzero(on.groups.defined)
     if len(rows) > PROBE_IMAGES:
-        rows = np.sort(np.random.default_rng(config.seed).choice(rows, PROBE_IMAGES, replace=False))
-        findings.notes.append(f"{keys['axis']}: the probe saw {PROBE_IMAGES:,} images, drawn at random")
-    sets = _sets(evidence.frame)
+        rows = np.sort(np.random.default_rng(on.config.seed).choice(rows, PROBE_IMAGES, replace=False))
+        on.findings.note(f"{on.axis}: the probe saw {PROBE_IMAGES:,} images, drawn at random")
     try:
         found = linear_probe(
-            np.asarray(evidence.image_vectors(NAME)[rows]),
-            groups.take(rows),
+            np.asarray(on.evidence.image_vectors(NAME)[rows]),
+            on.groups.take(rows),
             method="ridge",
-            clusters=None if sets is None else sets[rows],
-            shuffle_within=None if sets is None else sets[rows],
-            permutations=min(config.draws, PROBE_SHUFFLES),
-            seed=config.seed,
-            level=config.level,
+            clusters=None if on.sets is None else on.sets[rows],
+            shuffle_within=None if on.shuffled_in is None else on.shuffled_in[rows],
+            **on.options(most=PROBE_SHUFFLES),
         )
     except InputError as error:  # groups too small to be held out leave the other metrics standing
-        findings.notes.append(f"{keys['axis']}: no probe: {error}")
+        on.findings.note(f"{on.axis}: no probe: {error}")
         return
-    findings.add(found.auc, metric="leakage_auc", variant="ridge", **keys)
-    findings.add(found.balanced_accuracy, metric="leakage_balanced_accuracy", variant="ridge", **keys)
+    on.add(found.auc, "leakage_auc", "ridge")
+    on.add(found.balanced_accuracy, "leakage_balanced_accuracy", "ridge")
 
 
 SUITE = Suite(
