@@ -217,6 +217,9 @@ def test_own_prompts_are_the_templates():
     assert "a drawing of a man" in texts
     assert "the man" in texts
     assert not any("photo" in text for text in texts)
+    rng = np.random.default_rng(0)
+    found = SUITE.measure(with_vectors(faces(40), rng.normal(size=(40, 6)) + 1, rng, config), config)
+    assert "2 templates: ask in three wordings or more to know how much they matter" in found.notes
     with pytest.raises(InputError, match="at most 10 templates"):
         SUITE.texts(frame, AuditConfig(prompts=tuple(f"{i} {{}}" for i in range(11))))
     with pytest.raises(InputError, match="must hold"):

@@ -181,6 +181,8 @@ def _image_scores(evidence: Evidence, prompts: Sequence[Sequence[str]]) -> Float
 
 def _preferences(on: _Axis) -> None:
     templates = _preference_prompts(on.evidence.frame, on.axis, on.config)
+    if len(templates) < 3:
+        on.findings.note(f"{len(templates)} templates: ask in three wordings or more to know how much they matter")
     won: dict[str, list[Floats]] = {variant: [] for variant in PREFERENCES}
     beaten = np.zeros((len(on.groups), on.groups.n_groups))
     for prompts in templates:
