@@ -1,10 +1,25 @@
-"""Adapters: one way to ask any encoder, captioner, generator or detector, by name.
+"""Adapters: one way to ask any encoder, captioner, classifier, generator or detector, by name.
 
-``load("table:folder")`` gives precomputed embeddings. A model is loaded only when asked for, from safetensors; the
-error for a name that cannot be had says what was tried and what to install or download.
+``load("mini")`` gives the packaged CLIP, ``load("hf:<repo or folder>")`` any dual encoder of ``transformers``,
+``load("table:<folder>")`` precomputed embeddings. A model is loaded only when asked for, from safetensors; the error
+for a name that cannot be had says what was tried and what to install or download.
 """
 
+from equipoise.models.checking import Check, CheckReport, check
 from equipoise.models.loading import SCHEMES, load
-from equipoise.models.protocols import Encoder, Precomputed, Vectors
+from equipoise.models.protocols import KINDS, Answers, Captioner, Classifier, Encoder, Precomputed, Vectors
 
-__all__ = ["SCHEMES", "Encoder", "Precomputed", "Vectors", "load"]
+__all__ = [
+    "KINDS",
+    "SCHEMES",
+    "Answers",
+    "Captioner",
+    "Check",
+    "CheckReport",
+    "Classifier",
+    "Encoder",
+    "Precomputed",
+    "Vectors",
+    "check",
+    "load",
+]

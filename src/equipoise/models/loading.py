@@ -5,11 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.models.protocols import KINDS
 from equipoise.registry import Registry
 
 __all__ = ["SCHEMES", "load"]
 
 SCHEMES = Registry("model")
+"""A target is called as ``target(rest, **options)``, and with ``kind=...`` for the kinds it lists besides encoders."""
+
+SCHEMES.add(
+    "mini",
+    "equipoise.models.miniatures:from_mini",
+    summary="The miniatures that come with the package: mini, or mini:<part>.",
+    citation="Equipoise",
+    licence="Apache-2.0",
+    needs="models",
+    kinds=("encoder", "captioner", "classifier"),
+    alone=True,
+)
+SCHEMES.add(
+    "hf",
+    "equipoise.models.hugging_face:from_hugging_face",
+    summary="A transformers checkpoint: hf:<repo>, hf:<repo>@<revision>, or hf:<local folder>.",
+    citation="Wolf et al., Transformers: State-of-the-Art Natural Language Processing, EMNLP 2020",
+    licence="Apache-2.0; each checkpoint has its own",
+    needs="models",
+    kinds=("encoder", "captioner", "classifier"),
+)
+SCHEMES.add(
+    "open_clip",
+    "equipoise.models.open_clip_encoder:from_open_clip",
+    summary="An OpenCLIP model: open_clip:<arch>/<tag or file>.",
+    citation="Ilharco et al., OpenCLIP, 2021, doi:10.5281/zenodo.5143773",
+    licence="MIT; each checkpoint has its own",
+    needs="open-clip",
+)
 SCHEMES.add(
     "table",
     "equipoise.models.loading:from_table",
@@ -19,24 +49,40 @@ SCHEMES.add(
 )
 
 
-def load(spec: str, **options: Any) -> Any:
-    """The model that ``spec`` names: ``table:<folder>``, or a scheme that another package added.
+def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
+    """The model that ``spec`` names, as an encoder, captioner or classifier (see :mod:`equipoise.models.protocols`).
+
+    ``options``: ``device`` ("auto", "cpu", "cuda", ...), ``dtype`` ("auto", "float32", "float16", "bfloat16"),
+    ``batch_size``, ``allow_pickle``; captioners also take ``num_beams``, ``max_new_tokens``, ``temperature``.
 
     >>> load("tabel:x")
     Traceback (most recent call last):
         ...
     equipoise.errors.UnknownNameError: there is no kind of model named 'tabel'; did you mean 'table'?
+    >>> load("table:x", kind="captioner")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: 'table:x' cannot be a captioner; a name that begins with table: gives an encoder
     """
     scheme, colon, rest = spec.partition(":")
     if scheme not in SCHEMES:
         raise UnknownNameError("kind of model", scheme, SCHEMES.names())
-    if not colon or not rest:
+    if kind not in KINDS:
+        raise UnknownNameError("kind", kind, KINDS)
+    entry = SCHEMES.get(scheme)
+    if not rest and (colon or not entry.info.get("alone")):
         raise InputError(f"the model {spec!r} lacks what comes after the colon, as in {scheme}:<folder>")
-    return SCHEMES.load(scheme)(rest, **options)
+    kinds = entry.info.get("kinds", ("encoder",))
+    if kind not in kinds:
+        given = " or ".join(f"{'an' if k[0] in 'aeiou' else 'a'} {k}" for k in kinds)
+        raise InputError(f"{spec!r} cannot be a {kind}; a name that begins with {scheme}: gives {given}")
+    return entry.load()(rest, **options) if kind == "encoder" else entry.load()(rest, kind=kind, **options)
 
 
-def from_table(rest: str) -> Any:
-    """Precomputed embeddings in one folder or several, parted by commas."""
+def from_table(
+    rest: str, *, device: str = "auto", dtype: str = "auto", batch_size: int | None = None, allow_pickle: bool = False
+) -> Any:
+    """Precomputed embeddings in one folder or several, parted by commas; nothing is run, so no option matters."""
     from equipoise.models.precomputed import EmbeddingTable
 
     return EmbeddingTable(*rest.split(","))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +12,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Encoder", "Precomputed", "Vectors"]
+__all__ = ["KINDS", "Answers", "Captioner", "Classifier", "Encoder", "Precomputed", "Vectors"]
+
+KINDS = ("encoder", "captioner", "classifier")
+"""What a model can be asked to be; the ``kind`` of :func:`equipoise.models.load`."""
 
 Vectors = NDArray[np.float32]
 """One embedding per row."""
@@ -33,6 +37,47 @@ class Encoder(Protocol):
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """(m, d) unit vectors of m texts."""
+
+
+@runtime_checkable
+class Captioner(Protocol):
+    """Says in words what images show."""
+
+    name: str
+    key: str
+
+    def caption(self, images: Sequence[Image.Image], *, seed: int) -> list[str]:
+        """One caption for each image; the same image and seed give the same caption, in any batch."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a classifier says about one attribute of n images."""
+
+    labels: tuple[str, ...]
+    """The k values that the attribute can take."""
+    probabilities: NDArray[np.float32]
+    """(n, k) how likely each is; rows sum to one, unless the values do not exclude each other."""
+
+    @property
+    def best(self) -> list[str]:
+        """The likeliest value of each image.
+
+        >>> Answers(("indoors", "outdoors"), np.float32([[0.2, 0.8]])).best
+        ['outdoors']
+        """
+        return [self.labels[i] for i in self.probabilities.argmax(axis=1)]
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """Names attributes of images."""
+
+    name: str
+    key: str
+
+    def classify(self, images: Sequence[Image.Image]) -> Mapping[str, Answers]:
+        """What it says of each attribute it knows, by the attribute's name."""
 
 
 @runtime_checkable

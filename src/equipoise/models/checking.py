@@ -1,0 +1,214 @@
+"""A self-test of a model: does its adapter keep the promises that everything else builds on?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.models.protocols import Captioner, Classifier, Encoder, Precomputed
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["Check", "CheckReport", "check"]
+
+_TEXTS = ("a photo of a person", "a doctor at the market", "a", "two people in a park, one with a red hat")
+_FULL, _HALF = 1e-4, 2e-2
+"""How far a vector may move with its batch: in float32, and in 16 bits."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise, and whether it was kept."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """All promises of one model."""
+
+    model: str
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise was kept."""
+        return all(check.ok for check in self.checks)
+
+    def __str__(self) -> str:
+        width = max(len(check.name) for check in self.checks)
+        lines = [f"{'ok  ' if c.ok else 'FAIL'} {c.name:<{width}}  {c.detail}" for c in self.checks]
+        return "\n".join(lines)
+
+
+def check(model: Any) -> CheckReport:
+    """Ask ``model`` (an encoder, a captioner or a classifier) small questions whose answers are known.
+
+    An encoder must give unit vectors of one length for images and texts, the same ones each time, in any batch and
+    order; read greyscale as grey colours; refuse pixels that were scaled already; and cut a text that is too long.
+    """
+    if isinstance(model, Precomputed):
+        raise InputError(f"{model.name} holds vectors computed before; there is no model to check")
+    if isinstance(model, Encoder):
+        asked: Sequence[Callable[[Any], Check]] = _ENCODER
+    elif isinstance(model, Captioner):
+        asked = (_captions, _captions_again)
+    elif isinstance(model, Classifier):
+        asked = (_answers, _answers_apart)
+    else:
+        raise InputError(f"a {type(model).__name__} is no encoder, captioner or classifier")
+    return CheckReport(model.name, tuple(_asked(question, model) for question in asked))
+
+
+def _asked(question: Callable[[Any], Check], model: Any) -> Check:
+    try:
+        return question(model)
+    except Exception as error:  # the adapter under test may be anybody's
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return Check(question.__name__.strip("_").replace("_", " "), False, f"{type(error).__name__}: {reason}")
+
+
+def pictures() -> list[Image.Image]:
+    """Five plain pictures of different sizes and colours, always the same."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    sizes = [(64, 64), (80, 60), (48, 90), (200, 120), (33, 33)]
+    small = [Image.fromarray(rng.integers(0, 255, (5, 5, 3), dtype=np.uint8)) for _ in sizes]
+    return [image.resize(size, Image.Resampling.BICUBIC) for image, size in zip(small, sizes, strict=True)]
+
+
+def _limit(model: Any) -> float:
+    return _HALF if "16" in str(getattr(model, "dtype", "")) else _FULL
+
+
+def _within(name: str, model: Any, difference: float, what: str) -> Check:
+    return Check(name, bool(difference <= _limit(model)), f"{what} {difference:.1e}, limit {_limit(model):.0e}")
+
+
+def _unit_vectors(model: Encoder) -> Check:
+    images, texts = model.encode_images(pictures()), model.encode_texts(list(_TEXTS))
+    name = "unit vectors"
+    if images.shape != (5, texts.shape[1]) or texts.shape[0] != len(_TEXTS):
+        return Check(name, False, f"5 images gave {images.shape}, {len(_TEXTS)} texts gave {texts.shape}")
+    if images.dtype != np.float32 or texts.dtype != np.float32:
+        return Check(name, False, f"numbers of type {images.dtype} and {texts.dtype}, not float32")
+    lengths = np.linalg.norm(np.concatenate([images, texts]).astype(np.float64), axis=1)
+    worst = float(np.abs(lengths - 1).max())
+    return Check(name, worst <= 1e-3, f"{images.shape[1]} numbers each; lengths are off by at most {worst:.1e}")
+
+
+def _determinism(model: Encoder) -> Check:
+    def once() -> Any:
+        return np.concatenate([model.encode_images(pictures()), model.encode_texts(list(_TEXTS))])
+
+    return _within("determinism", model, float(np.abs(once() - once()).max()), "the second time differs by")
+
+
+def _batch_independence(model: Encoder) -> Check:
+    images, texts = pictures(), list(_TEXTS)
+    together = np.concatenate([model.encode_images(images), model.encode_texts(texts)])
+    apart = np.concatenate([model.encode_images([i]) for i in images] + [model.encode_texts([t]) for t in texts])
+    return _within("batch independence", model, float(np.abs(together - apart).max()), "alone, a vector differs by")
+
+
+def _order(model: Encoder) -> Check:
+    images = pictures()
+    turned = model.encode_images(images[::-1])[::-1]
+    return _within("image order", model, float(np.abs(model.encode_images(images) - turned).max()), "reversed, by")
+
+
+def _tells_apart(model: Encoder) -> Check:
+    vectors = [model.encode_images(pictures()), model.encode_texts(list(_TEXTS))]
+    nearest = max(float(np.sort((v @ v.T)[~np.eye(len(v), dtype=bool)])[-1]) for v in vectors)
+    apart = 1 - nearest
+    return Check("tells apart", apart > 1e-6, f"the two most alike of different inputs differ by {apart:.1e} in cosine")
+
+
+def _odd_images(model: Encoder) -> Check:
+    from PIL import Image
+
+    grey = pictures()[1].convert("L")
+    same = model.encode_images([grey, grey.convert("RGB")])
+    model.encode_images([Image.new("RGB", (1, 1), "red"), Image.new("L", (3, 40)), Image.new("RGBA", (7, 5))])
+    return _within(
+        "odd images", model, float(np.abs(same[0] - same[1]).max()), "greyscale differs from grey colours by"
+    )
+
+
+def _scaled_pixels(model: Encoder) -> Check:
+    scaled: Any = [np.asarray(pictures()[0], dtype=np.float32) / 255]
+    try:
+        model.encode_images(scaled)
+    except InputError:
+        return Check("scaled pixels", True, "refused")
+    return Check("scaled pixels", False, "pixels scaled to 0..1 were taken and scaled again")
+
+
+def _long_texts(model: Encoder) -> Check:
+    name = "long texts"
+    long = "a photo of a person with a hat " * 200
+    one, other = model.encode_texts([long + "in a park", long + "at the market"])
+    difference = float(np.abs(one - other).max())
+    context = getattr(model, "context", None)
+    counted = getattr(getattr(model, "tokens", None), "n_cut", None)
+    detail = f"cut to {context} tokens" if context else "taken"
+    detail += f", {counted} counted so far" if counted is not None else ""
+    if context and difference > _limit(model):
+        return Check(name, False, f"vectors of texts alike for 1,600 words differ by {difference:.1e}")
+    return Check(name, True, detail)
+
+
+_ENCODER = (
+    _unit_vectors,
+    _determinism,
+    _batch_independence,
+    _order,
+    _tells_apart,
+    _odd_images,
+    _scaled_pixels,
+    _long_texts,
+)
+
+
+def _captions(model: Captioner) -> Check:
+    said = model.caption(pictures(), seed=0)
+    ok = len(said) == 5 and all(isinstance(text, str) for text in said) and any(text.strip() for text in said)
+    longest = max(said, key=len, default="")
+    return Check("captions", ok, f"{len(said)} for 5 images, such as {longest!r}")
+
+
+def _captions_again(model: Captioner) -> Check:
+    images = pictures()
+    together = model.caption(images, seed=3)
+    apart = [model.caption([image], seed=3)[0] for image in images]
+    same = sum(a == b for a, b in zip(together, apart, strict=True))
+    return Check("seed and batch", same == len(images), f"{same} of {len(images)} captions are the same alone")
+
+
+def _answers(model: Classifier) -> Check:
+    heads = model.classify(pictures())
+    for head, answers in heads.items():
+        values = answers.probabilities
+        if values.shape != (5, len(answers.labels)) or not ((values >= 0) & (values <= 1)).all():
+            return Check("answers", False, f"{head}: {values.shape} for 5 images and {len(answers.labels)} values")
+    return Check("answers", bool(heads), f"{len(heads)} attributes: {', '.join(heads)}")
+
+
+def _answers_apart(model: Classifier) -> Check:
+    images = pictures()
+    together = model.classify(images)
+    apart = [model.classify([image]) for image in images]
+    worst = max(
+        float(np.abs(answers.probabilities[i] - apart[i][head].probabilities[0]).max())
+        for head, answers in together.items()
+        for i in range(len(images))
+    )
+    return _within("batch independence", model, worst, "alone, a probability differs by")

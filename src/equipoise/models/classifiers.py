@@ -1,0 +1,102 @@
+"""Classifiers: attributes of images from an image-classification checkpoint.
+
+Labels that carry their attribute in front (``gender:female``) are heads of their own, as in the mini judge: each head
+is a softmax, and ``object:<name>`` labels are yes or no each. Labels without are one head, ``label``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.models.fingerprints import key_of
+from equipoise.models.folders import Checkpoint
+from equipoise.models.hugging_face import image_processor, stock_model
+from equipoise.models.images import rgb_images
+from equipoise.models.protocols import Answers
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+
+__all__ = ["INDEPENDENT", "ImageClassifier", "heads_of"]
+
+INDEPENDENT = ("object",)
+"""Heads whose values do not exclude each other."""
+
+
+class ImageClassifier:
+    """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+        self.name = name
+        self.family = checkpoint.model_type
+        self.settings = settings or Settings()
+        _refuse_other_models(checkpoint)
+        checkpoint.needs_images()
+        self.device = torch_device(self.settings.device)
+        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            model = stock_model(checkpoint, "AutoModelForImageClassification")
+        self.model = model.to(device=self.device, dtype=self.dtype).eval()
+        self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
+        self._independent = model.config.problem_type == "multi_label_classification"
+        self.key = key_of(
+            self.family,
+            checkpoint.weights,
+            checkpoint.config,
+            self.processor.to_dict(),
+            dtype=str(self.dtype).removeprefix("torch."),
+        )
+
+    def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
+        """What it says of each head: labels (k) and probabilities (n, k)."""
+        rows = in_batches(self._logits, rgb_images(images), self.settings.batch_size)
+        n_labels = sum(len(places) for _, places in self.heads.values())
+        logits = np.concatenate(rows) if rows else np.zeros((0, n_labels), np.float32)
+        return {
+            head: Answers(labels, self._probabilities(head, logits[:, places]))
+            for head, (labels, places) in self.heads.items()
+        }
+
+    def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        import torch
+
+        pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
+        with torch.inference_mode():
+            logits = self.model(pixel_values=pixels.to(self.device, self.dtype)).logits
+        return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+    def _probabilities(self, head: str, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if head in INDEPENDENT or (self._independent and len(self.heads) == 1):
+            return np.asarray((1 + np.tanh(logits / 2)) / 2, dtype=np.float32)  # the logistic, without overflow
+        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[int]]]:
+    """For each head, its values and their places among the logits.
+
+    >>> heads_of({0: "age:young", 1: "age:old", 2: "people:one"})
+    {'age': (('young', 'old'), [0, 1]), 'people': (('one',), [2])}
+    >>> heads_of({0: "cat", 1: "dog"})
+    {'label': (('cat', 'dog'), [0, 1])}
+    """
+    parted = all(":" in label for label in labels.values())
+    found: dict[str, tuple[list[str], list[int]]] = {}
+    for place, label in sorted(labels.items()):
+        head, _, value = label.partition(":") if parted else ("label", "", label)
+        values, places = found.setdefault(head, ([], []))
+        values.append(value)
+        places.append(place)
+    return {head: (tuple(values), places) for head, (values, places) in found.items()}
+
+
+def _refuse_other_models(checkpoint: Checkpoint) -> None:
+    from_transformers("AutoModelForImageClassification")
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+
+    if checkpoint.model_type not in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is no image classifier")

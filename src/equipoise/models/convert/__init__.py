@@ -1,0 +1,53 @@
+"""Published checkpoints of other code, turned into folders that ``hf:<folder>`` loads.
+
+:func:`slip`, :func:`laclip`, :func:`alip`, :func:`openai_clip` (any ViT CLIP in OpenAI's or OpenCLIP's key layout),
+:func:`debias_clip` and :func:`clipcap`. A pickle is opened only with ``allow_pickle=True``, and then only by torch's
+restricted reader, which builds tensors and plain values and runs no code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.models.convert.captioners import clipcap
+from equipoise.models.convert.encoders import alip, debias_clip, laclip, openai_clip, slip
+
+__all__ = ["CONVERTERS", "alip", "clipcap", "converted", "debias_clip", "laclip", "openai_clip", "slip"]
+
+CONVERTERS: dict[str, Callable[..., Path]] = {
+    "alip": alip,
+    "clipcap": clipcap,
+    "debias-clip": debias_clip,
+    "laclip": laclip,
+    "openai-clip": openai_clip,
+    "slip": slip,
+}
+
+
+def converted(form: str, source: str | Path, target: str | Path, **options: Any) -> Path:
+    """The folder that the converter ``form`` makes of ``source``; says which option it lacks or does not take.
+
+    >>> converted("alip", "alip.pt", "out")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: alip needs tokenizer (--tokenizer)
+    """
+    if form not in CONVERTERS:
+        raise UnknownNameError("converter", form, CONVERTERS)
+    taken = inspect.signature(CONVERTERS[form]).parameters
+    named = {name: value for name, value in taken.items() if value.kind is value.KEYWORD_ONLY}
+    for name in options:
+        if name not in named:
+            raise InputError(f"{form} does not take {name} ({_flag(name)}); it takes {', '.join(map(_flag, named))}")
+    for name, value in named.items():
+        if value.default is value.empty and name not in options:
+            raise InputError(f"{form} needs {name} ({_flag(name)})")
+    return CONVERTERS[form](source, target, **options)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,79 @@
+"""ClipCap's published checkpoints as folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.models.convert.reading import state_of
+from equipoise.models.folders import find_checkpoint
+from equipoise.models.runtime import from_transformers, quiet
+
+__all__ = ["clipcap"]
+
+
+def clipcap(
+    source: str | Path,
+    target: str | Path,
+    *,
+    clip: str | Path,
+    gpt2: str | Path,
+    normalize: bool | None = None,
+    allow_pickle: bool = False,
+) -> Path:
+    """ClipCap (Mokady et al., 2021) with its mapper of any form: two layers, one layer, or a transformer.
+
+    ``clip`` is the CLIP whose image vectors it was trained on (``openai/clip-vit-base-patch32`` for the published
+    ones), ``gpt2`` the GPT-2 whose settings and tokenizer it has; each a folder or a repository. ``normalize``: whether
+    image vectors are brought to unit length first, by default only for the transformer mapper.
+    """
+    from safetensors.torch import save_file
+
+    from equipoise.models.clipcap import mapper
+    from equipoise.models.hugging_face import image_processor, stock_model, tokenizer
+
+    state = state_of(source, allow_pickle=allow_pickle)
+    mapped = {n.removeprefix("clip_project."): v.float() for n, v in state.items() if n.startswith("clip_project.")}
+    if not mapped:
+        raise InputError(f"{source}: no weights named clip_project.*; it is no ClipCap checkpoint")
+    folder, eyes, tongue = Path(target), find_checkpoint(str(clip)), find_checkpoint(str(gpt2))
+    config = from_transformers("GPT2Config").from_dict(tongue.config)
+    mapper(mapped, config.n_embd)  # refuses what cannot be loaded later
+    with quiet():
+        _image_encoder(stock_model(eyes, "CLIPModel")).save_pretrained(folder / "clip")
+        image_processor(eyes).save_pretrained(folder / "clip")
+        writer = _language_model(state, config) or stock_model(tongue, "GPT2LMHeadModel")
+        writer.save_pretrained(folder / "gpt2")
+        tokenizer(tongue).save_pretrained(folder / "gpt2")
+    save_file({name: value.contiguous() for name, value in mapped.items()}, folder / "model.safetensors")
+    unit = "prefix_const" in mapped if normalize is None else normalize
+    about = {"model_type": "clipcap", "normalize": unit, "stop": "."}
+    (folder / "config.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def _image_encoder(clip: Any) -> Any:
+    """The half of a CLIP that looks."""
+    config = clip.config.vision_config
+    config.projection_dim = clip.config.projection_dim  # the half's own setting may be another
+    half = from_transformers("CLIPVisionModelWithProjection")(config)
+    names = half.state_dict()
+    half.load_state_dict({name: value for name, value in clip.state_dict().items() if name in names}, strict=True)
+    return half
+
+
+def _language_model(state: dict[str, Any], config: Any) -> Any:
+    """The tuned GPT-2, where the checkpoint has one; where only the mapper was trained, the stock one is used."""
+    weights = {n.removeprefix("gpt."): v for n, v in state.items() if n.startswith("gpt.")}
+    # Old versions of transformers saved their causal masks along.
+    weights = {n: v for n, v in weights.items() if not n.endswith((".attn.bias", ".attn.masked_bias"))}
+    if not weights:
+        return None
+    model = from_transformers("GPT2LMHeadModel")(config)
+    try:
+        model.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        raise InputError(f"the checkpoint's GPT-2 does not fit: {' '.join(str(error).split())[:300]}") from error
+    return model

@@ -1,0 +1,176 @@
+"""SLIP, LaCLIP, ALIP, DebiasCLIP, and any ViT CLIP in OpenAI's layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.models.convert.reading import State, any_tokenizer, state_of, tensor_of
+from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
+from equipoise.models.converted import add_head_norms, add_learned_tokens
+from equipoise.models.folders import find_checkpoint
+from equipoise.models.runtime import from_transformers, quiet
+
+__all__ = ["alip", "debias_clip", "laclip", "openai_clip", "slip"]
+
+_IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2}
+_OPENAI = {
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+    "resample": 3,
+}
+
+
+def slip(
+    source: str | Path,
+    target: str | Path,
+    *,
+    tokenizer: str | Path,
+    vision_heads: int | None = None,
+    allow_pickle: bool = False,
+) -> Path:
+    """SLIP, and the CLIP of the same code (Mu et al., ECCV 2022), as a stock vision-text-dual-encoder.
+
+    The image encoder is timm's, so the pooler hands the class token on unchanged (identity weights, no activation).
+    The self-supervised head is left out: it is not used to encode.
+    """
+    return _timm_clip(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, vision_heads)
+
+
+def laclip(source: str | Path, target: str | Path, *, tokenizer: str | Path, allow_pickle: bool = False) -> Path:
+    """LaCLIP (Fan et al., NeurIPS 2023), in either of its two layouts.
+
+    The models of CC3M, CC12M and RedCaps have timm's image encoder with norms of queries and keys, which no class of
+    ``transformers`` has: their folder is of the form ``laclip``. Those of LAION-400M are OpenCLIP's and become a CLIP.
+    """
+    state = state_of(source, allow_pickle=allow_pickle)
+    if "visual.conv1.weight" in state:
+        return _openai_layout(state, Path(target), tokenizer, "gelu")
+    return _timm_clip(state, Path(target), tokenizer, None)
+
+
+def alip(source: str | Path, target: str | Path, *, tokenizer: str | Path, allow_pickle: bool = False) -> Path:
+    """ALIP (Yang et al., ICCV 2023): OpenCLIP's layout with plain GELU, as a stock CLIP."""
+    return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, "gelu")
+
+
+def openai_clip(
+    source: str | Path,
+    target: str | Path,
+    *,
+    tokenizer: str | Path,
+    hidden_act: str = "quick_gelu",
+    allow_pickle: bool = False,
+) -> Path:
+    """Any ViT CLIP in OpenAI's key layout, such as NegCLIP, as a stock CLIP.
+
+    ``hidden_act``: "quick_gelu" for what was trained from OpenAI's weights, "gelu" for most of OpenCLIP's own.
+    """
+    return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, hidden_act)
+
+
+def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, allow_pickle: bool = False) -> Path:
+    """DebiasCLIP (Berg et al., AACL 2022): the published learned tokens (n, width) and the CLIP they were learned on.
+
+    ``clip`` is a folder or a repository, ``openai/clip-vit-base-patch16`` for the released tokens. Texts are cut so
+    that the end token still fits behind the learned ones; the published code reads another token there.
+    """
+    from equipoise.models.hugging_face import image_processor, stock_model
+    from equipoise.models.hugging_face import tokenizer as tokenizer_of
+
+    learned = tensor_of(tokens, allow_pickle=allow_pickle).float()
+    base = find_checkpoint(str(clip))
+    if base.model_type != "clip":
+        raise InputError(f"{clip}: a {base.model_type!r} model; DebiasCLIP's tokens go before the texts of a CLIP")
+    with quiet():
+        model, words, pixels = stock_model(base, "CLIPModel"), tokenizer_of(base), image_processor(base)
+    width = model.config.text_config.hidden_size
+    if learned.ndim != 2 or learned.shape[1] != width:
+        raise InputError(f"{tokens}: tokens of shape {tuple(learned.shape)}; {clip} needs (n, {width})")
+    add_learned_tokens(model, len(learned))
+    model.learned_tokens.weight.data = learned
+    # Old configurations say 2 where they mean the tokenizer's end.
+    model.config.text_config.eos_token_id = words.eos_token_id
+    words.model_max_length = model.config.text_config.max_position_embeddings - len(learned)
+    return _own_form(model, Path(target), words, pixels, {"model_type": "debias-clip", "learned_tokens": len(learned)})
+
+
+def _timm_clip(state: State, target: Path, tokenizer: str | Path, heads: int | None) -> Path:
+    dual, model_class, vit, clip_text = from_transformers(
+        "VisionTextDualEncoderConfig", "VisionTextDualEncoderModel", "ViTConfig", "CLIPTextConfig"
+    )
+    words = any_tokenizer(tokenizer)
+    vision, sizes = timm_vision(state, heads)
+    text = sizes_of_text(state) | _ends(words, state)
+    config = dual.from_vision_text_configs(
+        vit(**sizes), clip_text(**text), projection_dim=need(state, "text_projection").shape[1]
+    )
+    weights = vision | text_tower(state) | {"logit_scale": need(state, "logit_scale")}
+    model = model_class(config)
+    pixels = _clip_pixels(sizes["image_size"], _IMAGENET)
+    if "visual.blocks.0.attn.q_norm.weight" not in state:
+        return _stock_form(model, weights, target, words, pixels)
+    add_head_norms(model)
+    for name in [n for n in weights if n.startswith("vision_model.") and (".q_proj." in n or ".k_proj." in n)]:
+        weights[name.replace("_proj.", "_proj.0.")] = weights.pop(name)
+    _fill(model, weights | head_norms(state))
+    return _own_form(model, target, words, pixels, {"model_type": "laclip"})
+
+
+def _openai_layout(state: State, target: Path, tokenizer: str | Path, hidden_act: str) -> Path:
+    config_class, model_class = from_transformers("CLIPConfig", "CLIPModel")
+    words = any_tokenizer(tokenizer)
+    vision, sizes = openai_vision(state)
+    text = sizes_of_text(state) | _ends(words, state) | {"hidden_act": hidden_act}
+    config = config_class(
+        text_config=text,
+        vision_config=sizes | {"hidden_act": hidden_act},
+        projection_dim=need(state, "text_projection").shape[1],
+    )
+    weights = vision | text_tower(state) | {"logit_scale": need(state, "logit_scale")}
+    return _stock_form(model_class(config), weights, target, words, _clip_pixels(sizes["image_size"], _OPENAI))
+
+
+def _ends(words: Any, state: State) -> dict[str, int]:
+    """The tokenizer's start and end, which must fit the embeddings."""
+    known = need(state, "token_embedding.weight").shape[0]
+    if len(words) != known:
+        raise InputError(f"the tokenizer has {len(words)} tokens, the checkpoint {known}; give the one it learned with")
+    return {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id}
+
+
+def _clip_pixels(side: int, how: dict[str, Any]) -> Any:
+    from_transformers("AutoImageProcessor")
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+    return CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}, **how)
+
+
+def _fill(model: Any, weights: State) -> None:
+    try:
+        model.load_state_dict({name: value.float() for name, value in weights.items()}, strict=True)
+    except RuntimeError as error:
+        raise InputError(f"the checkpoint does not fit: {' '.join(str(error).split())[:300]}") from error
+
+
+def _stock_form(model: Any, weights: State, target: Path, words: Any, pixels: Any) -> Path:
+    _fill(model, weights)
+    with quiet():
+        for part in (model.eval(), words, pixels):
+            part.save_pretrained(target)
+    return target
+
+
+def _own_form(model: Any, target: Path, words: Any, pixels: Any, config: dict[str, Any]) -> Path:
+    from safetensors.torch import save_file
+
+    target.mkdir(parents=True, exist_ok=True)
+    save_file({name: value.contiguous() for name, value in model.state_dict().items()}, target / "model.safetensors")
+    text = json.dumps(config | {"base": model.config.to_dict()}, indent=2, sort_keys=True)
+    (target / "config.json").write_text(text + "\n", encoding="utf-8")
+    with quiet():
+        for part in (words, pixels):
+            part.save_pretrained(target)
+    return target

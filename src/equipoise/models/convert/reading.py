@@ -1,0 +1,108 @@
+"""Reading what others saved: state dictionaries, and the byte-pair vocabulary of CLIP."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError
+
+__all__ = ["State", "any_tokenizer", "state_of", "tensor_of"]
+
+State = dict[str, Any]
+"""Tensors by name."""
+
+_SPECIALS = ("<|startoftext|>", "<|endoftext|>")
+_MERGES = 49152 - 256 - 2
+
+
+def state_of(path: str | Path, *, allow_pickle: bool = False) -> State:
+    """The tensors of a checkpoint file, without the ``module.`` that parallel training puts before each name."""
+    found = _loaded(Path(path), allow_pickle)
+    for wrapper in ("state_dict", "model_state_dict", "model"):
+        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
+            found = found[wrapper]
+    if not isinstance(found, Mapping):
+        raise InputError(f"{path}: holds a {type(found).__name__}, not weights by name")
+    tensors = {str(name).removeprefix("module."): value for name, value in found.items() if hasattr(value, "shape")}
+    if not tensors:
+        raise InputError(f"{path}: holds no weights; its entries are {', '.join(map(str, list(found)[:5]))}")
+    return tensors
+
+
+def tensor_of(path: str | Path, *, allow_pickle: bool = False) -> Any:
+    """The one tensor of a file."""
+    found = _loaded(Path(path), allow_pickle)
+    if isinstance(found, Mapping):
+        tensors = [value for value in found.values() if hasattr(value, "shape")]
+        found = tensors[0] if len(tensors) == 1 else None
+    if not hasattr(found, "shape"):
+        raise InputError(f"{path}: holds not one tensor")
+    return found
+
+
+def _loaded(path: Path, allow_pickle: bool) -> Any:
+    import pickle
+
+    import torch
+
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file")
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(path)
+    if not allow_pickle:
+        raise InputError(
+            f"{path}: a pickle; allow it with --allow-pickle (allow_pickle=True) if you trust where it comes from"
+        )
+    try:
+        # Training scripts save their arguments along; a namespace is plain data.
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{path}: cannot be read as weights: {reason}") from error
+
+
+def any_tokenizer(source: str | Path) -> Any:
+    """CLIP's tokenizer from a folder, a repository, or its published merges (``bpe_simple_vocab_16e6.txt.gz``)."""
+    from equipoise.models.runtime import from_transformers, quiet
+
+    path = Path(source).expanduser()
+    if path.is_file():
+        return _from_merges(path)
+    auto = from_transformers("AutoTokenizer")
+    try:
+        with quiet():
+            return auto.from_pretrained(str(source), local_files_only=path.is_dir())
+    except Exception as error:  # tokenizers report missing and damaged files in many ways
+        raise InputError(
+            f"tokenizer {source}: cannot be had ({' '.join(str(error).split())[:200]}); give a folder with CLIP's "
+            "tokenizer, or the file bpe_simple_vocab_16e6.txt.gz of the CLIP code"
+        ) from error
+
+
+def _from_merges(path: Path) -> Any:
+    from equipoise.models.runtime import from_transformers
+
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    lines = text.split("\n")[1 : _MERGES + 1]
+    merges = [tuple(line.split()) for line in lines if line.strip()]
+    if not merges or any(len(pair) != 2 for pair in merges):
+        raise InputError(f"{path}: not a list of byte-pair merges, two pieces a line after the first")
+    pieces = _byte_letters()
+    tokens = [*pieces, *(f"{piece}</w>" for piece in pieces), *("".join(pair) for pair in merges), *_SPECIALS]
+    vocab = {token: i for i, token in enumerate(dict.fromkeys(tokens))}
+    return from_transformers("CLIPTokenizer")(vocab=vocab, merges=merges, model_max_length=77)
+
+
+def _byte_letters() -> list[str]:
+    """One visible character for each byte, in the order of GPT-2's and CLIP's vocabularies."""
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return [chr(byte) for byte in visible] + [chr(256 + i) for i in range(len(hidden))]

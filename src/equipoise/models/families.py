@@ -1,0 +1,232 @@
+"""The families of dual encoders: for each, which class loads it and where its two projected vectors come out.
+
+A family is one :class:`Family` here (or in another package) and one line in :data:`FAMILIES`, under the ``model_type``
+that its ``config.json`` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.registry import Registry
+
+__all__ = ["FAMILIES", "Family"]
+
+Read = Callable[[Any, dict[str, Any]], Any]
+"""From a model and its inputs to (n, d) vectors, not yet of unit length."""
+
+
+def pooled_images(model: Any, inputs: dict[str, Any]) -> Any:
+    """The projected image vectors of most families."""
+    return model.get_image_features(**inputs).pooler_output
+
+
+def pooled_texts(model: Any, inputs: dict[str, Any]) -> Any:
+    """The projected text vectors of most families."""
+    return model.get_text_features(**inputs).pooler_output
+
+
+def exponential_scale(model: Any) -> float:
+    """What most families learn: the logarithm of the scale."""
+    return math.exp(model.logit_scale.item())
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one family of checkpoints is loaded and read."""
+
+    model_class: str
+    """The class of ``transformers``."""
+    images: Read = pooled_images
+    texts: Read = pooled_texts
+    scale: Callable[[Any], float] = exponential_scale
+    padding: str = "longest"
+    """``"max_length"``: trained on texts padded to the full length, and only right with them."""
+    masked: bool = True
+    """Whether the text encoder is told which tokens are padding; some were trained without."""
+    context: int | None = None
+    """A length of texts that neither tokenizer nor configuration says."""
+    attention: str | None = None
+    """The implementation of attention, where the default one is wrong."""
+    build: Callable[[Any], Any] | None = None
+    """From a checkpoint to the model, where no class of ``transformers`` can load it."""
+
+
+def _flava_images(model: Any, inputs: dict[str, Any]) -> Any:
+    # FLAVA projects every patch and token; the contrastive loss uses the first, the class token.
+    return model.get_image_features(**inputs).pooler_output[:, 0]
+
+
+def _flava_texts(model: Any, inputs: dict[str, Any]) -> Any:
+    return model.get_text_features(**inputs).pooler_output[:, 0]
+
+
+def _blip_images(model: Any, inputs: dict[str, Any]) -> Any:
+    return model.vision_proj(model.vision_model(**inputs).last_hidden_state[:, 0])
+
+
+def _blip_texts(model: Any, inputs: dict[str, Any]) -> Any:
+    inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+    return model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0])
+
+
+def _still_video(model: Any, inputs: dict[str, Any]) -> Any:
+    """An image as a video that does not move."""
+    frames = model.config.vision_config.num_frames
+    pixels = inputs["pixel_values"][:, None]
+    return model.get_video_features(pixel_values=pixels.expand(-1, frames, -1, -1, -1)).pooler_output
+
+
+CLIP = Family("CLIPModel")
+SIGLIP = Family("SiglipModel", padding="max_length", masked=False)
+SIGLIP2 = Family("Siglip2Model", padding="max_length", masked=False)
+ALIGN = Family("AlignModel", scale=lambda model: 1 / model.temperature.item(), padding="max_length", context=64)
+ALTCLIP = Family("AltCLIPModel")
+FLAVA = Family("FlavaModel", images=_flava_images, texts=_flava_texts)
+BLIP = Family(
+    "BlipForImageTextRetrieval",
+    images=_blip_images,
+    texts=_blip_texts,
+    scale=lambda model: 1 / 0.07,  # where its training starts; the trained temperature is not in the checkpoints
+)
+CHINESE_CLIP = Family("ChineseCLIPModel")
+GROUPVIT = Family("GroupViTModel")
+X_CLIP = Family("XCLIPModel", images=_still_video)
+METACLIP_2 = Family("MetaClip2Model")
+CLIPSEG = Family("CLIPSegModel")
+AIMV2 = Family(
+    "Aimv2Model",
+    # With the default attention a batch without padding loses its causal mask, and a text its answer.
+    attention="eager",
+    scale=lambda model: math.exp(min(max(model.logit_scale.item(), 0.0), model.max_log_logit_scale)),
+)
+DUAL = Family("VisionTextDualEncoderModel")
+
+FAMILIES = Registry("encoder")
+_CHECKPOINTS = "each checkpoint has its own"
+
+
+def _family(model_type: str, target: str, summary: str, citation: str, example: str = "") -> None:
+    FAMILIES.add(
+        model_type,
+        f"equipoise.models.{target}",
+        summary=summary,
+        citation=citation,
+        licence=_CHECKPOINTS,
+        needs="models",
+        example=example,
+    )
+
+
+_family(
+    "clip",
+    "families:CLIP",
+    "CLIP, and everything trained in its form.",
+    "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
+    "openai/clip-vit-base-patch32",
+)
+_family(
+    "siglip",
+    "families:SIGLIP",
+    "SigLIP, and SigLIP 2 at a fixed size.",
+    "Zhai et al., Sigmoid Loss for Language Image Pre-Training, ICCV 2023",
+    "google/siglip-base-patch16-224",
+)
+_family(
+    "siglip2",
+    "families:SIGLIP2",
+    "SigLIP 2 at any size and aspect (NaFlex).",
+    "Tschannen et al., SigLIP 2, 2025, arXiv 2502.14786",
+    "google/siglip2-base-patch16-naflex",
+)
+_family(
+    "align",
+    "families:ALIGN",
+    "ALIGN: EfficientNet and BERT.",
+    "Jia et al., Scaling Up Visual and Vision-Language Representation Learning, ICML 2021",
+    "kakaobrain/align-base",
+)
+_family(
+    "altclip",
+    "families:ALTCLIP",
+    "AltCLIP: CLIP with a multilingual text encoder.",
+    "Chen et al., AltCLIP, 2022, arXiv 2211.06679",
+    "BAAI/AltCLIP",
+)
+_family(
+    "flava",
+    "families:FLAVA",
+    "FLAVA, read at its contrastive projections.",
+    "Singh et al., FLAVA, CVPR 2022",
+    "facebook/flava-full",
+)
+_family(
+    "blip",
+    "families:BLIP",
+    "BLIP for retrieval, read at its contrastive projections, not its matching head.",
+    "Li et al., BLIP, ICML 2022",
+    "Salesforce/blip-itm-base-coco",
+)
+_family(
+    "chinese_clip",
+    "families:CHINESE_CLIP",
+    "Chinese-CLIP.",
+    "Yang et al., Chinese CLIP, 2022, arXiv 2211.01335",
+    "OFA-Sys/chinese-clip-vit-base-patch16",
+)
+_family(
+    "groupvit",
+    "families:GROUPVIT",
+    "GroupViT.",
+    "Xu et al., GroupViT, CVPR 2022",
+    "nvidia/groupvit-gcc-yfcc",
+)
+_family(
+    "xclip",
+    "families:X_CLIP",
+    "X-CLIP, shown an image as a still video; texts without its video-specific prompts.",
+    "Ni et al., Expanding Language-Image Pretrained Models for General Video Recognition, ECCV 2022",
+    "microsoft/xclip-base-patch32",
+)
+_family(
+    "metaclip_2",
+    "families:METACLIP_2",
+    "MetaCLIP 2.",
+    "Chuang et al., MetaCLIP 2, 2025, arXiv 2507.22062",
+    "facebook/metaclip-2-worldwide-huge-quickgelu",
+)
+_family(
+    "clipseg",
+    "families:CLIPSEG",
+    "The CLIP inside CLIPSeg.",
+    "Lüddecke and Ecker, Image Segmentation Using Text and Image Prompts, CVPR 2022",
+    "CIDAS/clipseg-rd64-refined",
+)
+_family(
+    "aimv2",
+    "families:AIMV2",
+    "AIMv2 tuned with a text encoder (LiT).",
+    "Fini et al., Multimodal Autoregressive Pre-training of Large Vision Encoders, CVPR 2025",
+    "apple/aimv2-large-patch14-224-lit",
+)
+_family(
+    "vision-text-dual-encoder",
+    "families:DUAL",
+    "Any vision and any text encoder joined by projections; converted SLIP models are of this form.",
+    "Zhai et al., LiT, CVPR 2022; Mu et al., SLIP, ECCV 2022",
+)
+_family(
+    "laclip",
+    "converted:LACLIP",
+    "LaCLIP as equipoise.models.convert writes it.",
+    "Fan et al., Improving CLIP Training with Language Rewrites, NeurIPS 2023",
+)
+_family(
+    "debias-clip",
+    "converted:DEBIAS_CLIP",
+    "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
+    "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
+)

@@ -1,0 +1,168 @@
+"""Checkpoint folders: where one is, what it must hold, and one sentence for what it lacks.
+
+A local folder never touches the network. A repository of the Hugging Face Hub becomes a folder first (downloaded, or
+found in the cache), so that everything after is the same for both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError
+
+__all__ = ["Checkpoint", "find_checkpoint", "open_checkpoint"]
+
+_SAFE = ("model.safetensors", "model.safetensors.index.json")
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_IMAGE_SETTINGS = ("preprocessor_config.json", "processor_config.json")
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "spiece.model")
+_WANTED = ("*.json", "*.txt", "*.model", "model*.safetensors")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with a whole model: its settings and its weights."""
+
+    folder: Path
+    config: dict[str, Any]
+    """What ``config.json`` says."""
+    weights: tuple[Path, ...]
+    pickled: bool = False
+    """Whether the weights are a pickle, which the user allowed."""
+
+    @property
+    def model_type(self) -> str:
+        """The family, as ``transformers`` names it."""
+        return str(self.config.get("model_type", ""))
+
+    def needs_images(self) -> None:
+        """Refuse a folder without the settings of an image processor."""
+        if not _any_of(self.folder, _IMAGE_SETTINGS):
+            raise InputError(
+                f"{self.folder}: preprocessor_config.json is missing, so it is not known how images are resized and "
+                "normalised; take it from the checkpoint's source"
+            )
+
+    def needs_texts(self) -> None:
+        """Refuse a folder without a tokenizer."""
+        if not _any_of(self.folder, _TOKENIZERS):
+            raise InputError(
+                f"{self.folder}: the tokenizer is missing (tokenizer.json, or vocab files); take it from the "
+                "checkpoint's source"
+            )
+
+
+def find_checkpoint(rest: str, *, allow_pickle: bool = False) -> Checkpoint:
+    """The checkpoint that ``hf:<rest>`` means: a local folder, or ``<repo>`` or ``<repo>@<revision>`` of the Hub."""
+    folder = Path(rest).expanduser()
+    if folder.is_dir():
+        return open_checkpoint(folder, allow_pickle=allow_pickle)
+    if folder.is_file():
+        raise InputError(f"{rest}: a file; hf: takes the folder of a checkpoint, with config.json in it")
+    repository, _, revision = rest.partition("@")
+    if rest.startswith((".", "/", "~")) or not _REPOSITORY.fullmatch(repository):
+        raise InputError(f"{rest}: there is no such folder, and it is not the name of a Hub repository (owner/name)")
+    return open_checkpoint(
+        _downloaded(repository, revision or None, allow_pickle), allow_pickle=allow_pickle, source=rest
+    )
+
+
+def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "") -> Checkpoint:
+    """The checkpoint in ``folder``; refuses one that is not whole, or that holds weights only as a pickle."""
+    name = source or str(folder)
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(
+            f"{name}: config.json is missing; a checkpoint folder holds config.json, model.safetensors, the tokenizer "
+            "and preprocessor_config.json"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict) or not config.get("model_type"):
+            raise ValueError("it does not say model_type")
+    except ValueError as error:
+        raise InputError(f"{path}: not the settings of a model ({error})") from None
+    safe = _weights(folder, _SAFE, name)
+    if safe:
+        return Checkpoint(folder, config, safe)
+    pickled = _weights(folder, _PICKLES, name)
+    if pickled and allow_pickle:
+        return Checkpoint(folder, config, pickled, pickled=True)
+    found = pickled[0].name if pickled else _pickle_in(folder) or _pickle_on_hub(source)
+    if found:
+        raise InputError(
+            f"{name}: the weights are only there as a pickle ({found}), which can run any code when it is opened; "
+            "convert them to safetensors, or allow it with --allow-pickle (allow_pickle=True) if you trust the source"
+        )
+    raise InputError(f"{name}: the weights are missing (model.safetensors)")
+
+
+def _weights(folder: Path, names: tuple[str, str], source: str) -> tuple[Path, ...]:
+    """The one weights file, or the parts that the index lists."""
+    whole, index = (folder / name for name in names)
+    if whole.is_file():
+        return (whole,)
+    if not index.is_file():
+        return ()
+    try:
+        parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{index}: damaged; download it again") from None
+    missing = [part for part in parts if not (folder / part).is_file()]
+    if missing or not parts:
+        raise InputError(f"{source}: {len(missing)} of {len(parts)} weight files are missing, such as {missing[:1]}")
+    return tuple(folder / part for part in parts)
+
+
+def _any_of(folder: Path, names: tuple[str, ...]) -> bool:
+    return any((folder / name).is_file() for name in names)
+
+
+def _pickle_in(folder: Path) -> str:
+    return next((path.name for path in sorted(folder.iterdir()) if path.suffix in _PICKLE_ENDINGS), "")
+
+
+def _pickle_on_hub(repository: str) -> str:
+    """A pickle that the repository has and that was not downloaded."""
+    if not repository:
+        return ""
+    from huggingface_hub import list_repo_files
+
+    name, _, revision = repository.partition("@")
+    try:
+        files = list_repo_files(name, revision=revision or None)
+    except Exception:  # offline, or gone: then nothing more can be said
+        return ""
+    return next((file for file in sorted(files) if file.endswith(_PICKLE_ENDINGS)), "")
+
+
+def _downloaded(repository: str, revision: str | None, allow_pickle: bool) -> Path:
+    """The repository's files that are needed, in the Hub's cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    wanted = [*_WANTED, *(["pytorch_model*.bin"] if allow_pickle else [])]
+    where = f"https://huggingface.co/{repository}"
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
+    except GatedRepoError:
+        raise InputError(f"{repository}: ask for access at {where} and log in with: hf auth login") from None
+    except RepositoryNotFoundError:
+        raise InputError(f"{repository}: there is no such folder here and no such repository at {where}") from None
+    except LocalEntryNotFoundError:
+        at = f" at revision {revision}" if revision else ""
+        raise InputError(
+            f"{repository}: there is no such folder here, the Hub's cache does not hold it{at}, and {where} cannot be "
+            f"reached; on a machine with a network run: hf download {repository}"
+            + (f" --revision {revision}" if revision else "")
+            + ", or give the path of a folder with its files"
+        ) from None
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{repository}: cannot be had from {where}: {reason}") from None

@@ -1,0 +1,217 @@
+"""``hf:``: checkpoints that ``transformers`` loads, from a folder or the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.models.families import FAMILIES, Family
+from equipoise.models.fingerprints import key_of
+from equipoise.models.folders import Checkpoint, find_checkpoint, open_checkpoint
+from equipoise.models.images import rgb_images
+from equipoise.models.protocols import Vectors
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.tokens import Tokens, context_length
+
+__all__ = ["HuggingFaceEncoder", "from_folder", "from_hugging_face", "image_processor", "stock_model", "tokenizer"]
+
+
+def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
+    """What ``hf:<rest>`` names, as an encoder, captioner or classifier."""
+    checkpoint = find_checkpoint(rest, allow_pickle=bool(options.get("allow_pickle")))
+    return from_folder(checkpoint, name=f"hf:{rest}", kind=kind, **options)
+
+
+def from_folder(checkpoint: Checkpoint, *, name: str, kind: str = "encoder", **options: Any) -> Any:
+    """The adapter of ``kind`` for a checkpoint that was found."""
+    if kind == "captioner":
+        from equipoise.models.captioners import captioner
+
+        return captioner(checkpoint, name=name, **options)
+    if kind == "classifier":
+        from equipoise.models.classifiers import ImageClassifier
+
+        return ImageClassifier(checkpoint, name=name, settings=Settings(**options))
+    return HuggingFaceEncoder(checkpoint, name=name, settings=Settings(**options))
+
+
+class HuggingFaceEncoder:
+    """A dual encoder of ``transformers``, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`.
+
+    Images go through the checkpoint's own processor once, in its Pillow form. Texts longer than ``context`` tokens
+    lose their tail and keep their end token; ``tokens.n_cut`` counts them.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+        self.name = name
+        self.family = checkpoint.model_type
+        self.checkpoint = checkpoint
+        self.settings = settings or Settings()
+        how = _family_of(checkpoint)
+        checkpoint.needs_images()
+        checkpoint.needs_texts()
+        self.device = torch_device(self.settings.device)
+        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            words = tokenizer(checkpoint)
+            model = (
+                how.build(checkpoint)
+                if how.build
+                else stock_model(checkpoint, how.model_class, attention=how.attention)
+            )
+        self.model = model.to(device=self.device, dtype=self.dtype).eval()
+        self.tokens = Tokens(words, context_length(words, model.config, how.context), how.padding, how.masked)
+        self.logit_scale = how.scale(model)
+        self._how = how
+        self.key = key_of(
+            self.family,
+            checkpoint.weights,
+            checkpoint.config,
+            self.processor.to_dict(),
+            _tokenizer_settings(words),
+            [self.tokens.context, how.padding, how.masked],
+            dtype=str(self.dtype).removeprefix("torch."),
+        )
+
+    @property
+    def context(self) -> int:
+        """The most tokens of a text, start and end included."""
+        return self.tokens.context
+
+    def encode_images(self, images: Sequence[Any]) -> Vectors:
+        """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
+        return self._vectors(self._image_batch, rgb_images(images))
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """(m, d) unit vectors of m texts."""
+        if isinstance(texts, str):
+            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
+        return self._vectors(self._text_batch, list(texts))
+
+    def _image_batch(self, images: Sequence[Any]) -> Any:
+        # The processor alone, and with one size: its processor class may carry defaults of other checkpoints.
+        inputs = dict(self.processor(images=list(images), return_tensors="pt"))
+        return self._how.images(self.model, self._placed(inputs))
+
+    def _text_batch(self, texts: Sequence[str]) -> Any:
+        return self._how.texts(self.model, self._placed(self.tokens(texts)))
+
+    def _placed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+        }
+
+    def _vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Vectors:
+        import torch
+
+        def unit(batch: Sequence[Any]) -> Vectors:
+            with torch.inference_mode():
+                vectors = run(batch).float()
+                made = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+            return np.asarray(made, dtype=np.float32)
+
+        made = in_batches(unit, items, self.settings.batch_size)
+        vectors = np.concatenate(made) if made else np.zeros((0, self.dim), np.float32)
+        if not np.isfinite(vectors).all():
+            bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+            hint = "; try dtype='float32'" if self.settings.dtype != "float32" and "16" in str(self.dtype) else ""
+            raise InputError(f"{self.name} gave a vector that is not finite for item {bad}{hint}")
+        return vectors
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector."""
+        return int(self.encode_texts(["a"]).shape[1])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({self.key})>"
+
+    def __reduce__(self) -> Any:
+        # Sent to another process, the folder is opened there again; weights do not travel.
+        folder = str(self.checkpoint.folder.absolute())
+        return _reopened, (folder, self.name, asdict(self.settings))
+
+
+def _reopened(folder: str, name: str, settings: dict[str, Any]) -> HuggingFaceEncoder:
+    from pathlib import Path
+
+    how = Settings(**settings)
+    return HuggingFaceEncoder(open_checkpoint(Path(folder), allow_pickle=how.allow_pickle), name=name, settings=how)
+
+
+def _family_of(checkpoint: Checkpoint) -> Family:
+    kind = checkpoint.model_type
+    if kind not in FAMILIES:
+        known = ", ".join(FAMILIES.names())
+        raise InputError(
+            f"{checkpoint.folder}: a {kind!r} model, which is no dual encoder that is known here ({known}); a "
+            "captioner is loaded with kind='captioner', a classifier with kind='classifier'"
+        )
+    family: Family = FAMILIES.load(kind)
+    return family
+
+
+def image_processor(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's own image processor in its Pillow form, which needs no torchvision."""
+    auto = from_transformers("AutoImageProcessor")
+    try:
+        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True)
+    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+        raise InputError(f"{checkpoint.folder}: its image processor cannot be made: {_line(error)}") from error
+
+
+def tokenizer(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's own tokenizer."""
+    auto = from_transformers("AutoTokenizer")
+    try:
+        return auto.from_pretrained(checkpoint.folder, local_files_only=True)
+    except ImportError as error:
+        package = next((p for p in ("sentencepiece", "protobuf", "tiktoken") if p in str(error)), "")
+        advice = f"; install it with: pip install {package}" if package else ""
+        raise InputError(f"{checkpoint.folder}: its tokenizer needs a package: {_line(error)}{advice}") from error
+    except Exception as error:  # tokenizers report damaged files as plain exceptions
+        raise InputError(f"{checkpoint.folder}: its tokenizer cannot be read: {_line(error)}") from error
+
+
+def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | None = None) -> Any:
+    """The model as ``transformers`` loads it, in float32; refuses one that lacks weights, which would be random."""
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        model, report = from_transformers(model_class).from_pretrained(
+            checkpoint.folder,
+            dtype=torch.float32,
+            attn_implementation=attention,
+            local_files_only=True,
+            use_safetensors=not checkpoint.pickled,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # reported, and refused below with their names
+        )
+    except SafetensorError as error:
+        raise InputError(f"{checkpoint.weights[0]}: damaged or cut off ({_line(error)}); download it again") from error
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise InputError(f"{checkpoint.folder}: cannot be loaded as {model_class}: {_line(error)}") from error
+    missing = sorted(report["missing_keys"])
+    wrong = sorted(str(key) for key in report.get("mismatched_keys", ()))
+    if missing or wrong:
+        what = f"lacks {len(missing)} weights of {model_class}, such as {missing[0]!r}" if missing else ""
+        what = what or f"holds weights of another shape than {model_class} has, such as {wrong[0]}"
+        raise InputError(f"{checkpoint.folder}: {what}; with random numbers in their place it would mean nothing")
+    return model
+
+
+def _tokenizer_settings(words: Any) -> Any:
+    backend = getattr(words, "backend_tokenizer", None)
+    inside = backend.to_str() if backend is not None else sorted(words.get_vocab().items())
+    return [type(words).__name__, inside, words.padding_side]
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:400] or type(error).__name__

@@ -1,0 +1,62 @@
+"""Images as every adapter takes them: 8-bit RGB, nothing scaled yet.
+
+The checkpoint's own processor scales and normalises, once. Pixels that someone scaled before would be scaled twice,
+which no shape or type error shows: the vectors are just wrong. So they are refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.data.images import decode
+from equipoise.errors import InputError
+
+__all__ = ["rgb_images"]
+
+
+def rgb_images(images: Sequence[Any]) -> list[Image.Image]:
+    """The images as upright 8-bit RGB; Pillow images of any mode, or arrays of bytes (height, width[, 3]).
+
+    >>> [image.mode for image in rgb_images([Image.new("L", (2, 1)), np.zeros((4, 3, 3), np.uint8)])]
+    ['RGB', 'RGB']
+    >>> rgb_images([np.zeros((4, 3, 3), np.float32)])
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: image 0 holds pixels of type float32, as if they were scaled already; give 8-bit \
+images, for the model's own processor scales them once
+    """
+    if isinstance(images, Image.Image | np.ndarray) or hasattr(images, "detach"):
+        raise InputError("images must be a list of images, even for one; stacked or batched pixel values are not taken")
+    return [_rgb(image, i) for i, image in enumerate(images)]
+
+
+def _rgb(image: Any, place: int) -> Image.Image:
+    if isinstance(image, Image.Image):
+        if type(image) is Image.Image and image.mode == "RGB" and not {"exif", "transparency"} & image.info.keys():
+            return image  # decoded already, as tables give them
+        if image.mode == "F":
+            raise _scaled(place, "float32")
+        return decode(image)
+    if isinstance(image, np.ndarray) or hasattr(image, "detach"):
+        return _from_array(image, place)
+    raise InputError(f"image {place} is a {type(image).__name__}; give Pillow images, or arrays of 8-bit pixels")
+
+
+def _from_array(image: Any, place: int) -> Image.Image:
+    pixels = np.asarray(image.detach().cpu()) if hasattr(image, "detach") else image
+    if pixels.dtype != np.uint8:
+        raise _scaled(place, str(pixels.dtype))
+    if pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3):
+        return Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
+    raise InputError(f"image {place} has the shape {pixels.shape}; give (height, width, 3) or (height, width)")
+
+
+def _scaled(place: int, kind: str) -> InputError:
+    return InputError(
+        f"image {place} holds pixels of type {kind}, as if they were scaled already; give 8-bit images, for the "
+        "model's own processor scales them once"
+    )

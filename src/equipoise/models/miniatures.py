@@ -1,0 +1,81 @@
+"""``mini``: the miniature models that come with the package, genuine checkpoints trained on the pictogram world."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.models.folders import open_checkpoint
+
+__all__ = ["FOLDER", "PARTS", "Miniature", "from_mini", "miniatures"]
+
+FOLDER = Path(__file__).parent / "mini"
+PARTS = {
+    "clip": ("encoder", "A CLIP trained on the biased world."),
+    "clip-fair": ("encoder", "The same, trained on the fair world: the control."),
+    "captioner": ("captioner", "A captioner trained on captions of the biased world."),
+    "judge": ("classifier", "A classifier of every attribute, for evaluation only."),
+}
+_DEFAULTS = {"encoder": "clip", "captioner": "captioner", "classifier": "judge"}
+
+
+@dataclass(frozen=True)
+class Miniature:
+    """One part: whether it is there, how large, and what its card says."""
+
+    name: str
+    kind: str
+    about: str
+    present: bool
+    n_bytes: int = 0
+    figures: tuple[tuple[str, str], ...] = ()
+    """Names and values of the tables in its card."""
+
+
+def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
+    """The part ``rest`` as what it is; without a part, the CLIP, the captioner or the judge, as ``kind`` asks."""
+    part = rest or _DEFAULTS[kind]
+    if part not in PARTS:
+        raise UnknownNameError("miniature", part, PARTS)
+    if PARTS[part][0] != kind:
+        raise InputError(f"mini:{part} is a {PARTS[part][0]}; load it with kind={PARTS[part][0]!r}, not {kind!r}")
+    if not (FOLDER / part).is_dir():
+        there = [m.name for m in miniatures() if m.present]
+        raise InputError(
+            f"the miniature {part!r} is not in this installation ({FOLDER / part}); "
+            f"there {'is' if len(there) == 1 else 'are'}: {', '.join(there) or 'none'}; train it with: "
+            f"equipoise mini train {part}"
+        )
+    from equipoise.models.hugging_face import from_folder
+
+    name = f"mini:{rest}" if rest else "mini"
+    return from_folder(open_checkpoint(FOLDER / part), name=name, kind=kind, **options)
+
+
+def miniatures() -> list[Miniature]:
+    """Every part, present or not."""
+    return [_miniature(part, kind, about) for part, (kind, about) in PARTS.items()]
+
+
+def _miniature(part: str, kind: str, about: str) -> Miniature:
+    folder = FOLDER / part
+    if not folder.is_dir():
+        return Miniature(part, kind, about, present=False)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return Miniature(part, kind, about, True, size, tuple(figures_of(text)))
+
+
+def figures_of(card: str) -> list[tuple[str, str]]:
+    """The rows of a model card's tables whose second cell is a number.
+
+    >>> figures_of("| figure | value |\\n| --- | --- |\\n| gender | 0.998 |\\n| n | 24 subjects |")
+    [('gender', '0.998'), ('n', '24 subjects')]
+    """
+    rows = (re.fullmatch(r"\|([^|]+)\|([^|]+)(\|.*)?\|?", line.strip()) for line in card.splitlines())
+    cells = [(row[1].strip(" *`"), row[2].strip(" *`")) for row in rows if row]
+    return [(name, value) for name, value in cells if re.match(r"[-+≥>]?\s*\d", value)]

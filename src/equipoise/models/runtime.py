@@ -1,0 +1,164 @@
+"""What every adapter needs from torch: device and number type, batches that shrink when memory is short, silence."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from equipoise.errors import InputError, MissingExtraError, UnknownNameError
+
+__all__ = ["Settings", "explained", "from_transformers", "in_batches", "quiet", "torch_device", "torch_dtype"]
+
+DTYPES = ("auto", "float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is run; none of it but the number type changes what it answers."""
+
+    device: str = "auto"
+    """"auto" takes the first GPU there is."""
+    dtype: str = "auto"
+    """"auto" is float16 on a GPU and float32 elsewhere."""
+    batch_size: int = 64
+    """At most so many images or texts at a time; halved while memory is short."""
+    allow_pickle: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise UnknownNameError("dtype", self.dtype, DTYPES)
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise InputError(f"batch_size must be a whole number above 0, not {self.batch_size!r}")
+
+
+def torch_device(wanted: str) -> Any:
+    """The torch device; "auto" is a GPU where there is one."""
+    torch = _torch()
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        mps = getattr(torch.backends, "mps", None)
+        return torch.device("mps" if mps is not None and mps.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise InputError(f"device {wanted!r} cannot be used ({reason}); leave it out to take what there is") from None
+    return device
+
+
+def torch_dtype(wanted: str, device: Any) -> Any:
+    """The torch number type; "auto" halves it on a CUDA GPU."""
+    torch = _torch()
+    if wanted == "auto":
+        return torch.float16 if device.type == "cuda" else torch.float32
+    return getattr(torch, wanted)
+
+
+def from_transformers(*names: str) -> Any:
+    """The named things of ``transformers``; says what to do where it, or a torchvision beside it, is at fault."""
+    _torch()
+    try:
+        import transformers
+
+        found = [getattr(transformers, name) for name in names]
+    except ModuleNotFoundError as error:
+        if error.name in ("transformers", "tokenizers", "safetensors", "huggingface_hub"):
+            raise MissingExtraError("models of Hugging Face", "models") from error
+        raise explained(error) from error
+    except AttributeError as error:
+        raise InputError(f"this transformers ({transformers.__version__}) is too old: {error}") from error
+    except (ImportError, RuntimeError) as error:
+        raise explained(error) from error
+    return found[0] if len(names) == 1 else found
+
+
+def explained(error: Exception) -> Exception:
+    """The torchvision hazard in words, if that is what it is: transformers does not always say so."""
+    from importlib import import_module, metadata
+
+    try:
+        vision, torch = metadata.version("torchvision"), metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return error
+    try:
+        import_module("torchvision")
+    except Exception:  # a build for another torch fails while it registers its operators
+        from equipoise.diagnosis import HAZARD
+
+        return InputError(HAZARD.format(vision=vision, torch=torch))
+    return error
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("running a model", "models") from error
+    return torch
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the bars and warnings that loading prints; what matters is checked and raised by the adapters."""
+    from_transformers("PreTrainedModel")
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def in_batches(run: Callable[[Sequence[Any]], Any], items: Sequence[Any], size: int) -> list[Any]:
+    """``run`` of the items in batches of at most ``size``, halved each time memory runs out; one result a batch.
+
+    >>> def only_two(batch):
+    ...     if len(batch) > 2:
+    ...         raise MemoryError
+    ...     return sum(batch)
+    >>> in_batches(only_two, range(5), 4)
+    [1, 5, 4]
+    """
+    results: list[Any] = []
+    start = 0
+    while start < len(items):
+        batch = items[start : start + size]
+        try:
+            results.append(run(batch))
+        except Exception as error:
+            if len(batch) == 1 or not _is_out_of_memory(error):
+                raise
+            size = (len(batch) + 1) // 2
+        else:
+            start += len(batch)
+            continue
+        # Outside the handler: the exception's frames held the memory that the retry needs.
+        _free_memory()
+    return results
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+
+
+def _free_memory() -> None:
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():  # pragma: no cover
+        torch.cuda.empty_cache()
