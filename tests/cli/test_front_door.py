@@ -159,7 +159,14 @@ def test_mask_and_lexicons():
     assert "gensynth_code" in equipoise("text", "lexicons").stdout
 
 
-def test_demo_runs_offline(tmp_path):
-    done = equipoise("demo", "-o", str(tmp_path / "demo"))
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "demo").is_dir()
+def test_demo_runs_offline(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from equipoise.cli.main import app
+    from equipoise.recipes import demo
+
+    monkeypatch.setattr(demo, "PAIRS", 1500)
+    monkeypatch.setattr(demo, "SETS", 2)
+    done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
+    assert done.exit_code == 0, done.output
+    assert f"Open {tmp_path / 'demo' / 'index.html'}" in done.output.replace("\n", "")

@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import audit, cache, demo, doctor, mini, table, text, world
+from equipoise.cli import audit, cache, dataset, demo, doctor, mini, table, text, world
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ app.command("audit", rich_help_panel=AUDITS)(audit.audit)
 app.command("measure", rich_help_panel=AUDITS)(audit.measure)
 app.command("compare", rich_help_panel=AUDITS)(audit.compare)
 app.command("suites", rich_help_panel=AUDITS)(audit.suites)
+app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
 
 
 def _print_version(wanted: bool) -> None:
