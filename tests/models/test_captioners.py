@@ -1,5 +1,7 @@
 """Captioners of each form: the adapter says what the stock classes say."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,13 @@ def test_sampling_leaves_the_random_numbers_of_others_alone(decoder_folder, pict
     assert torch.equal(torch.rand(3), expected)
 
 
+def test_a_captioner_survives_the_way_to_another_process(decoder_folder, pictures):
+    captioner = load(f"hf:{decoder_folder}", kind="captioner", max_new_tokens=3)
+    again = pickle.loads(pickle.dumps(captioner))
+    assert again.key == captioner.key
+    assert again.caption(pictures) == captioner.caption(pictures)
+
+
 def test_beams_and_lengths_are_passed_on(decoder_folder, pictures):
     short = load(f"hf:{decoder_folder}", kind="captioner", max_new_tokens=2, num_beams=2)
     assert all(len(text.split()) <= 2 for text in short.caption(pictures))
@@ -241,6 +250,8 @@ def test_a_classifier_answers_head_by_head(tmp_path, pictures):
     np.testing.assert_allclose(answers["object"].probabilities, logits[:, 5:].sigmoid(), atol=1e-5)
     assert answers["age"].best == [["young", "old"][i] for i in logits[:, :2].argmax(1)]
     assert check(classifier).ok
+    again = pickle.loads(pickle.dumps(classifier)).classify(pictures)
+    np.testing.assert_array_equal(again["age"].probabilities, answers["age"].probabilities)
 
 
 def test_an_encoder_is_no_classifier(tiny_checkpoint):

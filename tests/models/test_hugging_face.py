@@ -152,6 +152,7 @@ def test_sixteen_bits_are_another_key_and_nearly_the_same_vectors(folder, encode
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode_images(pictures), atol=0.05)
     assert half.key == f"{encoder.key}-bfloat16"
+    assert half.logit_scale == encoder.logit_scale  # not rounded
 
 
 def test_the_key_follows_weights_and_preprocessing_not_the_place(folder, encoder, broken):
@@ -211,6 +212,21 @@ def test_a_missing_tokenizer_is_named(broken):
     for path in broken.glob("tokenizer*"):
         path.unlink()
     assert "the tokenizer is missing" in refused(broken)
+
+
+def test_a_tokenizer_that_needs_a_package_says_which(tmp_path, tiny_parts):
+    from importlib.util import find_spec
+
+    if find_spec("sentencepiece"):
+        pytest.skip("sentencepiece is installed here")
+    model, _, pixels = tiny_parts("siglip")
+    model.save_pretrained(tmp_path)
+    pixels.save_pretrained(tmp_path)
+    (tmp_path / "spiece.model").write_bytes(b"x")
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "SiglipTokenizer"}')
+    assert refused(tmp_path).endswith(
+        "its tokenizer needs the package sentencepiece; install it with: pip install sentencepiece"
+    )
 
 
 def test_a_damaged_file_is_named(broken):

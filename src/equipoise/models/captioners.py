@@ -7,13 +7,13 @@ same for all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
 from equipoise.errors import InputError
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hugging_face import image_processor, stock_model, tokenizer
+from equipoise.models.hugging_face import image_processor, reopening, stock_model, tokenizer
 from equipoise.models.images import rgb_images
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
@@ -110,6 +110,7 @@ class HuggingFaceCaptioner:
         decoding: Decoding | None = None,
     ) -> None:
         self.name = name
+        self.checkpoint = checkpoint
         self.settings = settings or Settings()
         self.decoding = decoding or Decoding()
         self.family = _form_of(checkpoint)
@@ -141,6 +142,9 @@ class HuggingFaceCaptioner:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} ({self.key})>"
+
+    def __reduce__(self) -> Any:
+        return reopening(self.checkpoint, self.name, "captioner", asdict(self.settings) | asdict(self.decoding))
 
 
 def _form_of(checkpoint: Checkpoint) -> str:

@@ -7,6 +7,7 @@ is a softmax, and ``object:<name>`` labels are yes or no each. Labels without ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hugging_face import image_processor, stock_model
+from equipoise.models.hugging_face import image_processor, reopening, stock_model
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Answers
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
@@ -31,6 +32,7 @@ class ImageClassifier:
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
         self.name = name
+        self.checkpoint = checkpoint
         self.family = checkpoint.model_type
         self.settings = settings or Settings()
         _refuse_other_models(checkpoint)
@@ -60,6 +62,9 @@ class ImageClassifier:
             head: Answers(labels, self._probabilities(head, logits[:, places]))
             for head, (labels, places) in self.heads.items()
         }
+
+    def __reduce__(self) -> Any:
+        return reopening(self.checkpoint, self.name, "classifier", asdict(self.settings))
 
     def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
         import torch

@@ -68,9 +68,10 @@ def find_checkpoint(rest: str, *, allow_pickle: bool = False) -> Checkpoint:
     repository, _, revision = rest.partition("@")
     if rest.startswith((".", "/", "~")) or not _REPOSITORY.fullmatch(repository):
         raise InputError(f"{rest}: there is no such folder, and it is not the name of a Hub repository (owner/name)")
-    return open_checkpoint(
-        _downloaded(repository, revision or None, allow_pickle), allow_pickle=allow_pickle, source=rest
-    )
+    found = _downloaded(repository, revision or None, _WANTED)
+    if allow_pickle and not _any_of(found, _SAFE):
+        found = _downloaded(repository, revision or None, (*_WANTED, "pytorch_model*.bin"))
+    return open_checkpoint(found, allow_pickle=allow_pickle, source=rest)
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "") -> Checkpoint:
@@ -142,15 +143,14 @@ def _pickle_on_hub(repository: str) -> str:
     return next((file for file in sorted(files) if file.endswith(_PICKLE_ENDINGS)), "")
 
 
-def _downloaded(repository: str, revision: str | None, allow_pickle: bool) -> Path:
+def _downloaded(repository: str, revision: str | None, wanted: tuple[str, ...]) -> Path:
     """The repository's files that are needed, in the Hub's cache."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-    wanted = [*_WANTED, *(["pytorch_model*.bin"] if allow_pickle else [])]
     where = f"https://huggingface.co/{repository}"
     try:
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(wanted)))
     except GatedRepoError:
         raise InputError(f"{repository}: ask for access at {where} and log in with: hf auth login") from None
     except RepositoryNotFoundError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,15 @@ from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.models.tokens import Tokens, context_length
 
-__all__ = ["HuggingFaceEncoder", "from_folder", "from_hugging_face", "image_processor", "stock_model", "tokenizer"]
+__all__ = [
+    "HuggingFaceEncoder",
+    "from_folder",
+    "from_hugging_face",
+    "image_processor",
+    "reopening",
+    "stock_model",
+    "tokenizer",
+]
 
 
 def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
@@ -64,9 +73,9 @@ class HuggingFaceEncoder:
                 if how.build
                 else stock_model(checkpoint, how.model_class, attention=how.attention)
             )
+        self.logit_scale = how.scale(model)  # before 16 bits round it
         self.model = model.to(device=self.device, dtype=self.dtype).eval()
         self.tokens = Tokens(words, context_length(words, model.config, how.context), how.padding, how.masked)
-        self.logit_scale = how.scale(model)
         self._how = how
         self.key = key_of(
             self.family,
@@ -133,16 +142,17 @@ class HuggingFaceEncoder:
         return f"<{type(self).__name__} {self.name} ({self.key})>"
 
     def __reduce__(self) -> Any:
-        # Sent to another process, the folder is opened there again; weights do not travel.
-        folder = str(self.checkpoint.folder.absolute())
-        return _reopened, (folder, self.name, asdict(self.settings))
+        return reopening(self.checkpoint, self.name, "encoder", asdict(self.settings))
 
 
-def _reopened(folder: str, name: str, settings: dict[str, Any]) -> HuggingFaceEncoder:
-    from pathlib import Path
+def reopening(checkpoint: Checkpoint, name: str, kind: str, options: dict[str, Any]) -> Any:
+    """How an adapter is sent to another process: its folder is opened there again; weights do not travel."""
+    return _reopened, (str(checkpoint.folder.absolute()), name, kind, options)
 
-    how = Settings(**settings)
-    return HuggingFaceEncoder(open_checkpoint(Path(folder), allow_pickle=how.allow_pickle), name=name, settings=how)
+
+def _reopened(folder: str, name: str, kind: str, options: dict[str, Any]) -> Any:
+    checkpoint = open_checkpoint(Path(folder), allow_pickle=options["allow_pickle"])
+    return from_folder(checkpoint, name=name, kind=kind, **options)
 
 
 def _family_of(checkpoint: Checkpoint) -> Family:
@@ -172,9 +182,9 @@ def tokenizer(checkpoint: Checkpoint) -> Any:
     try:
         return auto.from_pretrained(checkpoint.folder, local_files_only=True)
     except ImportError as error:
-        package = next((p for p in ("sentencepiece", "protobuf", "tiktoken") if p in str(error)), "")
-        advice = f"; install it with: pip install {package}" if package else ""
-        raise InputError(f"{checkpoint.folder}: its tokenizer needs a package: {_line(error)}{advice}") from error
+        package = next((name for name in ("sentencepiece", "protobuf", "tiktoken") if name in str(error).lower()), "")
+        advice = f"the package {package}; install it with: pip install {package}" if package else _line(error)
+        raise InputError(f"{checkpoint.folder}: its tokenizer needs {advice}") from error
     except Exception as error:  # tokenizers report damaged files as plain exceptions
         raise InputError(f"{checkpoint.folder}: its tokenizer cannot be read: {_line(error)}") from error
 

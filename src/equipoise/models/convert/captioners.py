@@ -38,7 +38,8 @@ def clipcap(
     mapped = {n.removeprefix("clip_project."): v.float() for n, v in state.items() if n.startswith("clip_project.")}
     if not mapped:
         raise InputError(f"{source}: no weights named clip_project.*; it is no ClipCap checkpoint")
-    folder, eyes, tongue = Path(target), find_checkpoint(str(clip)), find_checkpoint(str(gpt2))
+    folder = Path(target)
+    eyes, tongue = (find_checkpoint(str(part), allow_pickle=allow_pickle) for part in (clip, gpt2))
     config = from_transformers("GPT2Config").from_dict(tongue.config)
     mapper(mapped, config.n_embd)  # refuses what cannot be loaded later
     with quiet():

@@ -81,7 +81,7 @@ def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, all
     from equipoise.models.hugging_face import tokenizer as tokenizer_of
 
     learned = tensor_of(tokens, allow_pickle=allow_pickle).float()
-    base = find_checkpoint(str(clip))
+    base = find_checkpoint(str(clip), allow_pickle=allow_pickle)
     if base.model_type != "clip":
         raise InputError(f"{clip}: a {base.model_type!r} model; DebiasCLIP's tokens go before the texts of a CLIP")
     with quiet():
