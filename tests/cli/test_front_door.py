@@ -140,7 +140,7 @@ def test_version():
 def test_a_pipe():
     done = equipoise("text", "neutralise", "--agree", "-", stdin="She is an actress.\n")
     assert done.stdout == "They are a performer.\n"
-    assert "1 captions read" in done.stderr
+    assert "1 caption read" in done.stderr
     assert "1 changed" in done.stderr
 
 

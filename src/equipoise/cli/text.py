@@ -164,7 +164,8 @@ def _run(
 
 
 def _tell(summary: Summary, words: Lexicon, out: str) -> None:
-    lines = [f"{summary.captions:,} captions read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
+    captions = "1 caption" if summary.captions == 1 else f"{summary.captions:,} captions"
+    lines = [f"{captions} read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
     if summary.groups:
         for group in (*words.groups, None):
             n = summary.groups[group]
