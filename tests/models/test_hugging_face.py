@@ -304,6 +304,7 @@ def test_a_repository_in_the_cache_is_loaded_without_a_network(folder, monkeypat
 def test_options_are_checked(folder):
     assert "there is no dtype named 'float8'" in refused(folder, dtype="float8")
     assert "batch_size must be a whole number above 0, not 0" in refused(folder, batch_size=0)
+    assert "there is no dtype named 'float8'" in refused("not/downloaded", dtype="float8")
     assert "device 'cuda:7' cannot be used" in refused(folder, device="cuda:7")
 
 

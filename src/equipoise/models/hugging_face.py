@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ __all__ = [
 
 def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
     """What ``hf:<rest>`` names, as an encoder, captioner or classifier."""
+    known = {field.name for field in fields(Settings)}
+    Settings(**{name: value for name, value in options.items() if name in known})  # refused before a long download
     checkpoint = find_checkpoint(rest, allow_pickle=bool(options.get("allow_pickle")))
     return from_folder(checkpoint, name=f"hf:{rest}", kind=kind, **options)
 
