@@ -13,11 +13,11 @@ from equipoise import __version__
 from equipoise.engine.cache import cache_root
 from equipoise.registry import plugins
 
-__all__ = ["EXTRAS", "examine", "tell"]
+__all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
 
 CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "matplotlib", "tqdm")
 EXTRAS = {
-    "models": ("torch", "transformers", "diffusers", "safetensors"),
+    "models": ("torch", "transformers", "diffusers", "safetensors", "sentencepiece"),
     "open-clip": ("open_clip_torch",),
     "ray": ("ray",),
     "review": ("fastapi", "uvicorn"),

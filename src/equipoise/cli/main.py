@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import audit, cache, dataset, demo, doctor, mini, table, text, world
+from equipoise.cli import audit, cache, dataset, demo, doctor, mini, models, table, text, world
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -28,14 +28,16 @@ WORDS = "Words and captions"
 START = "Start here"
 TABLES = "Tables and work"
 AUDITS = "Audits"
+MODELS = "Models and the world"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
 app.command("doctor", rich_help_panel=START)(doctor.doctor)
 app.add_typer(table.app, name="table", rich_help_panel=TABLES)
 app.add_typer(cache.app, name="cache", rich_help_panel=TABLES)
-app.add_typer(world.app, name="world", rich_help_panel=TABLES)
-app.add_typer(mini.app, name="mini", rich_help_panel=TABLES)
+app.add_typer(world.app, name="world", rich_help_panel=MODELS)
+app.add_typer(models.app, name="models", rich_help_panel=MODELS)
+app.add_typer(mini.app, name="mini", rich_help_panel=MODELS)
 app.command("audit", rich_help_panel=AUDITS)(audit.audit)
 app.command("measure", rich_help_panel=AUDITS)(audit.measure)
 app.command("compare", rich_help_panel=AUDITS)(audit.compare)
