@@ -172,8 +172,6 @@ def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
     [
         (["audit", "-s", "intersectionl", "-o", "x"], "there is no suite named 'intersectionl'; did you mean"),
         (["audit", "-s", "utility", "-o", "x"], "suite 'utility' asks about images; give a table with --table"),
-        (["audit", "-s", "captions-tfidf", "-o", "x"], "suite 'captions-tfidf' reads captions; give a file"),
-        (["measure", "nowhere"], "nowhere: no audit here (audit.json is missing)"),
         (["compare", "nowhere", "nowhere"], "nowhere"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import ClassVar
 
@@ -254,6 +255,21 @@ def test_labels_of_the_wrong_length_are_told(audited):
         InputError, match="there are labels of 35 images and vectors of shape \\(36, 8\\); give one vector"
     ):
         measure_again(folder)
+
+
+@pytest.mark.parametrize(("number", "fails"), [(errno.ENOSPC, True), (errno.EOPNOTSUPP, False)])
+def test_a_disk_without_room_is_told_and_a_simple_one_is_used(toy, monkeypatch, number, fails):
+    def refuse(*arguments):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr("os.posix_fallocate", refuse, raising=False)
+    made = toy(*world(), axes=["gender"])
+    if fails:
+        with pytest.raises(InputError, match=r"_evidence: no room for vectors of 0\.0 GB; make room there"):
+            made.run("intersectional", "out", draws=20, prompts=list(PROMPTS))
+        assert not list((made.home / "out").rglob("*.npy*"))
+    else:
+        assert len(made.run("intersectional", "out", draws=20, prompts=list(PROMPTS)).results)
 
 
 def test_evidence_refuses_what_does_not_fit():

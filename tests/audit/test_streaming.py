@@ -91,10 +91,11 @@ def audited(home: Path, n: int, dim: int) -> int:
 
 
 def test_a_hundred_thousand_vectors_pass_through_without_being_held(tmp_path):
-    small = audited(tmp_path / "small", 20_000, 512)
-    large = audited(tmp_path / "large", 100_000, 512)
-    more_vectors = 80_000 * 512 * 4
-    assert large - small < more_vectors / 2
+    small = audited(tmp_path / "small", 20_000, 768)
+    large = audited(tmp_path / "large", 100_000, 768)
+    more_vectors = 80_000 * 768 * 4
+    # on a busy machine a short peak goes unseen, which moves the difference by some tens of megabytes
+    assert large - small < 0.6 * more_vectors
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ memory holds a batch and not the whole.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -141,8 +142,10 @@ def _new_file(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
             with path.open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         except OSError as error:
-            size = path.stat().st_size / 1e9
-            raise InputError(f"{path.parent}: no room for vectors of {size:.1f} GB ({error.strerror})") from None
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                size = path.stat().st_size / 1e9
+                raise InputError(f"{path.parent}: no room for vectors of {size:.1f} GB; make room there") from None
+            # A file system that cannot take room in advance: write and hope.
     return out
 
 
