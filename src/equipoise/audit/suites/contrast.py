@@ -243,7 +243,7 @@ class _Asked:
 SUITE = Suite(
     name=NAME,
     question="Does the model favour a group in natural pictures, in balanced ones, and where only the person differs?",
-    citation="GenSynth (Smith et al., arXiv 2305.15407), sections 3 and 5",
+    citation="GenSynth (Smith et al., arXiv 2305.15407)",
     columns=("image_id", "source_id"),
     texts=_texts,
     measure=_measure,

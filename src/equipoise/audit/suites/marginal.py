@@ -97,7 +97,7 @@ def _measure_given(
 SUITE = Suite(
     name=NAME,
     question="Whom does the model retrieve on one axis, among the images of one group of another axis?",
-    citation="SocialCounterfactuals (Howard et al., CVPR 2024), section 5",
+    citation="SocialCounterfactuals (Howard et al., CVPR 2024), Figure 4",
     columns=("image_id", "subject"),
     texts=subject_texts,
     measure=_measure,
