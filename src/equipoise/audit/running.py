@@ -53,12 +53,14 @@ def run(
     *,
     config: AuditConfig | Mapping[str, Any] | None = None,
     scores: str | Path | Table | None = None,
+    model_options: Mapping[str, Any] | None = None,
 ) -> Audit:
     """Ask ``model`` what ``suite`` asks, over the images of ``table``; write everything to the folder ``out`` if given.
 
-    ``model`` is a spec (``"table:folder"``), an object that encodes, or ``None`` when ``scores`` (a table of scores)
-    takes its place. The folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and
-    the evidence, from which :func:`measure_again` needs no model.
+    ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object that encodes, or ``None`` when ``scores`` (a table
+    of scores) takes its place; ``model_options`` (``device``, ``dtype``, …) go to :func:`equipoise.models.load`. The
+    folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and the evidence, from
+    which :func:`measure_again` needs no model.
     """
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
@@ -73,7 +75,7 @@ def run(
     elif model is None:
         raise InputError("an audit needs a model, or scores computed before (--from-scores)")
     else:
-        evidence = from_model(_loaded(model), source, frame, texts, folder)
+        evidence = from_model(_loaded(model, model_options or {}), source, frame, texts, folder)
     if folder is not None:
         evidence.save(folder)
         of = {"table": source.fingerprint, "model": evidence.model}
@@ -173,11 +175,11 @@ def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> A
     return suite.defaults.having(config or {})
 
 
-def _loaded(model: str | Encoder | Precomputed) -> Encoder | Precomputed:
+def _loaded(model: str | Encoder | Precomputed, options: Mapping[str, Any]) -> Encoder | Precomputed:
     if isinstance(model, str):
         from equipoise.models import load
 
-        loaded: Encoder | Precomputed = load(model)
+        loaded: Encoder | Precomputed = load(model, **options)
         return loaded
     return model
 

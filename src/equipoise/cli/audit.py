@@ -8,7 +8,9 @@ from equipoise.errors import InputError
 
 
 def audit(
-    model: str = typer.Argument("", metavar="[MODEL]", help="A model, such as table:embeddings/clip."),
+    model: str = typer.Argument(
+        "", metavar="[MODEL]", help="hf:<repo or folder>, open_clip:<arch>/<tag>, table:<folder>."
+    ),
     suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
     table: str = typer.Option("", "--table", "-t", help="The table of images."),
     layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
@@ -24,13 +26,18 @@ def audit(
     pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
     seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
+    device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
+    dtype: str = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16."),
+    allow_pickle: bool = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Ask a model what a suite asks, over a table of images; every number with its chance level.
 
     Examples:
 
-    [bold]equipoise audit table:embeddings/clip --suite intersectional --table sets -o runs/clip[/bold]
+    [bold]equipoise audit hf:openai/clip-vit-base-patch32 --suite intersectional --table sets -o runs/clip[/bold]
+
+    [bold]equipoise audit table:embeddings/closed --suite intersectional --table sets -o runs/closed[/bold]
 
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
@@ -55,7 +62,10 @@ def audit(
         if not spec and not from_scores:
             raise InputError("give a MODEL, --from-embeddings or --from-scores")
         images = Table.open(table, layers=layer)
-        done = run(spec or None, chosen, images, out, config=settings, scores=from_scores or None)
+        options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
+        options = {name: value for name, value in options.items() if value}
+        scores = from_scores or None
+        done = run(spec or None, chosen, images, out, config=settings, scores=scores, model_options=options)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
 
