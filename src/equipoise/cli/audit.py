@@ -24,6 +24,7 @@ def audit(
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
     pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
+    min_sets: int = typer.Option(0, "--min-sets", help="Leave out subjects with fewer counterfactual sets (2)."),
     draws: int = typer.Option(0, "--draws", help="Draws of the null."),
     seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -49,7 +50,7 @@ def audit(
     chosen = SUITES.load(suite)
     settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
-    given["pair"] = pair if any(pair) else ()
+    given |= {"pair": pair if any(pair) else (), "min_sets": min_sets}
     settings = settings.having({name: value for name, value in given.items() if value})
     if not chosen.needs_model:
         if not captions:
