@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.errors import InputError, UnknownNameError
+
 app = typer.Typer(
     no_args_is_help=True, help="The miniature models that run everything offline: train and evaluate them."
 )
@@ -12,7 +14,9 @@ app = typer.Typer(
 @app.command()
 def train(
     part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
-    out: str = typer.Option(..., "--out", "-o", help="The folder for the finished model."),
+    out: str = typer.Option(
+        "", "--out", "-o", help="The folder for the finished model; the package's own unless given."
+    ),
     work: str = typer.Option("", "--work", help="The folder for checkpoints; a stopped run goes on from them."),
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
@@ -21,9 +25,12 @@ def train(
     """
     from pathlib import Path
 
+    from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import train as run
 
-    target = Path(out)
+    target = Path(out) if out else FOLDER / part
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target}: is a file; give a folder for the model")
     run(part, Path(work) if work else target.with_name(f"{target.name}-work"), target, typer.echo)
     typer.echo(f"saved {target}")
 
@@ -31,7 +38,7 @@ def train(
 @app.command()
 def evaluate(
     part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
-    folder: str = typer.Argument(..., help="The folder of the model."),
+    folder: str = typer.Argument("", help="The folder of the model; the package's own unless given."),
 ) -> None:
     """Print a miniature's figures on renders it has not seen.
 
@@ -39,12 +46,15 @@ def evaluate(
     """
     from pathlib import Path
 
-    from equipoise.errors import UnknownNameError
+    from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
     from equipoise.recipes.train_mini import evaluate as figures
 
     if part not in PARTS:
         raise UnknownNameError("miniature", part, PARTS)
     of = {"judge": figures.judge_figures, "captioner": figures.captioner_figures}.get(part, figures.clip_figures)
-    for name, value in of(Path(folder)).items():
+    home = Path(folder) if folder else FOLDER / part
+    if not (home / "config.json").is_file():
+        raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
+    for name, value in of(home).items():
         typer.echo(f"{name:24} {value:.4f}")
