@@ -115,6 +115,23 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(tmp_path, monkeypatch, nam
         assert os.listdir("out") == []
 
 
+def test_the_input_is_never_written_over_and_kinds_are_not_mixed(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("caption\nA man\n")
+    with pytest.raises(InputError, match="is the input itself"):
+        process(str(source), str(source), LABEL)
+    with pytest.raises(InputError, match="not jsonl"):
+        process(str(source), str(tmp_path / "out.jsonl"), LABEL)
+    assert source.read_text() == "caption\nA man\n"
+
+
+def test_a_label_column_that_is_there_is_replaced(tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("gender,caption\nold,A man\nold,A kite\n")
+    process(str(source), str(target), LABEL)
+    assert rows(target) == [["gender", "caption"], ["male", "A man"], ["", "A kite"]]
+
+
 def test_an_earlier_result_survives_a_failure(tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     target.write_text("earlier")

@@ -167,6 +167,8 @@ def _tell(summary: Summary, words: Lexicon, out: str) -> None:
     captions = "1 caption" if summary.captions == 1 else f"{summary.captions:,} captions"
     lines = [f"{captions} read with lexicon {words.id!r}" + ("" if out == "-" else f", wrote {out}")]
     if summary.groups:
+        if summary.unit != "captions":
+            lines.append(f"  of {summary.records:,} {summary.unit}, each by all its captions:")
         for group in (*words.groups, None):
             n = summary.groups[group]
             name = group if group is not None else "undefined"

@@ -47,6 +47,8 @@ class Summary:
 
     captions: int = 0
     records: int = 0
+    unit: str = "captions"
+    """What a label was given to: captions, or images with all their captions."""
     groups: Counter[str | None] = field(default_factory=Counter)
     changed: int = 0
     examples: list[tuple[str, str]] = field(default_factory=list)
@@ -77,6 +79,8 @@ def format_of(path: str, given: str | None) -> str:
         return given
     if path == "-":
         return "lines"
+    if Path(path).is_dir():
+        raise InputError(f"{path}: is a directory; give a file of captions")
     suffix = Path(path).suffix.lower()
     if suffix not in _BY_SUFFIX:
         raise InputError(f"{path}: cannot tell the format from {suffix or 'the name'!r}; give it with --format")
@@ -98,6 +102,7 @@ def process(
     of captions). ``on_progress`` is called with the number of bytes read since the last call.
     """
     kind = format_of(source, format)
+    _check_target(source, target, kind)
     reader = _Lines(source, on_progress)
     with _whole_file(target) as out:
         if kind == "coco":
@@ -110,6 +115,17 @@ def process(
         if summary.captions == 0:
             raise InputError(f"{reader.name}: holds no captions")
     return summary
+
+
+def _check_target(source: str, target: str, kind: str) -> None:
+    """Refuse to write over the input, or one kind of file under the name of another."""
+    if "-" in (source, target):
+        return
+    if Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
+        raise InputError(f"{target}: is the input itself; write to another file, so that nothing is lost")
+    told = _BY_SUFFIX.get(Path(target).suffix.lower())
+    if told is not None and told != kind:
+        raise InputError(f"{target}: the output is of the same kind as the input ({kind}), not {told}; name it so")
 
 
 @dataclass
@@ -194,8 +210,10 @@ class _Csv:
                 hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(header[:20])}"
                 raise InputError(f"{reader.name}: no column {self.column!r}{hint}")
             self.at = header.index(self.column)
+            # A column of that name from an earlier labelling is replaced, not doubled.
+            self.label_at = header.index(label) if label in header else None
             self.writer = csv.writer(out, delimiter=self.delimiter, lineterminator="\n")
-            self.writer.writerow(header if label is None else [*header, label])
+            self.writer.writerow(header if label is None or self.label_at is not None else [*header, label])
             for row in rows:
                 where = f"{reader.name}:{reader.number}"
                 if not row:
@@ -210,6 +228,8 @@ class _Csv:
         row = list(record.payload)
         if label is None:
             row[self.at] = outcome[0]
+        elif self.label_at is not None:
+            row[self.label_at] = outcome or ""
         else:
             row.append(outcome or "")
         self.writer.writerow(row)
@@ -238,6 +258,7 @@ def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: st
         for annotation, captions, outcome in zip(annotations, texts, outcomes, strict=True):
             annotation[label] = outcome
             by_image.setdefault(annotation.get("image_id"), []).extend(captions)
+        summary.unit = "images"
         images = [i for i in data.get("images", []) if isinstance(i, dict)] or [{"id": key} for key in by_image]
         in_images = [by_image.get(image.get("id"), []) for image in images]
         for image, captions, outcome in zip(images, in_images, operation.work(in_images), strict=True):
