@@ -411,7 +411,7 @@ def test_a_repeated_id_is_refused_wherever_it_is(tmp_path: Path) -> None:
         Table.create(tmp_path / "t", rows, rows_per_shard=10)
     with pytest.raises(InputError, match="is in the same file already"):
         Table.create(tmp_path / "u", [{"image_id": "a"}, {"image_id": "a"}])
-    with pytest.raises(InputError, match=r"the table at .* is not finished"):
+    with pytest.raises(InputError, match=r"there is no table at"):
         Table.open(tmp_path / "t")
 
 
@@ -426,3 +426,28 @@ def test_bad_arguments_are_refused(tmp_path: Path) -> None:
 def test_counts_by_group(people: Table) -> None:
     assert people.group_counts("gender") == {None: 9, "female": 8, "male": 8}
     assert list(people.group_counts("gender")) == [None, "female", "male"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"image_id": "a"}, {"image_id": "b", "seed": "x"}], "seed"),
+        ([{"image_id": "a"}, {"image_id": "b", "colour": "red"}], "colour"),
+        ([{"image_id": "a"}, {"image_id": "b"}, {"image_id": "a"}], "'a'"),
+    ],
+)
+def test_a_table_that_is_refused_leaves_nothing_behind(
+    tmp_path: Path, rows: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Table.create(tmp_path / "new", rows, rows_per_shard=1)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    with pytest.raises(InputError, match=message):
+        Table.create(tmp_path / "old", rows, rows_per_shard=1)
+    assert list((tmp_path / "old").iterdir()) == [], "a folder that was there stays, empty as it was"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="holds other files"):
+        Table.create(tmp_path / "other", rows)
+    assert (tmp_path / "other" / "thesis.txt").exists()

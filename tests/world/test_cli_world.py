@@ -48,9 +48,14 @@ def test_preview(tmp_path):
         (["render", "x", "--preset", "fare"], "fair"),
         (["preview", "x.gif"], r"x\.gif"),
         (["render", "x", "--counterfactual", "--axes", "hight"], "hight"),
+        (["render", "x", "--counterfactual", "--axes", ","], "axes"),
+        (["render", "x", "--axes", "age"], "add --counterfactual"),
+        (["render", "x", "--size", "7"], "7"),
+        (["render", "x", "--binding", "--size", "9000"], "9000"),
     ],
 )
 def test_mistakes_are_one_sentence(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         run(*arguments)
+    assert list(tmp_path.iterdir()) == [], "a refused command leaves nothing behind"

@@ -19,6 +19,7 @@ app = typer.Typer(
 PRESET = typer.Option("fair", "--preset", "-p", help="fair, biased, spurious, imbalanced or strong.")
 CONFIG = typer.Option(None, "--config", "-c", help="A TOML file with settings of your own, instead of a preset.")
 SIZE = typer.Option(64, "--size", help="Pixels a side, 16 to 2048.")
+AXES = "gender,skin_tone"
 SEED = typer.Option(0, "--seed", help="The same seed gives the same pictures.")
 
 
@@ -27,11 +28,21 @@ def render(
     out: Path = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
     preset: str = PRESET,
     config: Path | None = CONFIG,
-    n: int = typer.Option(1000, "-n", help="How many pictures; sets are never cut, so there may be fewer."),
+    n: int = typer.Option(
+        1000,
+        "-n",
+        help="How many pictures. With --counterfactual and --binding: whole sets, as many of every "
+        "subject as fit, and at least one; so there may be fewer or more.",
+    ),
     size: int = SIZE,
     seed: int = SEED,
     counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ in the person alone."),
-    axes: str = typer.Option("gender,skin_tone", "--axes", help="What the sets vary, separated by commas."),
+    axes: str | None = typer.Option(
+        None,
+        "--axes",
+        help="What the sets of --counterfactual vary, separated by commas.",
+        show_default=AXES,
+    ),
     binding: bool = typer.Option(False, "--binding", help="Who does what: the cells E1, E2, U1, U2."),
 ) -> None:
     """Write a table of pictures with captions, boxes, masks, labels and the injected truth.
@@ -46,6 +57,8 @@ def render(
 
     if counterfactual and binding:
         raise InputError("--counterfactual and --binding are two kinds of table; choose one")
+    if axes is not None and not counterfactual:
+        raise InputError(f"--axes {axes} says what counterfactual sets vary; add --counterfactual, or leave it out")
     if n < 1:
         raise InputError(f"-n {n}: a table needs at least one picture")
     settings = _config(preset, config)
@@ -54,7 +67,7 @@ def render(
             n_sets = max(1, n // (4 * len(ACTIVITIES)))
             table = world.write_binding_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
         elif counterfactual:
-            varied = [axis.strip() for axis in axes.split(",") if axis.strip()]
+            varied = [axis.strip() for axis in (AXES if axes is None else axes).split(",") if axis.strip()]
             members = 1
             for axis in varied:
                 members *= len(settings.groups(axis))

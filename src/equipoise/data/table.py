@@ -76,12 +76,17 @@ class Table:
             raise InputError(f"rows_per_shard must be at least 1, not {rows_per_shard}")
         schema = schema_for(kind, axes=axes, columns=columns, dim=dim)
         with TableWriter(path, schema, config=config, parents=parents, resume=False, wait=wait) as writer:
-            source = _Rebatched(batches_of([] if rows is None else rows, schema, where=str(path)))
-            index = 0
-            while source.more():
-                writer.write_shard(index, source.take(rows_per_shard))
-                index += 1
-            return writer.finish()
+            try:
+                source = _Rebatched(batches_of([] if rows is None else rows, schema, where=str(path)))
+                index = 0
+                while source.more():
+                    writer.write_shard(index, source.take(rows_per_shard))
+                    index += 1
+                return writer.finish()
+            except InputError:  # nothing of it can be continued, so nothing of it is left
+                if not writer.finished:
+                    writer.abandon()
+                raise
 
     @classmethod
     def open(cls, path: str | Path, *, layers: Iterable[str | Path | Table] = ()) -> Table:

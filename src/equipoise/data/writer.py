@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -77,12 +77,18 @@ class TableWriter:
         self._wait = wait
         self._infos: dict[int, ShardInfo] = {}
         self._held: ExitStack | None = None
+        self._made_folder = False
+        self._abandoned = False
 
     def __enter__(self) -> TableWriter:
         head = dumped({**self._manifest.head(), "plan": self._plan})
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file, and a table needs a folder of its own; choose another path")
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True)
+            self._made_folder = True
+        except FileExistsError:
+            self._made_folder = False
         with ExitStack() as stack:
             stack.enter_context(locked(self.path / ".lock", what=f"the table at {self.path}", wait=self._wait))
             self._clear_temporary_files()
@@ -99,6 +105,17 @@ class TableWriter:
         held, self._held = self._held, None
         if held is not None:
             held.close()
+        if self._abandoned and self._made_folder:
+            with suppress(OSError):  # whoever took it over meanwhile keeps it
+                self.path.rmdir()
+
+    def abandon(self) -> None:
+        """Throw away what was written; a folder that this writer made goes at the end of the ``with`` block."""
+        self._check_open()
+        self._discard()
+        (self.path / UNFINISHED).unlink(missing_ok=True)
+        self._clear_temporary_files()
+        self._abandoned = True
 
     def completed_shards(self) -> list[int]:
         """The indexes of the shards that are there already, in order."""
