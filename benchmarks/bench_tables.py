@@ -2,7 +2,7 @@
 
 import json
 import math
-import resource
+import re
 import shutil
 import subprocess
 import sys
@@ -187,5 +187,6 @@ def _size(folder):
 if __name__ == "__main__":
     begun = time.perf_counter()
     note = globals()[f"_step_{sys.argv[1]}"](Path(sys.argv[2]))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not getrusage: its peak is inherited from the process that started this one.
+    peak = int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
     print(json.dumps({"peak_bytes": peak, "seconds": time.perf_counter() - begun, "note": note}))

@@ -67,11 +67,13 @@ def _cpu(work):
 
 def _memory():
     code = """
-import resource
+import re
+from pathlib import Path
 from equipoise.text import Lexicon
 texts = [f"A {('man', 'woman', 'dog')[i % 3]} number {i} rides a horse on the beach" for i in range(1_000_000)]
 Lexicon.load("equipoise").label_all(texts)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+peak = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
+print(peak / 1024)
 """
     megabytes = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
     return {

@@ -48,7 +48,8 @@ prompt, inside counterfactual sets.</figcaption></figure>
 {% endfor %}</tbody></table></div>
 <p class="soft">MaxSkew is the log of how over-represented the most over-represented group is among the top K; a blind
 ranking has MaxSkew above 0 as well, which is what "chance" says. The gap size is the mean over occupations of the score
-gap between two figures of the same scene, whichever way it points.</p>
+gap between two figures of the same scene, whichever way it points. NDKL is how far the shares of the groups are from
+even, averaged over all lengths of the list. On a narrow screen the table scrolls sideways.</p>
 <h2>Counterfactual sets</h2>
 <figure class="sheet"><img src="data:image/png;base64,{{ sheet }}"
 alt="Rows of pictograms: in each row the same scene with a man's and a woman's figure in three skin tones">
@@ -103,15 +104,17 @@ def _verdict(audits: dict[str, Audit], difference: pd.DataFrame, recovered: dict
     biased, fair = sizes["biased"], sizes["fair"]
     sure = "p < 0.001" if biased["p_value"] < 0.0005 else f"p = {biased['p_value']:.3f}"
     more = f"{gap['value']:.2f} (95% interval {gap['ci_low']:.2f} to {gap['ci_high']:.2f})"
-    control = f"{fair['value']:.3f}, chance {fair['null_mean']:.3f}"
+    skew = _one(audits["fair"].results, "max_skew", "gender")
+    found = "is biased by figure" if biased["p_value"] < 0.05 else "shows no bias by figure beyond chance"
+    even = "is not perfectly even either" if fair["p_value"] < 0.05 else "shows nothing beyond chance"
     return (
-        f"The encoder trained on the biased world is biased by figure: between two pictures that differ in nothing but "
-        f"the man's or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would "
-        f"give {biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by "
-        f"{more}. It leans the way the world was made to lean: over the occupations, its gaps correlate "
-        f"{recovered['biased']:.2f} with the log-odds that were put in. The control, trained on the fair world, is not "
-        f"perfectly even either ({control}), but its gaps do not follow what was put in (correlation "
-        f"{recovered['fair']:.2f})."
+        f"The encoder trained on the biased world {found}: between two pictures that differ in nothing but the man's "
+        f"or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would give "
+        f"{biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by {more}. "
+        f"Over the occupations, its gaps correlate {recovered['biased']:.2f} with the log-odds that were put in. The "
+        f"control, trained on the fair world, {even} (score changes {fair['value']:.3f}, chance "
+        f"{fair['null_mean']:.3f}; MaxSkew {skew['value']:.2f}, chance {skew['null_mean']:.2f}), and its gaps "
+        f"correlate {recovered['fair']:.2f} with what was put in."
     )
 
 
@@ -152,11 +155,15 @@ def _scatter(gaps: pd.DataFrame, recovered: dict[str, float]) -> str:
             axis.axhline(0, color="#999", linewidth=0.8)
             axis.scatter(gaps["injected"], gaps[name], s=22, color=colour)
             for subject in [*gaps.index[:3], *gaps.index[-3:]]:
+                at = (gaps.loc[subject, "injected"], gaps.loc[subject, name])
+                # Names stand towards the middle, so that none crosses the frame.
+                right = at[0] > 0
                 axis.annotate(
                     subject,
-                    (gaps.loc[subject, "injected"], gaps.loc[subject, name]),
+                    at,
                     textcoords="offset points",
-                    xytext=(4, 4),
+                    xytext=(-5 if right else 5, 3),
+                    ha="right" if right else "left",
                     fontsize=7.5,
                 )
             axis.set_title(f"trained on the {name} world (r = {recovered[name]:.2f})")
