@@ -14,3 +14,17 @@ def test_a_sheet_holds_all_pictures():
 
 def test_the_catalogue_can_be_drawn_for_every_preset():
     assert catalogue(preset("strong"), size=32, zoom=1).width > 400
+
+
+def test_labels_stay_under_their_own_picture():
+    scene = sample(preset("fair"), 1)[0]
+    short, long = (
+        contact_sheet([(label, scene), ("", scene)], size=64) for label in ("playing", "playing a long trumpet")
+    )
+    assert short.width == long.width
+    assert long.height > short.height, "a long label takes more lines"
+    right_half = long.crop((4 + 64 + 4, 4 + 64, long.width, long.height))
+    assert right_half.getextrema() == ((255, 255),) * 3, "nothing under the picture that has no label"
+    assert long.crop((0, 0, 4, long.height)).getextrema() == ((255, 255),) * 3, "nothing is cut off at the left"
+    wide = contact_sheet([("extraordinarily", scene)] * 2, size=16)
+    assert wide.width > 2 * 20 + 4, "cells widen where a word does not fit"

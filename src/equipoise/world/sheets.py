@@ -34,14 +34,19 @@ __all__ = ["catalogue", "contact_sheet"]
 
 GAP = 4
 COLUMNS = 14
+SMALLEST = 9
 INK = "#22252e"
 Tile = tuple[str, Scene]
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def contact_sheet(
     tiles: Sequence[Tile], *, size: int = 64, zoom: int = 1, columns: int = 8, title: str = ""
 ) -> Image.Image:
     """The pictures of ``tiles`` (label, scene) in a grid, each drawn at ``size`` and enlarged ``zoom`` times.
+
+    A label is broken into lines as wide as its picture; where one word is wider still, the letters shrink and then
+    the cells widen.
 
     >>> from equipoise.world import preset, sample
     >>> contact_sheet([("a", s) for s in sample(preset("fair"), 4)], columns=2).size
@@ -50,23 +55,26 @@ def contact_sheet(
     if not tiles:
         raise InputError("a contact sheet needs at least one picture")
     side = size * zoom
-    labelled = any(label for label, _ in tiles)
     letter = max(11, min(22, side // 14))
-    under = letter + 8 if labelled else 0
+    words = [word for label, _ in tiles for word in label.split()]
+    font, small = _font_for(words, side, letter)
+    cell = max([side, *(math.ceil(font.getlength(word)) for word in words)])
+    labels = [_lines(label, font, cell) for label, _ in tiles]
+    n_lines = max(map(len, labels))
+    under = n_lines * (small + 2) + 6 if n_lines else 0
     above = letter + 14 if title else 0
     columns = min(columns, len(tiles))
     rows = math.ceil(len(tiles) / columns)
-    sheet = Image.new("RGB", (columns * (side + GAP) + GAP, rows * (side + under + GAP) + GAP + above), "white")
+    sheet = Image.new("RGB", (columns * (cell + GAP) + GAP, rows * (side + under + GAP) + GAP + above), "white")
     pen = ImageDraw.Draw(sheet)
-    font = ImageFont.load_default(letter)
     if title:
         pen.text((GAP + 2, GAP), title, fill=INK, font=ImageFont.load_default(letter + 3))
-    for i, (label, scene) in enumerate(tiles):
-        x, y = GAP + (i % columns) * (side + GAP), GAP + above + (i // columns) * (side + under + GAP)
-        picture = render_image(scene, size)
-        sheet.paste(picture.resize((side, side), Image.Resampling.NEAREST) if zoom > 1 else picture, (x, y))
-        if label:
-            pen.text((x + side / 2, y + side + 2), label, fill=INK, font=font, anchor="ma")
+    for i, ((_, scene), lines) in enumerate(zip(tiles, labels, strict=True)):
+        x, y = GAP + (i % columns) * (cell + GAP), GAP + above + (i // columns) * (side + under + GAP)
+        picture = render_image(scene, size).resize((side, side), Image.Resampling.NEAREST)
+        sheet.paste(picture, (x + (cell - side) // 2, y))
+        for j, line in enumerate(lines):
+            pen.text((x + cell / 2, y + side + 2 + j * (small + 2)), line, fill=INK, font=font, anchor="ma")
     return sheet
 
 
@@ -84,6 +92,26 @@ def catalogue(config: WorldConfig | None = None, *, size: int = 64, zoom: int = 
         (f"A sample of the world '{world.name}'", [("", scene) for scene in sample(world, 28, seed)], COLUMNS),
     ]
     return stacked([contact_sheet(t, size=size, zoom=zoom, columns=c, title=title) for title, t, c in sections])
+
+
+def _font_for(words: Sequence[str], width: int, letter: int) -> tuple[Font, int]:
+    """The largest font, from ``letter`` down to 9 pixels, in which every word is at most ``width`` wide."""
+    for size in range(letter, SMALLEST, -1):
+        font = ImageFont.load_default(size)
+        if all(font.getlength(word) <= width for word in words):
+            return font, size
+    return ImageFont.load_default(SMALLEST), SMALLEST
+
+
+def _lines(label: str, font: Font, width: int) -> list[str]:
+    """``label`` broken at its spaces into lines that are at most ``width`` wide."""
+    lines: list[str] = []
+    for word in label.split():
+        if lines and font.getlength(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 def stacked(sheets: Iterable[Image.Image]) -> Image.Image:
