@@ -10,7 +10,7 @@ from equipoise.cli.cache import app
 from equipoise.engine import EmbeddingStore
 from equipoise.engine.cache import cache_root, clear_stores, default_store_root, stores
 from equipoise.engine.content import text_ids
-from equipoise.errors import InputError, UnknownNameError
+from equipoise.errors import InputError
 
 
 @pytest.fixture
@@ -68,8 +68,13 @@ def test_a_link_to_a_store_is_not_followed(root: Path, tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_is_answered_with_the_closest(root: Path) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'hf:clip'"):
+    with pytest.raises(InputError, match=r"no embeddings of 'hf:clipp' are kept in .*; did you mean 'hf:clip'"):
         clear_stores(key="hf:clipp")
+    with pytest.raises(InputError, match=r"no embeddings of 'foo' are kept in .*; kept are: hf:clip, mini"):
+        clear_stores(key="foo")
+    clear_stores()
+    with pytest.raises(InputError, match="nothing is kept there"):
+        clear_stores(key="foo")
 
 
 def test_a_cleared_store_can_be_filled_again(root: Path) -> None:
@@ -99,3 +104,9 @@ class TestCommands:
         assert "deleted 1 store," in done.output
         assert CliRunner().invoke(app, ["clear", "--yes"]).exit_code == 0
         assert "nothing to clear" in CliRunner().invoke(app, ["clear", "--yes"]).output
+
+    @pytest.mark.parametrize("command", ["info", "clear"])
+    def test_a_root_that_is_no_folder_is_refused(self, root: Path, command: str) -> None:
+        for name, message in (("nope", "does not exist"), ("loose.txt", "is a file")):
+            with pytest.raises(InputError, match=message):
+                CliRunner().invoke(app, [command, "--root", str(root / name)], catch_exceptions=False)

@@ -26,6 +26,7 @@ def info(
     """
     from equipoise.engine.cache import default_store_root, stores
 
+    _check_root(root)
     found = stores(root)
     if as_json:
         import json
@@ -55,6 +56,7 @@ def clear(
     """
     from equipoise.engine.cache import chosen_stores, clear_stores
 
+    _check_root(root)
     found = chosen_stores(root, key=key)
     if not found:
         typer.echo("there is nothing to clear")
@@ -66,6 +68,17 @@ def clear(
     removed = clear_stores(root, key=key)
     room = _size(sum(info.n_bytes for info in removed))
     typer.echo(f"deleted {len(removed)} {'store' if len(removed) == 1 else 'stores'}, {room}")
+
+
+def _check_root(root: str | None) -> None:
+    """A folder that was named must be there; the default one appears with the first embedding."""
+    from pathlib import Path
+
+    from equipoise.errors import InputError
+
+    if root is not None and not Path(root).is_dir():
+        wrong = "is a file" if Path(root).exists() else "does not exist"
+        raise InputError(f"--root {root} {wrong}; give the folder that holds the stores")
 
 
 def _lines(found: list[StoreInfo]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, UnknownNameError
+from equipoise.errors import InputError, closest
 
 __all__ = ["CACHE_VARIABLE", "StoreInfo", "cache_root", "chosen_stores", "clear_stores", "default_store_root", "stores"]
 
@@ -89,7 +89,11 @@ def chosen_stores(root: str | Path | None = None, *, key: str | None = None) -> 
         return found
     if key not in [info.key for info in found]:
         place = root if root is not None else default_store_root()
-        raise UnknownNameError(f"embedding store in {place}", key, [info.key for info in found])
+        if not found:
+            raise InputError(f"no embeddings of {key!r} are kept in {place}; nothing is kept there")
+        near = closest(key, [info.key for info in found], n=1) or [info.key for info in found]
+        hint = f"did you mean {near[0]!r}?" if len(near) == 1 else f"kept are: {', '.join(near)}"
+        raise InputError(f"no embeddings of {key!r} are kept in {place}; {hint}")
     return [info for info in found if info.key == key]
 
 
