@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path, PurePath
@@ -171,7 +172,10 @@ class _NotUsableError(Exception):
 
 
 def _opened(file: BinaryIO, max_pixels: int) -> Image.Image:
-    opened = Image.open(file, formats=_formats())
+    with warnings.catch_warnings():
+        # Pillow only warns up to twice its limit; ours is lower and is checked below
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        opened = Image.open(file, formats=_formats())
     width, height = opened.size
     if width < 1 or height < 1:
         raise _NotUsableError(f"its size is {width} x {height}")
