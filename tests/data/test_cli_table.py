@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from equipoise.cli.table import app
 from equipoise.data import Table
+from equipoise.data.readers import READERS
 from equipoise.errors import InputError
+from equipoise.registry import Entry
 
-COMMANDS = ("info", "validate", "head", "import", "export", "balance", "split", "diff")
+COMMANDS = ("info", "validate", "head", "readers", "import", "export", "balance", "split", "diff")
 
 
 def run(*arguments: object, code: int = 0) -> str:
@@ -125,3 +127,39 @@ def test_balance_and_split_write_layers(people: Table) -> None:
         run("split", people.path, "--fractions", "train", "--name", "other")
     with pytest.raises(InputError, match="no method of balancing named 'over'"):
         run("balance", people.path, "-a", "gender", "--method", "over", "--name", "other")
+    with pytest.raises(InputError, match="has a layer 'under' already; write another with --name"):
+        run("balance", people.path, "-a", "gender", "--name", "under")
+    with pytest.raises(InputError, match="has a layer 'split' already; write another with --name"):
+        run("split", people.path)
+
+
+def test_split_says_when_nothing_is_kept_together(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", [{"image_id": str(i), "subject": None} for i in range(20)])
+    assert "note: the column 'subject' is empty in every row" in run("split", table.path)
+    told = Table.create(tmp_path / "u", [{"image_id": str(i), "subject": str(i)} for i in range(20)])
+    assert "note" not in run("split", told.path)
+
+
+def test_readers_tells_options_with_their_defaults() -> None:
+    text = run("readers")
+    assert all(entry.name in text and entry.licence in text for entry in READERS)
+    text = run("readers", "coco")
+    for expected in ("parts=captions,instances  (names with commas)", "the people shown were not asked", "ECCV 2014"):
+        assert expected in text
+    assert "which files to join" in text
+    with pytest.raises(InputError, match="did you mean 'coco'"):
+        run("readers", "cocoo")
+
+
+@pytest.mark.parametrize("entry", list(READERS), ids=lambda entry: entry.name)
+def test_every_reader_tells_of_itself(entry: Entry) -> None:
+    text = run("readers", entry.name)
+    assert entry.citation in text
+    assert f"equipoise table import {entry.name} PATH OUT" in text
+
+
+def test_info_on_an_audit_says_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "audit.json").write_text("{}")
+    (tmp_path / "results.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"is an audit, not a table; look at it with: equipoise report"):
+        run("info", tmp_path)

@@ -79,12 +79,37 @@ def head(
             typer.echo("")
 
 
+@app.command()
+def readers(
+    name: str | None = typer.Argument(None, metavar="[NAME]", help="One reader; without it, all are listed."),
+) -> None:
+    """List the datasets that can be imported; with NAME, the options of that reader, its columns and its harms.
+
+    Example: [bold]equipoise table readers coco[/bold]
+    """
+    from equipoise.data.readers import READERS
+    from equipoise.data.readers.about import about
+
+    if name is None:
+        _print_columns([[entry.name, f"{entry.summary} [{entry.licence}]"] for entry in READERS])
+        typer.echo("\nmore about one, with its options: equipoise table readers NAME")
+        return
+    found = about(name)
+    _print_columns([[key, value] for key, value in found.facts.items()])
+    typer.echo("\noptions" if found.options else "\nno options")
+    for option in found.options:
+        typer.echo(f"  {option.name}={option.default}  ({option.kind})")
+        if option.text:
+            typer.echo(f"      {option.text}")
+    typer.echo(f"\nuse it with: equipoise table import {name} PATH OUT" + found.example)
+
+
 @app.command("import")
 def import_(
-    reader: str = typer.Argument(..., metavar="READER", help="What reads it; a wrong name lists the known ones."),
+    reader: str = typer.Argument(..., metavar="READER", help="What reads it; equipoise table readers lists them."),
     path: str = typer.Argument(..., metavar="PATH", help="The dataset's folder or file."),
     out: str = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
-    option: list[str] = typer.Option([], "--option", "-o", help="An option of the reader, key=value; repeat it."),
+    option: list[str] = typer.Option([], "--option", "-o", help="key=value; see: equipoise table readers READER."),
     paths: bool = typer.Option(False, "--paths", help="Store where the images are instead of the images."),
     rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows of a file."),
     wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),
@@ -154,6 +179,7 @@ def balance(
     from equipoise.data.sampling import balance_layer
 
     before = _opened(table, layers)
+    _refuse_layer_again(before, name)
     after = balance_layer(before, axis, name=name, method=method, seed=seed)
     n_after = sum(int(copies) for batch in after.batches(["copies"], only_kept=True) for copies in batch[0].to_pylist())
     typer.echo(f"{len(before)} rows, {n_after} taken; layer {name!r} of {table}")
@@ -177,7 +203,15 @@ def split(
     from equipoise.data.sampling import split_layer
 
     shares = numbers_from_text(fractions, "--fractions")
-    made = split_layer(_opened(table, layers), name=name, by=by, fractions=shares, seed=seed)
+    before = _opened(table, layers)
+    _refuse_layer_again(before, name)
+    if before.types.get(by) == "string" and set(before.group_counts(by)) == {None}:
+        typer.echo(
+            f"note: the column {by!r} is empty in every row, so only sets and sources are kept together and all other "
+            "rows are dealt out one by one; choose another column with --by",
+            err=True,
+        )
+    made = split_layer(before, name=name, by=by, fractions=shares, seed=seed)
     _print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
     typer.echo(f"layer {name!r} of {table}")
 
@@ -203,6 +237,16 @@ def _opened(path: str, layers: list[str]) -> Table:
     from equipoise.data import Table
 
     return Table.open(path, layers="all" if layers == ["all"] else layers)
+
+
+def _refuse_layer_again(table: Table, name: str) -> None:
+    from equipoise.errors import InputError
+
+    if name in table.layer_names():
+        raise InputError(
+            f"{table.path} has a layer {name!r} already; write another with --name, or delete "
+            f"{table.path / '_layers' / name}"
+        )
 
 
 def _print_summary(summary: TableSummary) -> None:

@@ -190,6 +190,12 @@ def test_several_splits_need_a_choice(tmp_path: Path, touch: Any) -> None:
         list(read("coco", root))
     with pytest.raises(InputError, match="no captions or instances of split 'val2014'"):
         list(read("coco", root, split="val2014"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"has no annotation files; files such as captions_val2017.json"):
+        list(read("coco", tmp_path / "empty"))
+    (tmp_path / "empty" / "captions_mine.json").write_text("{}")
+    with pytest.raises(InputError, match=r"names tell no split \(such as 'captions_mine.json'\)"):
+        list(read("coco", tmp_path / "empty"))
     with pytest.raises(InputError, match="the parts of COCO are"):
         list(read("coco", root, parts=("captions", "stuff")))
     assert len(list(read("coco", root, split="val2017"))) == 2

@@ -27,7 +27,7 @@ def test_embeddings_wide_and_narrow(tmp_path: Path, collect: Any) -> None:
         ("a", [1, 2], "n"),
     ]
     assert [b.reason for b in bad] == [
-        "no model is named; add a column 'model' or give model=",
+        "no model is named; fill the column 'model' or give model=",
         "the vector is empty",
         "the vector has 3 numbers, but the first has 2",
     ]
@@ -36,8 +36,18 @@ def test_embeddings_wide_and_narrow(tmp_path: Path, collect: Any) -> None:
 def test_embeddings_without_one_good_line(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text("id,0\na,x\n")
-    with pytest.raises(InputError, match="no embedding that can be read"):
+    with pytest.raises(InputError, match=r"no embedding that can be read .* first reason: e.csv.*'x'"):
         shape_of("embeddings-csv", path, model="m")
+    path.write_text("id,0\n")
+    with pytest.raises(InputError, match="no line below the header"):
+        shape_of("embeddings-csv", path)
+
+
+def test_the_model_is_named_after_the_file_where_nothing_else_names_it(tmp_path: Path, collect: Any) -> None:
+    (tmp_path / "vectors.csv").write_text("id,0,1\na,1,2\n")
+    assert shape_of("embeddings-csv", tmp_path / "vectors.csv").dim == 2
+    good, bad = collect("embeddings-csv", tmp_path / "vectors.csv")
+    assert (good[0]["model"], bad) == ("vectors", [])
 
 
 def test_scores_long_and_wide(tmp_path: Path, collect: Any) -> None:

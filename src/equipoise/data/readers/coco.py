@@ -156,11 +156,19 @@ def _files(folder: Path, split: str | None, parts: Sequence[str]) -> tuple[list[
     annotations = folder / "annotations" if (folder / "annotations").is_dir() else folder
     there = [p for part in parts for p in sorted(annotations.glob(f"{part}_*.json"))]
     splits = sorted({s for p in there if (s := split_of(p.name))})
+    if not there:
+        expected = f"{parts[0]}_{split or 'val2017'}.json"
+        raise InputError(
+            f"{annotations} has no annotation files; files such as {expected} are expected there or in annotations/"
+        )
     if split is None:
-        if len(splits) != 1:
+        if not splits:
             raise InputError(
-                f"{annotations} has annotations of {', '.join(splits) or 'no split'}; say which with split="
+                f"{annotations} has annotation files whose names tell no split (such as {there[0].name!r}); "
+                "give one of the files instead of the folder"
             )
+        if len(splits) != 1:
+            raise InputError(f"{annotations} has annotations of {', '.join(splits)}; say which with split=")
         split = splits[0]
     files = [p for part in parts if (p := annotations / f"{part}_{split}.json").is_file()]
     if not files:

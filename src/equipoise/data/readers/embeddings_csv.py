@@ -2,7 +2,7 @@
 
 Two layouts. Wide: ``id`` and then one column a dimension, in order. Narrow: ``id`` and ``vector``, the numbers as a
 JSON list or separated by spaces or semicolons. A column ``model`` names the model of the line; otherwise the option
-does. The format is this project's own.
+does, and without it the name of the file or folder. The format is this project's own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers.records import Shape, csv_rows
@@ -22,26 +23,34 @@ __all__ = ["read", "shape"]
 
 
 def read(path: str | os.PathLike[str], *, model: str | None = None) -> Iterator[Row | Rejected]:
-    """Rows ``{id, vector, model}``; every vector as long as the first good one."""
+    """Rows ``{id, vector, model}``; every vector as long as the first good one.
+
+    ``model``: the name of the model, where no column says it; by default the name of the file or folder.
+    """
     seen: set[tuple[str, str]] = set()
     length: list[int] = []
+    stem = Path(path).stem
     for file in files_of(path, "*.csv"):
-        yield from csv_rows(file, ("id",), _row, model, seen, length)
+        yield from csv_rows(file, ("id",), _row, model, stem, seen, length)
 
 
 def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
     """The kind of table and the length of the vectors."""
+    first: Rejected | None = None
     for row in islice(read(path, **options), 1000):
         if not isinstance(row, Rejected):
             return Shape(kind="embeddings", dim=len(row["vector"]))
-    raise InputError(f"{path} holds no embedding that can be read in its first 1,000 lines")
+        first = first or row
+    why = f"the first reason: {first.where}: {first.reason}" if first else "it has no line below the header"
+    raise InputError(f"{path} holds no embedding that can be read in its first 1,000 lines; {why}")
 
 
-def _row(fields: dict[str, str], model: str | None, seen: set[tuple[str, str]], length: list[int]) -> Row:
+def _row(fields: dict[str, str], model: str | None, stem: str, seen: set[tuple[str, str]], length: list[int]) -> Row:
     name = text(fields["id"], "id")
-    maker = fields.get("model") or model
+    # A gap in a column that names the models is damage; the file's name would be a guess
+    maker = fields.get("model") or model or ("" if "model" in fields else stem)
     if not maker:
-        raise RowError("no model is named; add a column 'model' or give model=")
+        raise RowError("no model is named; fill the column 'model' or give model=")
     vector = _vector(fields)
     if not vector:
         raise RowError("the vector is empty")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -135,11 +136,9 @@ def number(value: Any, name: str, low: float = -math.inf, high: float = math.inf
     >>> number("0.5", "score", 0, 1)
     0.5
     """
-    if isinstance(value, str):
-        try:
-            value = float(value) if "_" not in value else None
-        except ValueError:
-            value = None
+    if isinstance(value, str) and "_" not in value:
+        with suppress(ValueError):  # text that is no number is refused below, as it stands
+            value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise RowError(f"the {name} is {_shown(value)}, not a number")
     try:
