@@ -315,3 +315,22 @@ def test_real_photographs_come_back_byte_for_byte(tmp_path: Path) -> None:
         assert all(photos[image_id] == data for image_id, data in found.items()), name
     people = {r["image_id"]: r["people"] for r in table.rows(["image_id", "people"])}
     assert {r["image_id"]: r["people"] for r in read("imagefolder", folder)} == people
+
+
+def test_long_settings_are_shortened_in_the_card(tmp_path: Path) -> None:
+    config = {
+        "seed": 3,
+        "truth": {"columns": ["a", "b"], "rows": [[i, i / 7] for i in range(5000)]},
+        "note": "x" * 5000,
+        "world": {"strength": 0.5, "leans": {f"subject {i}": "y" * 60 for i in range(50)}},
+        "names": {f"name {i}": i for i in range(1000)},
+    }
+    text = card(Table.create(tmp_path / "t", rows(1), axes=["gender", "race"], config=config))
+    shown = json.loads(text.split("```json\n")[1].split("```")[0])
+    assert shown["seed"] == 3
+    assert shown["truth"] == {"columns": ["a", "b"], "rows": "5000 entries, see _table.json"}
+    assert shown["note"].startswith("xxx")
+    assert shown["world"]["strength"] == 0.5
+    assert shown["world"]["leans"] == "see _table.json"
+    assert shown["names"] == "1000 entries, see _table.json"
+    assert len(json.dumps(shown)) < 2000

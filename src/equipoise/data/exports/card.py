@@ -20,6 +20,11 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 _MANY = 60
 """Rows of a table of counts; the rest are summed."""
 
+_LONG, _TEXT, _ENTRIES = 2000, 300, 20
+"""Settings of a card: characters of all, characters of a text, entries of a list; a world's truth has thousands."""
+
+_ELSEWHERE = "see _table.json"
+
 _TOLD = {"citation": "Origin", "licence": "Licence of the origin", "harms": "Known harms", "revision": "Revision"}
 
 LIMITS = (
@@ -168,12 +173,51 @@ def _origin(table: Exportable, counts: _Counts) -> str:
     told = {name: config.pop(key) for key, name in _TOLD.items() if config.get(key)}
     text += ("\n" + "".join(f"- {name}: {value}\n" for name, value in told.items())) if told else ""
     if config:
-        shown = json.dumps(_public(config), indent=2, sort_keys=True, default=str, ensure_ascii=False)
-        text += f"\nSettings:\n\n```json\n{shown}\n```\n"
+        text += f"\nSettings:\n\n```json\n{_settings(_public(config))}\n```\n"
     if counts.dropped:
         left_out = _shares(counts.dropped, sum(counts.dropped.values()))
         text += "\nRows left out by the filters:\n\n" + _table(("filter", "images", "share"), left_out)
     return text
+
+
+def _settings(config: Mapping[str, Any]) -> str:
+    """Settings as JSON of at most about 2,000 characters; what is longer is elided, the largest entries first."""
+
+    def dumped(value: Any) -> str:
+        return json.dumps(value, indent=2, sort_keys=True, default=str, ensure_ascii=False)
+
+    shown = {key: _elided(value) for key, value in config.items()}
+    for shorter in (_flat, lambda _: _ELSEWHERE):
+        for key in sorted(shown, key=lambda k: -len(dumped(shown[k]))):
+            if len(dumped(shown)) > _LONG:
+                shown[key] = shorter(shown[key])
+    return _cut(dumped(shown), _LONG)
+
+
+def _elided(value: Any) -> Any:
+    """A value without its long lists and texts.
+
+    >>> _elided({"rows": list(range(100)), "seed": 3})
+    {'rows': '100 entries, see _table.json', 'seed': 3}
+    """
+    if isinstance(value, Mapping) and len(value) <= _MANY:
+        return {key: _elided(item) for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return f"{len(value)} entries, {_ELSEWHERE}"
+    if isinstance(value, list):
+        return f"{len(value)} entries, {_ELSEWHERE}" if len(value) > _ENTRIES else [_elided(item) for item in value]
+    return _cut(value, _TEXT) if isinstance(value, str) else value
+
+
+def _flat(value: Any) -> Any:
+    """A mapping with its plain values alone."""
+    if not isinstance(value, Mapping):
+        return value
+    return {k: _ELSEWHERE if isinstance(v, (Mapping, list)) else v for k, v in value.items()}
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}… ({_ELSEWHERE})"
 
 
 def _public(value: Any) -> Any:
