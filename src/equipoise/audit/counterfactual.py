@@ -68,10 +68,12 @@ class _Noted:
 
 
 def _add_query_values(findings: Findings, table: object, keys: dict[str, str]) -> None:
-    """Each subject's gap of each pair, so that two audits can be compared subject by subject."""
+    """Each subject's gap of each pair and its size, so that two audits can be compared subject by subject."""
     for gap in pair_gaps(table, by_subject=True, draws=99):  # type: ignore[arg-type]
         pair = {"group": f"{gap.first} - {gap.second}"}
-        findings.add_queries([gap.estimate.value], [gap.subject], metric="counterfactual_gap", **keys, **pair)
+        value = gap.estimate.value
+        findings.add_queries([value], [gap.subject], metric="counterfactual_gap", **keys, **pair)
+        findings.add_queries([abs(value)], [gap.subject], metric="counterfactual_gap_size", **keys, **pair)
 
 
 def _add_terms(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +16,7 @@ from equipoise.measure.retrieval import (
     Candidates,
     Chance,
     Groups,
+    Measured,
     Retrieved,
     chance,
     evaluate,
@@ -21,9 +24,16 @@ from equipoise.measure.retrieval import (
     summary,
 )
 
-__all__ = ["add_retrieval", "add_values", "metrics_of"]
+__all__ = ["add_retrieval", "add_values", "metrics_of", "within_range"]
 
 _PAIRS = ("bias_at_k", "abs_bias_at_k", "bias_count_at_k")
+_RANGES = {
+    **dict.fromkeys(("representation", "exposure", "exposure_ratio", "abs_bias_at_k"), (0.0, 1.0)),
+    **dict.fromkeys(("max_skew", "ndkl", "absent_groups", "exposure_gap"), (0.0, math.inf)),
+    **dict.fromkeys(("infeasible_index", "infeasible_count"), (0.0, math.inf)),
+    "min_skew": (-math.inf, 0.0),
+    "bias_at_k": (-1.0, 1.0),
+}
 
 
 def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:
@@ -70,13 +80,30 @@ def add_retrieval(
         null = chance(found, sets=sets, draws=config.draws, seed=config.seed)
         keys: dict[str, Any] = {"axis": axis, "pool": pool}
         for row in summary(found, null, clusters=clusters, level=config.level, seed=config.seed):
-            findings.add(row, **keys)
+            findings.add(within_range(row), **keys)
         if subjects:
             for row in per_query(found, null, seed=config.seed):
                 assert row.query is not None
                 findings.add(row, subject=queries[row.query], **keys)
         add_values(findings, found, queries, clusters, **keys)
         _add_notes(findings, found, null, f"{axis}, K = {k}")
+
+
+def within_range(measured: Measured) -> Measured:
+    """The same with an interval that ends where the metric's range does: a share is never below 0 or above 1.
+
+    >>> from equipoise.measure.estimate import Estimate
+    >>> within_range(Measured("absent_groups", Estimate(0.2, -0.1, 0.5, n=3))).estimate
+    0.2 [0, 0.5] n = 3
+    """
+    low, high = _RANGES.get(measured.metric, (-math.inf, math.inf))
+    estimate = measured.estimate
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return measured
+    # A definition of someone else's may leave the range itself; its interval then still holds the value.
+    low, high = min(low, estimate.value), max(high, estimate.value)
+    clipped = replace(estimate, ci_low=max(estimate.ci_low, low), ci_high=min(estimate.ci_high, high))
+    return replace(measured, estimate=clipped)
 
 
 def add_values(
