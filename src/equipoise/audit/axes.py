@@ -7,7 +7,14 @@ import pandas as pd
 from equipoise.audit.config import AuditConfig
 from equipoise.errors import InputError, closest
 
-__all__ = ["all_axes", "one_axis", "several_axes"]
+__all__ = ["MOST_GROUPS", "NOT_AXES", "all_axes", "check_groups", "one_axis", "several_axes"]
+
+NOT_AXES = frozenset(
+    {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
+    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by"}
+)
+"""Columns of an image table that say something else than which group a person belongs to."""
+MOST_GROUPS = 200
 
 
 def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
@@ -28,6 +35,7 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
             near = closest(axis, map(str, frame.columns), n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _listed(known)
             raise InputError(f"the table has no axis {axis!r}; {hint}")
+        check_groups(frame, axis, known)
     return tuple(dict.fromkeys(axes))
 
 
@@ -45,6 +53,19 @@ def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
     if len(axes) < 2:
         raise InputError(f"this suite asks about one axis given another, but there is only {axes[0]!r}; name two")
     return axes
+
+
+def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None:
+    """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
+    hint = _listed(tuple(a for a in known if a not in NOT_AXES))
+    if axis in NOT_AXES:
+        raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
+    try:
+        n = frame[axis].nunique()
+    except TypeError:
+        raise InputError(f"the column {axis!r} holds lists and no groups, so it is no axis; {hint}") from None
+    if n > MOST_GROUPS:
+        raise InputError(f"the column {axis!r} has {n:,} groups, and an axis at most {MOST_GROUPS}; {hint}")
 
 
 def _listed(axes: tuple[str, ...]) -> str:

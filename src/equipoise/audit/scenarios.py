@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.audit.axes import check_groups
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.wording import group_nouns
 from equipoise.errors import InputError, UnknownNameError
@@ -71,6 +72,7 @@ def binding_axis(frame: pd.DataFrame, config: AuditConfig) -> str:
             f"suite {SUITE!r} needs the performer's group in a column {axis!r}, which the table lacks; "
             "name the column with --axis"
         )
+    check_groups(frame, axis, tuple(named))
     return str(axis)
 
 
