@@ -90,6 +90,8 @@ def test_it_can_be_measured_again_and_compared_model_by_model(tmp_path):
     assert again.results["value"].tolist() == a.results["value"].tolist()
     found = compare(a.folder, b.folder).frame()
     assert set(found["model"]) == {"tfidf", "random"}
+    assert "published" not in str(a)
+    assert not a.results["notes"].str.contains("published").any()
     row = found[(found["model"] == "tfidf") & (found["metric"] == "max_skew") & (found["k"] == 25)].iloc[0]
     assert row.value > 0.2
     assert row.n == 300

@@ -84,7 +84,7 @@ def test_measuring_again_gives_the_same_and_other_settings_give_others(audited, 
 
 def test_measuring_again_with_texts_the_model_never_read_is_refused(audited):
     with pytest.raises(InputError, match=r"the evidence has no 'A picture of a cook' .*run the audit again"):
-        measure_again(audited().folder, config={"prompts": ["A picture of {}"]})
+        measure_again(audited().folder, config={"prompts": ["A picture of {}"]}, replace=True)
 
 
 def test_comparing_finds_the_more_biased_model(audited, toy):
@@ -144,14 +144,18 @@ def test_scores_after_vectors_in_the_same_folder_leave_no_mixture(toy, tmp_path)
     rows, vectors = world()
     made = toy(rows, vectors, axes=["gender"])
     config = {"draws": 20, "prompts": list(PROMPTS)}
-    made.run("intersectional", "out", **config)
+    first = made.run("intersectional", "out", **config)
     pairs = [
         {"image_id": row["image_id"], "text_id": "A " + job, "score": float(n % 7)}
         for n, row in enumerate(rows)
         for job in JOBS
     ]
     Table.create(tmp_path / "scores", pairs, kind="scores")
-    by_scores = run(None, "intersectional", made.table, made.home / "out", config=config, scores=tmp_path / "scores")
+    scores = tmp_path / "scores"
+    with pytest.raises(InputError, match="holds the audit of another model"):
+        run(None, "intersectional", made.table, made.home / "out", config=config, scores=scores)
+    same(measure_again(made.home / "out").results, first.results)
+    by_scores = run(first.model, "intersectional", made.table, made.home / "out", config=config, scores=scores)
     same(measure_again(made.home / "out").results, by_scores.results)
 
 
@@ -295,6 +299,8 @@ def test_evidence_refuses_what_does_not_fit():
         ({"k": 5}, "k = 5: give a list"),
         ({"axes": "gender"}, "axes = 'gender': give a list"),
         ({"draws": 1}, "draws = 1: a null needs at least 2"),
+        ({"seed": -1}, "seed = -1: give a whole number of at least 0"),
+        ({"seeds": [0, -3]}, "seeds: -3 is below 0"),
         ({"seeds": ["x"]}, "seeds: 'x' is not a whole number"),
         ({"level": 95}, "level = 95: give a number between 0 and 1"),
         ({"variants": ["bergs"]}, "there is no variant named 'bergs'; did you mean 'berg'"),

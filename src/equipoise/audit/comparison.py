@@ -24,6 +24,9 @@ def compare(a: str | Path, b: str | Path) -> Findings:
     Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Chance level is 0: the two
     models could be exchanged. Metrics, pools and axes that only one audit has are listed in the notes.
     """
+    for folder in (a, b):
+        if not Path(folder).is_dir():
+            raise InputError(f"{folder}: there is no audit here; give the folder of a finished audit")
     first, second = (_means(read_queries(Path(folder))) for folder in (a, b))
     names = [_only_model(frame, folder) for frame, folder in ((first, a), (second, b))]
     # An audit with several models in one folder (tfidf, random) is compared model by model.

@@ -56,6 +56,8 @@ class AuditConfig:
         for name in ("min_sets", "draws", "seed"):
             if not _whole(getattr(self, name)):
                 raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number")
+        if self.seed < 0:
+            raise InputError(f"seed = {self.seed}: give a whole number of at least 0")
         if self.prompt_pool not in PROMPT_POOLS:
             raise UnknownNameError("prompt pool", self.prompt_pool, PROMPT_POOLS)
         for variant in self.variants:
@@ -67,6 +69,8 @@ class AuditConfig:
         for seed in self.seeds:
             if not _whole(seed):
                 raise InputError(f"seeds: {seed!r} is not a whole number")
+            if seed < 0:
+                raise InputError(f"seeds: {seed} is below 0; give whole numbers of at least 0")
         if self.draws < 2:
             raise InputError(f"draws = {self.draws}: a null needs at least 2")
         if not isinstance(self.level, float) or not 0 < self.level < 1:

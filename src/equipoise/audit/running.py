@@ -14,6 +14,7 @@ from equipoise import __version__
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.audit.folders import CONFIG, check_same, folder_for, read_settings, staged
 from equipoise.audit.gather import from_model, from_scores, labels_of
 from equipoise.audit.printing import table_of
 from equipoise.audit.suite import Suite
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from equipoise.models import Encoder, Precomputed
 
 __all__ = ["Audit", "measure_again", "run", "run_captions", "texts_asked"]
-
-CONFIG = "audit.json"
 
 
 @dataclass(frozen=True)
@@ -60,27 +59,40 @@ def run(
     ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object that encodes, or ``None`` when ``scores`` (a table
     of scores) takes its place; ``model_options`` (``device``, ``dtype``, …) go to :func:`equipoise.models.load`. The
     folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and the evidence, from
-    which :func:`measure_again` needs no model.
+    which :func:`measure_again` needs no model. A refused audit leaves nothing behind, except what an encoder spent
+    time on. A folder that holds something else, or the audit of another model, suite or table, is refused.
     """
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
+    folder = None if out is None else folder_for(out)
     source = table if isinstance(table, Table) else Table.open(table)
     frame = labels_of(source, chosen.reads)
     chosen.check(frame, settings)
     texts = list(chosen.texts(frame, settings))
-    folder = None if out is None else Path(out)
+    asked: Encoder | Precomputed | Table
     if scores is not None:
-        given = scores if isinstance(scores, Table) else Table.open(scores)
-        evidence = from_scores(given, frame, texts, model if isinstance(model, str) else f"scores:{given.path}")
+        asked = scores if isinstance(scores, Table) else Table.open(scores)
+        name = model if isinstance(model, str) else f"scores:{asked.path}"
     elif model is None:
         raise InputError("an audit needs a model, or scores computed before (--from-scores)")
     else:
-        evidence = from_model(_loaded(model, model_options or {}), source, frame, texts, folder)
+        asked = _loaded(model, model_options or {})
+        name = asked.name
+    of = {"table": source.fingerprint, "model": name}
     if folder is not None:
-        evidence.save(folder)
-        of = {"table": source.fingerprint, "model": evidence.model}
-        _save_settings(folder, chosen.name, settings, of, list(source.axes))
-    return _measured(chosen, evidence, settings, folder)
+        check_same(folder, chosen.name, of)
+    with staged(folder) as stage:
+        if isinstance(asked, Table):
+            evidence = from_scores(asked, frame, texts, name)
+        else:
+            evidence = from_model(asked, source, frame, texts, None if stage is None else stage.path)
+        if stage is not None:
+            evidence.save(stage.path)
+            stage.costly = hasattr(asked, "encode_images")
+        findings = _found(chosen, evidence, settings)
+        if stage is not None:
+            stage.keep_evidence()
+    return _written(chosen, findings, evidence.model, folder, settings, of, list(source.axes))
 
 
 def texts_asked(
@@ -106,13 +118,14 @@ def run_captions(
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
+    folder = None if out is None else folder_for(out)
+    of = {"captions": str(captions), "model": None}
+    if folder is not None:
+        check_same(folder, chosen.name, of)
     frame = caption_frame(captions)
     chosen.check(frame, settings)
-    evidence = _NoModel(frame)
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        _save_settings(folder, chosen.name, settings, {"captions": str(captions), "model": None})
-    return _measured(chosen, evidence, settings, folder)  # type: ignore[arg-type]
+    findings = _found(chosen, _NoModel(frame), settings)  # type: ignore[arg-type]
+    return _written(chosen, findings, "", folder, settings, of, [])
 
 
 @dataclass(frozen=True)
@@ -143,30 +156,55 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
 
 
 def measure_again(
-    folder: str | Path, *, config: Mapping[str, Any] | None = None, out: str | Path | None = None
+    folder: str | Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    replace: bool = False,
 ) -> Audit:
-    """Measure an audit's evidence again, with settings changed, without the model."""
+    """Measure an audit's evidence again, with settings changed, without the model.
+
+    The results go to ``out``, or take the place of the audit's own: with other settings only if ``replace`` says so.
+    """
     home = Path(folder)
-    about = _read_settings(home)
+    about = read_settings(home)
     suite = SUITES.load(about["suite"])
-    settings = AuditConfig().having(about["settings"]).having(config or {})
+    before = AuditConfig().having(about["settings"])
+    settings = before.having(config or {})
+    target = home if out is None else folder_for(out)
+    if settings != before and not replace and target.resolve() == home.resolve():
+        raise InputError(f"{home}: holds results with other settings; give another folder with -o, or --replace")
     if not suite.needs_model:
-        return run_captions(suite, about["of"]["captions"], out or home, config=settings)
+        return run_captions(suite, about["of"]["captions"], target, config=settings)
+    check_same(target, suite.name, about["of"])
     evidence = Evidence.open(home)
     evidence.frame.attrs["axes"] = evidence.frame.attrs.get("axes") or about["axes"]
     suite.check(evidence.frame, settings)
-    target = Path(out) if out is not None else home
-    _save_settings(target, suite.name, settings, about["of"], about["axes"])
-    return _measured(suite, evidence, settings, target)
+    findings = _found(suite, evidence, settings)
+    return _written(suite, findings, evidence.model, target, settings, about["of"], about["axes"])
 
 
-def _measured(suite: Suite, evidence: Evidence, settings: AuditConfig, folder: Path | None) -> Audit:
+def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
     findings: Findings = suite.measure(evidence, settings)
     if not findings.rows:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
+    return findings
+
+
+def _written(
+    suite: Suite,
+    findings: Findings,
+    model: str,
+    folder: Path | None,
+    settings: AuditConfig,
+    of: Mapping[str, Any],
+    axes: list[str],
+) -> Audit:
+    """The audit, in its folder if it has one: everything was measured before the first file is written."""
     if folder is not None:
         findings.save(folder)
-    return Audit(suite.name, evidence.model, findings.frame(), tuple(findings.notes), folder)
+        _save_settings(folder, suite.name, settings, of, axes)
+    return Audit(suite.name, model, findings.frame(), tuple(findings.notes), folder)
 
 
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:
@@ -184,23 +222,8 @@ def _loaded(model: str | Encoder | Precomputed, options: Mapping[str, Any]) -> E
     return model
 
 
-def _save_settings(
-    folder: Path, suite: str, settings: AuditConfig, of: Mapping[str, Any], axes: list[str] | None = None
-) -> None:
+def _save_settings(folder: Path, suite: str, settings: AuditConfig, of: Mapping[str, Any], axes: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"suite": suite, "settings": settings.plain(), "of": dict(of), "equipoise": __version__, "axes": axes or []}
+    about = {"suite": suite, "settings": settings.plain(), "of": dict(of), "equipoise": __version__, "axes": axes}
     with atomic_file(folder / CONFIG) as file:
         file.write(json.dumps(about, indent=1).encode())
-
-
-def _read_settings(folder: Path) -> dict[str, Any]:
-    try:
-        about: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except OSError:
-        raise InputError(f"{folder}: no audit here ({CONFIG} is missing)") from None
-    except ValueError as error:
-        raise InputError(f"{folder / CONFIG}: damaged ({error}); run the audit again") from None
-    for name in ("suite", "settings", "of", "axes"):
-        if not isinstance(about, dict) or name not in about:
-            raise InputError(f"{folder / CONFIG}: damaged ({name!r} is missing); run the audit again")
-    return about

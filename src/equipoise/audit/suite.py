@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import pandas as pd
 
@@ -14,6 +14,8 @@ from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
 __all__ = ["Suite"]
+
+_FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,18 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
+    settings: tuple[str, ...] = tuple(f.name for f in fields(AuditConfig))
+    """The settings that it reads; another one, changed, is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
     def check(self, frame: pd.DataFrame, config: AuditConfig) -> None:
-        """Refuse a table that lacks what the suite needs, naming it."""
+        """Refuse a table that lacks what the suite needs, naming it, and a setting that the suite does not read."""
+        for name, usual in self.defaults.plain().items():
+            if name not in self.settings and getattr(config, name) != usual:
+                flag = _FLAGS.get(name, name)
+                raise InputError(f"suite {self.name!r} does not read {flag}, its own is fixed; leave it out")
         for name in self.columns:
             if name not in frame:
                 near = closest(name, map(str, frame.columns), n=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from equipoise.errors import InputError
@@ -23,10 +25,16 @@ def audit(
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved; repeat for several."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
-    pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
-    min_sets: int = typer.Option(0, "--min-sets", help="Leave out subjects with fewer counterfactual sets (2)."),
-    draws: int = typer.Option(0, "--draws", help="Draws of the null."),
-    seed: int = typer.Option(0, "--seed", help="Seed of the null and of balanced pools."),
+    pair: tuple[str, str] = typer.Option(
+        ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
+    ),
+    min_sets: int | None = typer.Option(
+        None, "--min-sets", help="Leave out subjects with fewer counterfactual sets; 2 unless given."
+    ),
+    draws: int | None = typer.Option(
+        None, "--draws", help="Draws of the null; 1000 unless given (captions-tfidf: 200)."
+    ),
+    seed: int | None = typer.Option(None, "--seed", help="Seed of the null and of random choices; 0 unless given."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
     dtype: str = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16."),
     allow_pickle: bool = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors."),
@@ -51,14 +59,23 @@ def audit(
     settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets}
-    settings = settings.having({name: value for name, value in given.items() if value})
+    settings = settings.having(_told(given))
     if not chosen.needs_model:
+        unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
+        unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
+        unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle}
+        _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
         done = run_captions(chosen, captions, out, config=settings)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
+        _refuse_all({"--captions": captions}, f"suite {suite!r} asks a model about the images of a table; leave out")
+        sources = {"MODEL": model, "--from-embeddings": from_embeddings, "--from-scores": from_scores}
+        several = [name for name, value in sources.items() if value]
+        if len(several) > 1:
+            raise InputError(f"{' and '.join(several)} are given; an audit is of one of them, so give one")
         spec = model or (f"table:{from_embeddings}" if from_embeddings else "")
         if not spec and not from_scores:
             raise InputError("give a MODEL, --from-embeddings or --from-scores")
@@ -72,11 +89,14 @@ def audit(
 
 def measure(
     folder: str = typer.Argument(..., metavar="DIR", help="The folder of an audit."),
-    out: str = typer.Option("", "--out", "-o", help="Another folder for the new results."),
+    out: str | None = typer.Option(None, "--out", "-o", help="Another folder for the new results."),
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name."),
-    pair: tuple[str, str] = typer.Option(("", ""), "--pair", help="The two groups of Bias@K, the positive one first."),
-    draws: int = typer.Option(0, "--draws", help="Draws of the null."),
+    pair: tuple[str, str] = typer.Option(
+        ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
+    ),
+    draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),
+    replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
@@ -87,14 +107,14 @@ def measure(
     from equipoise.audit.printing import table_of
 
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
-    done = measure_again(folder, config={n: v for n, v in given.items() if v}, out=out or None)
+    done = measure_again(folder, config=_told(given), out=out, replace=replace)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
 
 
 def compare(
     a: str = typer.Argument(..., metavar="A", help="The folder of an audit."),
     b: str = typer.Argument(..., metavar="B", help="The folder of another audit of the same suite and table."),
-    out: str = typer.Option("", "--out", "-o", help="A folder for the differences as a results table."),
+    out: str | None = typer.Option(None, "--out", "-o", help="A folder for the differences as a results table."),
 ) -> None:
     """Compare two audits query by query: paired differences with intervals and p-values.
 
@@ -103,13 +123,16 @@ def compare(
     from pathlib import Path
 
     from equipoise.audit import compare as paired
+    from equipoise.audit.folders import check_for_comparison
     from equipoise.audit.printing import table_of
 
+    if out is not None:
+        check_for_comparison(out)
     found = paired(a, b)
-    if out:
+    if out is not None:
         found.save(Path(out))
     typer.echo(f"A - B, A = {a}, B = {b}; above 0: A has more")
-    _show(found.frame(), found.notes, table_of(found.frame()), out)
+    _show(found.frame(), found.notes, table_of(found.frame()), out or "")
 
 
 def suites(
@@ -130,6 +153,8 @@ def suites(
     from equipoise.audit.suites import SUITES
 
     if name:
+        if not SUITES.load(name).needs_model:
+            raise InputError(f"suite {name!r} asks no texts: it needs no model, only captions (audit --captions)")
         if not table:
             raise InputError(f"which texts suite {name!r} asks depends on the images; give a table with --table")
         given = {"axes": axis, "prompts": prompt}
@@ -140,6 +165,18 @@ def suites(
         suite = entry.load()
         typer.echo(f"{entry.name:16} {suite.question}")
         typer.echo(f"{'':16} {suite.citation}; columns: {', '.join((*suite.columns, *suite.reads))}")
+
+
+def _told(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given; 0 is one, an empty list is not."""
+    return {name: value for name, value in given.items() if value is not None and value not in ([], ())}
+
+
+def _refuse_all(unread: dict[str, Any], why: str) -> None:
+    """Refuse what was given and would not be read."""
+    for name, value in unread.items():
+        if value:
+            raise InputError(f"{why} {name}")
 
 
 def _show(results: object, notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
