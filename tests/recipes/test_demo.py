@@ -62,3 +62,17 @@ def test_the_linear_encoder_is_an_encoder_and_refuses_what_does_not_fit():
         encoder.fit(images, ["a"])
     with pytest.raises(InputError, match="cannot be brought"):
         encoder.encode_arrays(np.zeros((1, 10, 10, 3), dtype=np.uint8))
+
+
+def test_the_demo_clears_its_own_folder_and_no_other(tmp_path):
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "sets").mkdir()
+    with pytest.raises(InputError, match="holds other files"):
+        recipe.demo(other, print)
+    assert (other / "sets").is_dir()
+    own = tmp_path / "demo"
+    recipe._prepare(own)
+    (own / "sets").mkdir()
+    recipe._prepare(own)
+    assert sorted(path.name for path in own.iterdir()) == ["demo.json"]

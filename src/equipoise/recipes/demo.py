@@ -6,6 +6,8 @@ made by hand, the truth is known, and the last step checks the numbers against i
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise import __version__
 from equipoise.audit import Audit, AuditConfig, compare, run
 from equipoise.data import Table
+from equipoise.errors import InputError
 from equipoise.recipes.linear_encoder import LinearEncoder
 from equipoise.world import captions, preset, render_batch, sample, truth
 from equipoise.world.tables import write_counterfactual_table
@@ -28,6 +32,9 @@ SETS = 8
 TOP = 12
 PROMPT = "A photo of {}"
 AXES = ("gender", "skin_tone")
+MARKER = "demo.json"
+MADE = ("sets", "biased", "fair")
+"""What the demonstration makes in its folder, and clears when it is run again."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def demo(folder: Path, say: Say) -> Demo:
     """Run the whole demonstration into ``folder`` and write a page to look at."""
     from equipoise.recipes.demo_page import write_page
 
-    folder.mkdir(parents=True, exist_ok=True)
+    _prepare(folder)
     say("1. Two worlds of pictograms (signs, not people): in one, occupations lean towards a figure; in one none do.")
     encoders = {}
     for name in ("biased", "fair"):
@@ -82,6 +89,20 @@ def demo(folder: Path, say: Say) -> Demo:
     return Demo(folder, audits, gaps, recovered, page)
 
 
+def _prepare(folder: Path) -> None:
+    """Make ``folder``, or clear what an earlier demonstration made there; a folder of other things is refused."""
+    marker = folder / MARKER
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder for the demo")
+    if folder.exists() and not marker.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder}: holds other files; give a new folder for the demo with -o")
+    for name in MADE:
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+    folder.mkdir(parents=True, exist_ok=True)
+    marker.write_text(json.dumps({"equipoise": __version__}) + "\n", encoding="utf-8")
+
+
 def _encoder(name: str, say: Say) -> LinearEncoder:
     scenes = sample(preset(name).changed(activity_share=0.0), PAIRS, seed=5)
     rng = np.random.default_rng(0)
@@ -92,8 +113,6 @@ def _encoder(name: str, say: Say) -> LinearEncoder:
 
 def _table(path: Path, say: Say) -> Table:
     config = preset("fair").changed(activity_share=0.0, visible=1.0)
-    if path.exists():
-        return Table.open(path)
     table = write_counterfactual_table(path, config, SETS, subjects=sorted(config.occupations), axes=AXES, seed=77)
     say(f"   {len(table):,} pictures in {path}")
     return table
