@@ -14,9 +14,7 @@ app = typer.Typer(
 @app.command()
 def train(
     part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
-    out: str = typer.Option(
-        "", "--out", "-o", help="The folder for the model; the package's own unless given."
-    ),
+    out: str = typer.Option("", "--out", "-o", help="The folder for the model; the package's own unless given."),
     work: str = typer.Option("", "--work", help="The folder for checkpoints; a stopped run goes on from them."),
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
