@@ -44,7 +44,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2
 
 test-all: $(ALL_STAMP) lint
-	$(BIN)/python -m pytest -n 2
+	EQUIPOISE_RANDOM=1 $(BIN)/python -m pytest -n 2
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

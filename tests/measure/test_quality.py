@@ -47,15 +47,16 @@ def test_frechet_with_fewer_rows_than_dimensions_matches_eigenvalues(seed, n, m)
     x, y = normals(seed, n, 12), normals(seed + 1, m, 12, 0.3)
     s1, s2 = np.cov(x.T), np.cov(y.T)
     eigenvalues = np.linalg.eigvals(s1 @ s2).real.clip(0)
-    # all but min(n, m) - 1 eigenvalues are zero; rounding of zeros must not be added up
+    # all but min(n, m) - 1 eigenvalues are zero; rounding of zeros must not be added up. The smallest of the others
+    # may be so small that its rounding, some 1e-12, shows in its square root: hence the wide tolerance.
     cross = np.sqrt(np.sort(eigenvalues)[::-1][: min(n, m) - 1]).sum()
     gap = x.mean(0) - y.mean(0)
     expected = gap @ gap + np.trace(s1) + np.trace(s2) - 2 * cross
     found = quality.frechet_distance(x, y)
-    assert found.value == pytest.approx(expected, abs=1e-6)
+    assert found.value == pytest.approx(expected, abs=1e-4)
     assert any("jackknife" in note for note in found.notes)
     assert quality.frechet_from_moments(quality.Moments.of(x), quality.Moments.of(y)) == pytest.approx(
-        expected, abs=1e-5
+        expected, abs=1e-4
     )
 
 
