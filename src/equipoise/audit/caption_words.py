@@ -1,94 +1,72 @@
-"""A page that shows which words give the group away: captions with their words shaded, and the words themselves."""
+"""Which words give the group away, and how much each caption does: by a linear classifier, cross-fitted."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Hashable, Sequence
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from equipoise.audit.dataset_figure import COLOURS
+from equipoise.audit.caption_classifiers.fast import NgramTable, fit_linear
+from equipoise.audit.caption_classifiers.words import MASK
+from equipoise.measure.caption_lic import lic_scores
+from equipoise.measure.caption_splits import cross_fit_folds
 
-__all__ = ["words_page"]
+__all__ = ["caption_scores", "word_contributions"]
 
-CAPTIONS_SHOWN = 12
-WORDS_SHOWN = 20
-_TOKEN = re.compile(r"\w+(?:['’-]\w+)*|\W+")
-
-_STYLE = """
-body { font: 16px/1.6 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
-p.caption { margin: .2rem 0; } span.w { border-radius: 3px; padding: 0 2px; }
-small { color: #555; } .key span { padding: 0 .5rem; margin-right: .5rem; border-radius: 3px; }
-"""
+FOLDS = 10
 
 
-def words_page(
-    found: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], axis: str, groups: tuple[str, ...], *, classifier: str
-) -> str:
-    """One HTML page without scripts or links; everything that comes from a file is escaped.
+def word_contributions(
+    tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], names: Sequence[str], ids: Sequence[Hashable]
+) -> pd.DataFrame:
+    """A row a word, the most telling first: ``word``, the ``group`` it speaks for, ``weight``, ``captions``,
+    ``contribution``.
 
-    ``found``: for each model its ``per_caption`` (image_id, caption, group, score) and ``words`` (word, group, weight,
-    captions) of :class:`equipoise.audit.caption_lic.Lic`.
+    ``weight`` is what the word adds to the log odds of its group (linear on single words, mean over ten folds of one
+    balanced set); ``captions`` how many captions have it; ``contribution`` the weight times how much more of the word
+    the group's captions have than all captions, on captions that the fold was not trained on: the contributions of
+    all words add up to the mean log odds in favour of the true group. A word in every caption tells nothing.
     """
-    colour = {group: COLOURS[number % len(COLOURS)] for number, group in enumerate(groups)}
-    key = "".join(f'<span style="background:{_shade(colour[g], 0.5)}">{escape(g)}</span>' for g in groups)
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>Words that give away {escape(axis)}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>Words that give away {escape(axis)}</h1>",
-        "<p>The darker a word, the more it makes the classifier think of the group in that colour. The words of the "
-        "groups themselves were masked before, unless masking was off. The colour says what a classifier learned from "
-        "these captions; it says nothing about the people.</p>",
-        f'<p class="key">{key} <small>classifier: {escape(classifier)}</small></p>',
-    ]
-    for model, (captions, words) in found.items():
-        parts.append(f"<h2>{escape(model)}</h2>")
-        parts += _model_part(captions, words, groups, colour)
-    return "\n".join([*parts, "</body></html>"]) + "\n"
+    table = NgramTable.of(tokens, pairs=False)
+    splits = cross_fit_folds(labels, FOLDS, 0, ids=ids)
+    weights = np.zeros((len(names), len(table.names)))
+    told = np.zeros(len(table.names))
+    for split in splits:
+        model = fit_linear(table.counts[split.train], labels[split.train], len(names))
+        weights += model.weights / len(splits)
+        features = model.features(table.counts[split.test])
+        overall = np.asarray(features.mean(axis=0)).ravel()
+        for g in range(len(names)):
+            more = np.asarray(features[labels[split.test] == g].mean(axis=0)).ravel() - overall
+            told += model.weights[g] * more / (len(names) * len(splits))
+    group = weights.argmax(axis=0)
+    top = weights[group, np.arange(len(group))]
+    frame = pd.DataFrame(
+        {
+            "word": table.names,
+            "group": np.array(names)[group],
+            "weight": top,
+            "captions": np.diff(table.counts.tocsc().indptr),
+            "contribution": told,
+        }
+    )
+    frame = frame[frame["word"] != MASK]
+    return frame.sort_values(["contribution", "word"], ascending=[False, True], ignore_index=True)
 
 
-def _model_part(
-    captions: pd.DataFrame, words: pd.DataFrame, groups: tuple[str, ...], colour: Mapping[str, str]
-) -> list[str]:
-    if words.empty:
-        return ["<p>No words: the classifier gave no contributions.</p>"]
-    strongest = float(words["weight"].abs().max()) or 1.0
-    best = words.sort_values("weight", ascending=False).drop_duplicates("word")
-    lean = {
-        str(word): (str(group), float(weight) / strongest)
-        for word, group, weight in zip(best["word"], best["group"], best["weight"], strict=True)
-        if weight > 0
-    }
-    parts = []
-    for group in groups:
-        top = words[(words["group"] == group) & (words["weight"] > 0)].nlargest(WORDS_SHOWN, "weight")
-        shown = ", ".join(
-            f"{escape(str(word))} <small>{float(weight):.2f} in {int(n):,}</small>"
-            for word, weight, n in zip(top["word"], top["weight"], top["captions"], strict=True)
-        )
-        parts.append(f"<h3>{escape(group)}</h3><p>{shown or 'no word'}</p>")
-        some = captions[captions["group"] == group].nlargest(CAPTIONS_SHOWN, "score")
-        for text, score in zip(some["caption"], some["score"], strict=True):
-            parts.append(f'<p class="caption">{_shaded(str(text), lean, colour)} <small>{float(score):.2f}</small></p>')
-    return parts
-
-
-def _shaded(text: str, lean: Mapping[str, tuple[str, float]], colour: Mapping[str, str]) -> str:
-    parts = []
-    for token in _TOKEN.findall(text):
-        group, weight = lean.get(token.lower(), ("", 0.0))
-        if weight < 0.05 or group not in colour:
-            parts.append(escape(token))
-        else:
-            title = escape(f"{group} {weight:.2f}", quote=True)
-            style = f"background:{_shade(colour[group], min(1.0, weight) * 0.8)}"
-            parts.append(f'<span class="w" style="{style}" title="{title}">{escape(token)}</span>')
-    return "".join(parts)
-
-
-def _shade(colour: str, strength: float) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{strength:.2f})"
+def caption_scores(
+    tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], groups: int, ids: Sequence[Hashable]
+) -> NDArray[np.float64]:
+    """(n,) the LIC score of each caption by a linear classifier that was not trained on it."""
+    table = NgramTable.of(tokens)
+    scores = np.full(len(tokens), np.nan)
+    splits = cross_fit_folds(labels, FOLDS, 0, ids=ids)
+    for number, split in enumerate(splits):
+        model = fit_linear(table.counts[split.train], labels[split.train], groups)
+        scores[split.test] = lic_scores(model.probabilities(table.counts[split.test]), labels[split.test])
+        if number == 0:  # rows that balancing left out: no fold is trained on them
+            out = np.setdiff1d(np.arange(len(tokens)), np.concatenate([s.test for s in splits]))
+            scores[out] = lic_scores(model.probabilities(table.counts[out]), labels[out]) if len(out) else np.nan
+    return scores

@@ -1,0 +1,134 @@
+"""A bidirectional LSTM layer whose time goes to matrix products alone, for short sequences on a CPU.
+
+``torch.nn.LSTM`` computes the same; here both directions advance in one product a step, padding is never computed
+through, and the products run in bfloat16 where the processor has instructions for it (sums stay in float32).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["backwards", "bfloat16_is_fast", "bilstm"]
+
+
+def bfloat16_is_fast() -> bool:
+    """Whether this processor multiplies bfloat16 matrices faster than float32 ones."""
+    import torch
+
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(supported()) if supported is not None else False
+
+
+def backwards(lengths: Any, steps: int) -> Any:
+    """(steps, n) for each place of a reversed sequence the place it comes from; padding stays at the end.
+
+    >>> import torch
+    >>> backwards(torch.tensor([3, 2]), 3).T.tolist()
+    [[2, 1, 0], [1, 0, 2]]
+    """
+    import torch
+
+    at = torch.arange(steps)[:, None]
+    return torch.where(at < lengths[None, :], lengths[None, :] - 1 - at, at)
+
+
+def bilstm(x: Any, weights: tuple[Any, Any, Any], lengths: Any, dtype: Any) -> tuple[Any, Any]:
+    """Hidden states (steps, n, 2 h) of both directions, and their last ones (n, 2 h).
+
+    ``x`` (steps, n, d) is padded at the end, ``lengths`` (n,) says where. ``weights`` are (2, d, 4 h) from the input,
+    (2, h, 4 h) from the last state and (2, 4 h) the bias; the gates come in the order input, forget, output, cell.
+    ``dtype`` is that of the products.
+    """
+    import torch
+
+    steps, n, _ = x.shape
+    back = backwards(lengths, steps)
+    rows = torch.arange(n)[None, :].expand(steps, n)
+    turned = torch.stack([x, x[back, rows]])
+    hidden = _function().apply(turned, *weights, lengths, dtype)
+    last = torch.cat([hidden[0, -1], hidden[1, -1]], dim=1)
+    return torch.cat([hidden[0], hidden[1][back, rows]], dim=2), last
+
+
+_made: Any = None
+
+
+def _function() -> Any:
+    """The layer as an autograd function; made at first use, so that importing this file needs no torch."""
+    global _made
+    if _made is not None:
+        return _made
+    import torch
+
+    class Layer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, w_in: Any, w_state: Any, bias: Any, lengths: Any, dtype: Any) -> Any:
+            _, steps, n, d = x.shape
+            h = w_state.shape[1]
+            # tanh(z) = 2 sigmoid(2 z) - 1: with the cell's gate scaled by two, one sigmoid serves all four gates
+            scale = torch.ones(4 * h)
+            scale[3 * h :] = 2.0
+            wi, ws = (w_in * scale).to(dtype), (w_state * scale).to(dtype)
+            flat = x.reshape(2, steps * n, d).to(dtype)
+            gates = torch.baddbmm((bias * scale).to(dtype)[:, None, :], flat, wi).view(2, steps, n, 4 * h)
+            state = torch.zeros(2, n, h, dtype=dtype)
+            cell = torch.zeros(2, n, h)
+            states, cells, curves = [state], [cell], []
+            shortest = int(lengths.min())
+            for t in range(steps):
+                s = torch.baddbmm(gates[:, t], state, ws).float().sigmoid_()
+                curved = 2 * s[..., 3 * h :] - 1
+                new_cell = torch.addcmul(s[..., h : 2 * h] * cell, s[..., :h], curved)
+                squashed = (2 * new_cell).sigmoid_().mul_(2).sub_(1)
+                new_state = (s[..., 2 * h : 3 * h] * squashed).to(dtype)
+                if t >= shortest:
+                    there = (lengths > t)[None, :, None]
+                    new_cell = torch.where(there, new_cell, cell)
+                    new_state = torch.where(there, new_state, state)
+                cell, state = new_cell, new_state
+                states.append(state)
+                cells.append(cell)
+                curves.append((s, squashed))
+            ctx.save_for_backward(flat, wi, ws, lengths)
+            ctx.kept = (states, cells, curves, scale, (steps, n, d, h), dtype, shortest)
+            return torch.stack(states[1:], dim=1).float()
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            grad = grads[0]
+            flat, wi, ws, lengths = ctx.saved_tensors
+            states, cells, curves, scale, (steps, n, d, h), dtype, shortest = ctx.kept
+            back_ws = ws.transpose(1, 2)
+            d_gates = torch.empty(2, steps, n, 4 * h, dtype=dtype)
+            d_state = torch.zeros(2, n, h)
+            d_cell = torch.zeros(2, n, h)
+            for t in reversed(range(steps)):
+                s, squashed = curves[t]
+                before, d_h = cells[t], d_state + grad[:, t]
+                if t >= shortest:
+                    there = (lengths > t)[None, :, None]
+                    passed_h, passed_c = torch.where(there, 0.0, d_h), torch.where(there, 0.0, d_cell)
+                    d_h, d_cell = torch.where(there, d_h, 0.0), torch.where(there, d_cell, 0.0)
+                d_c = torch.addcmul(d_cell, d_h * s[..., 2 * h : 3 * h], 1 - squashed * squashed)
+                local = s * (1 - s)
+                made = torch.empty(2, n, 4 * h)
+                torch.mul(d_c, 2 * s[..., 3 * h :] - 1, out=made[..., :h])
+                torch.mul(d_c, before, out=made[..., h : 2 * h])
+                torch.mul(d_h, squashed, out=made[..., 2 * h : 3 * h])
+                torch.mul(d_c, 2 * s[..., :h], out=made[..., 3 * h :])
+                made.mul_(local)
+                d_gates[:, t] = made.to(dtype)
+                d_state = torch.bmm(d_gates[:, t], back_ws).float()
+                d_cell = d_c * s[..., h : 2 * h]
+                if t >= shortest:
+                    d_state, d_cell = d_state + passed_h, d_cell + passed_c
+            g = d_gates.view(2, steps * n, 4 * h)
+            earlier = torch.stack(states[:-1], dim=1).view(2, steps * n, h)
+            d_w_in = torch.bmm(flat.transpose(1, 2), g).float() * scale
+            d_w_state = torch.bmm(earlier.transpose(1, 2), g).float() * scale
+            d_bias = g.float().sum(dim=1) * scale
+            d_x = torch.bmm(g, wi.transpose(1, 2)).float().view(2, steps, n, d) if ctx.needs_input_grad[0] else None
+            return d_x, d_w_in, d_w_state, d_bias, None, None
+
+    _made = Layer
+    return _made

@@ -1,0 +1,109 @@
+"""A linear classifier on single words and pairs of words: a screen for the LSTM's LIC_M at a hundredth of its cost.
+
+It is an approximation: its LIC_M agrees with the LSTM's to about a point on captions of models, but its LIC_D does
+not, because on the richer captions of people a linear classifier learns more than an LSTM does in twenty epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LinearModel", "NgramTable", "fit_linear", "rarity", "regress"]
+
+
+@dataclass(frozen=True)
+class NgramTable:
+    """How often each word (and, unless ``pairs`` is off, pair of words) stands in each caption, as a sparse table."""
+
+    counts: Any
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tokens: Sequence[Sequence[str]], *, pairs: bool = True) -> NgramTable:
+        """The table of these captions.
+
+        >>> table = NgramTable.of([["a", "dog"], ["a", "a"]])
+        >>> table.names, table.counts.toarray().tolist()
+        (('a', 'a a', 'a dog', 'dog'), [[1, 0, 1, 1], [2, 1, 0, 0]])
+        """
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        def features(caption: Sequence[str]) -> list[str]:
+            joined = [f"{a} {b}" for a, b in pairwise(caption)] if pairs else []
+            return [*caption, *joined]
+
+        made = CountVectorizer(analyzer=features)
+        return cls(made.fit_transform(tokens).tocsr(), tuple(made.get_feature_names_out().tolist()))
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A fitted classifier: rows of a table in, probabilities out."""
+
+    idf: NDArray[np.float64]
+    regression: Any
+    groups: int
+
+    def features(self, counts: Any) -> Any:
+        """Counts weighted by rarity in the training captions, each caption of length one."""
+        from scipy import sparse
+        from sklearn.preprocessing import normalize
+
+        return normalize(counts @ sparse.diags(self.idf), copy=False)
+
+    def probabilities(self, counts: Any) -> NDArray[np.float64]:
+        """(n, groups) how likely each group is for each caption."""
+        return self.of_features(self.features(counts))
+
+    def of_features(self, features: Any) -> NDArray[np.float64]:
+        """(n, groups) the same from weighted counts."""
+        found = np.zeros((features.shape[0], self.groups))
+        found[:, self.regression.classes_] = self.regression.predict_proba(features)
+        return found
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """(groups, features) what a feature adds to the log odds of each group; rows add up to zero."""
+        w = np.asarray(self.regression.coef_, dtype=np.float64)
+        if len(w) == 1:
+            w = np.concatenate([-w, w]) / 2
+        full = np.zeros((self.groups, w.shape[1]))
+        full[self.regression.classes_] = w - w.mean(axis=0)
+        return full
+
+
+def fit_linear(counts: Any, labels: NDArray[np.int64], groups: int) -> LinearModel:
+    """Fit on captions ``counts`` (m, features) of groups ``labels`` (m,).
+
+    >>> table = NgramTable.of([["red", "dog"], ["red", "cat"], ["blue", "dog"], ["blue", "cat"]])
+    >>> fit_linear(table.counts, np.array([0, 0, 1, 1]), 2).probabilities(table.counts).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    idf = rarity(counts)
+    features = LinearModel(idf, None, groups).features(counts)
+    return LinearModel(idf, regress(features, labels, groups), groups)
+
+
+def rarity(counts: Any) -> NDArray[np.float64]:
+    """(features,) log((1 + m) / (1 + captions that have it)) + 1.
+
+    A word that no caption has counts as one of a single caption; its weight is zero anyway.
+    """
+    seen = np.bincount(counts.indices, minlength=counts.shape[1])
+    return np.asarray(np.log((1 + counts.shape[0]) / (1 + np.maximum(seen, 1))) + 1)
+
+
+def regress(features: Any, labels: NDArray[np.int64], groups: int) -> Any:
+    """Logistic regression with a ridge of one, to a precision at which LIC no longer moves by 0.1 points."""
+    from sklearn.linear_model import LogisticRegression
+
+    two = groups == 2
+    return LogisticRegression(
+        solver="liblinear" if two else "lbfgs", tol=1e-2 if two else 1e-4, max_iter=1000, random_state=0
+    ).fit(features, labels)

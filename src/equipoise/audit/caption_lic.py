@@ -1,0 +1,298 @@
+"""LIC of one captioner: the classifiers of :mod:`equipoise.audit.caption_classifiers` on the splits of ``measure``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from equipoise.audit.caption_classifiers import CaptionClassifier, FastClassifier
+from equipoise.audit.caption_classifiers import classifier as classifier_of
+from equipoise.audit.caption_classifiers.words import hide_unknown, masked, tokens_of, vocabulary_of
+from equipoise.audit.caption_words import caption_scores, word_contributions
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.measure.caption_lic import corrected_resampled_t, in_points, lic, lic_chance, lic_d, lic_m, lic_scores
+from equipoise.measure.caption_splits import Split, balanced_split, cross_fit_folds
+from equipoise.measure.estimate import Estimate
+from equipoise.text import Lexicon
+
+__all__ = ["SEEDS", "Lic", "measure_lic"]
+
+SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
+"""The seeds of the published runs."""
+SHUFFLES = {"fast": 200, "other": 3}
+_TEST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Lic:
+    """LIC of one captioner, in points (0 to 100), with everything behind it."""
+
+    lic_m: Estimate
+    lic_d: Estimate | None
+    lic: Estimate | None
+    accuracy: Estimate
+    auc: Estimate | None
+    classifier: str
+    approximate: bool
+    vocabulary: int
+    """How many different words the captioner says (masked words count as one)."""
+    per_caption: pd.DataFrame
+    """``image_id``, ``caption``, ``group``, ``score``: a linear classifier's, never trained on that caption."""
+    words: pd.DataFrame
+    """Which words give the group away: see :func:`equipoise.audit.caption_words.word_contributions`."""
+    runs: pd.DataFrame
+    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row a classifier."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The captions of one side, as tokens, with their groups."""
+
+    name: str
+    ids: Sequence[Hashable]
+    tokens: Sequence[Sequence[str]]
+    labels: NDArray[np.int64]
+    caption: int = 0
+
+
+def measure_lic(
+    captions: Mapping[Any, str],
+    labels: Mapping[Any, str],
+    references: Mapping[Any, Sequence[str]] | None = None,
+    *,
+    classifier: str | CaptionClassifier = "fast",
+    mask: str | None = "lic",
+    seeds: Sequence[int] = SEEDS,
+    reference_seeds: Sequence[int] | None = None,
+    folds: int | None = None,
+    permutations: int | None = None,
+    store: Path | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Lic:
+    """LIC_M of ``captions`` {image: caption} with ``labels`` {image: group}; LIC_D and LIC where ``references`` are.
+
+    ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
+    with ``folds``, one balanced set that is cross-fitted: every caption is tested once). References are read in the
+    captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and splits:
+    where some images have no references the captioner is measured on the others once more. Chance is what classifiers
+    trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given; 0 takes
+    1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores, so that a stopped run goes on.
+
+    >>> who = {i: ("female", "male")[i % 2] for i in range(200)}
+    >>> said = {i: f"a person holds a {('red', 'blue')[i % 2] if i % 5 else 'green'} ball" for i in who}
+    >>> found = measure_lic(said, who, seeds=(0, 1), permutations=5)
+    >>> sorted(found.words["word"][:2]), bool(found.lic_m.value > 60), found.approximate
+    (['blue', 'red'], True, True)
+    """
+    chosen = classifier_of(classifier)
+    lexicon = None if mask is None else Lexicon.load(mask)
+    ids = [i for i in captions if i in labels]
+    if not ids:
+        raise InputError("no caption has a label: the ids of captions and labels have nothing in common")
+    names = sorted({labels[i] for i in ids})
+    code = {name: n for n, name in enumerate(names)}
+    said = masked([captions[i] for i in ids], lexicon)
+    ours = _Side("model", ids, tokens_of(said), np.array([code[labels[i]] for i in ids]))
+    vocabulary = vocabulary_of(ours.tokens)
+    work = _Work(chosen, len(names), folds, store, say)
+    main = work.runs(ours, seeds)
+    shuffled, notes = _shuffles(work, ours, seeds, permutations)
+    share = _TEST_SHARE if folds is None else 1 / folds
+    runs = [main]
+    null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
+    n = len(ids)
+    found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+    if shuffled is not None and chosen.approximate:
+        # one shuffle is one split and so spreads more than the mean over splits does: the p-value errs to the safe side
+        beaten = int((shuffled["value"] >= found_m.value).sum())
+        found_m = _with_null(found_m, shuffled["value"], (1 + beaten) / (1 + len(shuffled)))
+    found_d = found = None
+    if references is not None:
+        theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
+        again = tuple(seeds if reference_seeds is None else reference_seeds)
+        paired = main if both is ours and again == tuple(seeds) else work.runs(both, again)
+        human = [work.runs(side, again) for side in theirs]
+        runs += [*([] if paired is main else [paired]), *human]
+        table = np.stack([side["value"].to_numpy() for side in human], axis=1)
+        found_d = lic_d(table, n_groups=len(names), test_share=share, n=len(both.ids))
+        found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+        if chosen.approximate:
+            notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
+        if len(both.ids) < n:
+            notes.append(f"LIC is measured on the {len(both.ids)} of {n} images that have references")
+    accuracy = corrected_resampled_t(
+        main["accuracy"], test_share=share, null_value=1 / len(names), n=n, n_groups=len(names)
+    )
+    auc = None
+    if len(names) == 2:
+        auc = corrected_resampled_t(main["auc"], test_share=share, null_value=0.5, n=n, n_groups=2)
+    if chosen.approximate:
+        notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
+    per_caption = pd.DataFrame(
+        {
+            "image_id": ids,
+            "caption": [captions[i] for i in ids],
+            "group": [labels[i] for i in ids],
+            "score": caption_scores(ours.tokens, ours.labels, len(names), ids),
+        }
+    )
+    return Lic(
+        in_points(found_m),
+        None if found_d is None else in_points(found_d),
+        None if found is None else in_points(found),
+        in_points(accuracy),
+        None if auc is None else in_points(auc),
+        chosen.id,
+        chosen.approximate,
+        len(vocabulary),
+        per_caption,
+        word_contributions(ours.tokens, ours.labels, names, ids),
+        pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True),
+        tuple(notes),
+    )
+
+
+def _with_null(estimate: Estimate, null: pd.Series, p_value: float) -> Estimate:
+    from dataclasses import replace
+
+    low, high = np.quantile(null, [0.025, 0.975])
+    return replace(
+        estimate, null_sd=float(null.std()), null_low=float(low), null_high=float(high), p_value=float(p_value)
+    )
+
+
+def _reference_sides(
+    ours: _Side, references: Mapping[Any, Sequence[str]], lexicon: Lexicon | None, vocabulary: frozenset[str]
+) -> tuple[list[_Side], _Side]:
+    """The references, one side a caption of an image, and the captioner on the same images."""
+    rows = [row for row, i in enumerate(ours.ids) if references.get(i)]
+    if not rows:
+        raise InputError("no image of the captions has references: their ids have nothing in common")
+    ids = [ours.ids[row] for row in rows]
+    labels = ours.labels[rows]
+    most = max(len(references[i]) for i in ids)
+    sides = []
+    for k in range(most):  # an image with fewer captions gives one of its own again
+        texts = masked([references[i][k % len(references[i])] for i in ids], lexicon)
+        sides.append(_Side("references", ids, hide_unknown(tokens_of(texts), vocabulary), labels, k))
+    if len(rows) == len(ours.ids):
+        return sides, ours
+    return sides, _Side("model on images with references", ids, [ours.tokens[row] for row in rows], labels)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Trains and tests one classifier a split, and remembers what is done."""
+
+    chosen: CaptionClassifier
+    groups: int
+    folds: int | None
+    store: Path | None
+    say: Callable[[str], None] | None
+
+    def splits(self, side: _Side, seed: int) -> tuple[Split, ...]:
+        if self.folds is None:
+            return (balanced_split(side.labels, seed, _TEST_SHARE, ids=side.ids),)
+        return cross_fit_folds(side.labels, self.folds, seed, ids=side.ids)
+
+    def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
+        """One row a classifier of this side."""
+        reader = None
+        rows = []
+        for seed in seeds:
+            for number, split in enumerate(self.splits(side, seed)):
+                kept = self._kept(side, side.labels, split, seed)
+                scores = self._read(kept)
+                if scores is None:
+                    reader = reader or self.chosen.read(side.tokens)
+                    scores = self._scores(reader, side.labels, split, seed)
+                    self._keep(kept, scores)
+                rows.append({"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores})
+            if self.say is not None and not self.chosen.approximate:
+                self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
+        return pd.DataFrame(rows)
+
+    def shuffled(self, side: _Side, seeds: Sequence[int], times: int) -> pd.DataFrame:
+        """The same with labels dealt anew each time: what a classifier scores that has nothing to learn."""
+        reader = None
+        rows = []
+        splits = {seed: self.splits(side, seed)[0] for seed in seeds[:times]}
+        for turn in range(times):
+            seed = seeds[turn % len(seeds)]
+            split, rng = splits[seed], np.random.default_rng([turn, 1])
+            labels = side.labels.copy()
+            for part in (split.train, split.test):  # each stays balanced
+                labels[part] = rng.permutation(labels[part])
+            kept = self._kept(side, labels, split, seed)
+            scores = self._read(kept)
+            if scores is None:
+                reader = reader or self.chosen.read(side.tokens)
+                scores = self._scores(reader, labels, split, seed)
+                self._keep(kept, scores)
+            rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **scores})
+        return pd.DataFrame(rows)
+
+    def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, float]:
+        found = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
+        right = labels[split.test]
+        auc = _auc(found[:, 1], right) if self.groups == 2 else 0.0
+        return {
+            "value": float(lic_scores(found, right).mean()),
+            "accuracy": float((found.argmax(axis=1) == right).mean()),
+            "auc": auc,
+        }
+
+    def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
+        """Where these scores are kept: the name is a fingerprint of all that they depend on."""
+        if self.store is None or isinstance(self.chosen, FastClassifier):
+            return None
+        settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}  # type: ignore[arg-type]
+        made = blake2b(json.dumps([settings, seed, self.groups], sort_keys=True).encode(), digest_size=16)
+        for rows in (split.train, split.test):
+            made.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
+            made.update(labels[rows].astype("<i8").tobytes())
+        return self.store / f"{made.hexdigest()}.json"
+
+    @staticmethod
+    def _read(path: Path | None) -> dict[str, float] | None:
+        if path is None or not path.exists():
+            return None
+        return {name: float(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+
+    @staticmethod
+    def _keep(path: Path | None, scores: dict[str, float]) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(scores).encode())
+
+
+def _auc(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """How often a caption of group 1 has the higher score of a pair; equal scores count half."""
+    ranks = rankdata(scores)
+    ones = int(labels.sum())
+    return float((ranks[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
+
+
+def _shuffles(
+    work: _Work, ours: _Side, seeds: Sequence[int], permutations: int | None
+) -> tuple[pd.DataFrame | None, list[str]]:
+    times = permutations
+    if times is None:
+        times = SHUFFLES["fast"] if work.chosen.approximate else SHUFFLES["other"]
+    if not times:
+        return None, [
+            f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
+        ]
+    found = work.shuffled(ours, seeds, times)
+    return found, [f"chance is the mean of {times} classifiers trained on shuffled labels"]
