@@ -16,20 +16,27 @@ def train(
     part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the model; the package's own unless given."),
     work: str = typer.Option("", "--work", help="The folder for checkpoints; a stopped run goes on from them."),
+    strength: float = typer.Option(
+        None, "--strength", min=0.0, help="How much the world leans; 1 is the biased world, 0 the fair one."
+    ),
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
 
-    Example: [bold]equipoise mini train clip-fair -o runs/clip-fair[/bold]
+    Examples: [bold]equipoise mini train clip-fair -o runs/clip-fair[/bold] ·
+    [bold]equipoise mini train captioner --strength 2 -o runs/captioner-2[/bold]
     """
     from pathlib import Path
 
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import train as run
 
+    if strength is not None and not out:
+        raise InputError("--strength makes another model than the package's; give it a folder of its own with --out")
     target = Path(out) if out else FOLDER / part
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; give a folder for the model")
-    run(part, Path(work) if work else target.with_name(f"{target.name}-work"), target, typer.echo)
+    home = Path(work) if work else target.with_name(f"{target.name}-work")
+    run(part, home, target, typer.echo, strength=strength)
     typer.echo(f"saved {target}")
 
 
@@ -37,8 +44,9 @@ def train(
 def evaluate(
     part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
     folder: str = typer.Argument("", help="The folder of the model; the package's own unless given."),
+    card: bool = typer.Option(False, "--card", help="Write the figures into the model card (README.md) beside it."),
 ) -> None:
-    """Print a miniature's figures on renders it has not seen.
+    """Print a miniature's figures on renders it has not seen, and what they should be.
 
     Example: [bold]equipoise mini evaluate clip-fair runs/clip-fair[/bold]
     """
@@ -46,13 +54,20 @@ def evaluate(
 
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
-    from equipoise.recipes.train_mini import evaluate as figures
+    from equipoise.recipes.train_mini.cards import write_card
+    from equipoise.recipes.train_mini.evaluate import figures_of
+    from equipoise.recipes.train_mini.wanted import is_met, wanted
 
     if part not in PARTS:
         raise UnknownNameError("miniature", part, PARTS)
-    of = {"judge": figures.judge_figures, "captioner": figures.captioner_figures}.get(part, figures.clip_figures)
     home = Path(folder) if folder else FOLDER / part
     if not (home / "config.json").is_file():
         raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
-    for name, value in of(home).items():
-        typer.echo(f"{name:24} {value:.4f}")
+    figures = figures_of(part, home, FOLDER / "clip")
+    rules = wanted(part)
+    for name, value in figures.items():
+        rule = rules.get(name)
+        verdict = "" if rule is None else f"  wanted {rule}{'' if is_met(rule, value) else '  MISSED'}"
+        typer.echo(f"{name:28} {value:.4f}{verdict}")
+    if card:
+        typer.echo(f"wrote {write_card(part, home, figures)}")

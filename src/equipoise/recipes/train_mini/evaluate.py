@@ -16,12 +16,25 @@ from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
 
-__all__ = ["captioner_figures", "clip_figures", "gender_gaps", "judge_figures", "slope"]
+__all__ = ["captioner_figures", "clip_figures", "figures_of", "gender_gaps", "judge_figures", "slope"]
 
 UNSEEN = 90_001
 """The seed of evaluation scenes; training uses 1, 2 and 3."""
 _BATCH = 256
 Figures = dict[str, float]
+
+
+def figures_of(part: str, folder: Path, clip: Path | None = None) -> Figures:
+    """The figures of a part in ``folder``; the control's are compared with those of the folder ``clip``."""
+    if part == "judge":
+        return judge_figures(folder)
+    if part == "captioner":
+        return captioner_figures(folder)
+    figures = clip_figures(folder)
+    if part == "clip-fair" and clip is not None and (clip / "config.json").is_file():
+        biased, _, _ = slope(injected(), gender_gaps(_Clip(clip)))
+        figures["gap-odds slope over clip's"] = abs(figures["gap-odds slope"] / biased)
+    return figures
 
 
 def judge_figures(folder: Path, n: int = 4000) -> Figures:

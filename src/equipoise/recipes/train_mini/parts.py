@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.errors import UnknownNameError
+from equipoise.errors import InputError, UnknownNameError
 
 __all__ = ["PARTS", "Part", "train"]
 
@@ -38,21 +38,29 @@ def train(
     say: Callable[[str], None] = print,
     *,
     stop_at: int | None = None,
+    strength: float | None = None,
 ) -> None:
-    """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``."""
+    """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
+
+    ``strength`` makes the part's world lean more or less than it does.
+    """
     from equipoise.world import preset
 
     if name not in PARTS:
         raise UnknownNameError("miniature", name, PARTS)
-    part = PARTS[name]
+    world = preset(PARTS[name].world)
+    if strength is not None:
+        if name == "judge":
+            raise InputError("the judge learns from the fair world alone; strength does not apply to it")
+        world = world.changed(strength=strength)
     if name in ("clip", "clip-fair"):
         from equipoise.recipes.train_mini.clip import train_clip
 
-        train_clip(preset(part.world), folder, target, say, stop_at)
+        train_clip(world, folder, target, say, stop_at)
     elif name == "captioner":
         from equipoise.recipes.train_mini.captioner import train_captioner
 
-        train_captioner(preset(part.world), folder, target, say, stop_at)
+        train_captioner(world, folder, target, say, stop_at)
     elif name == "judge":
         from equipoise.recipes.train_mini.judge import train_judge
 

@@ -1,0 +1,39 @@
+"""What a miniature's figures must reach before it ships."""
+
+from __future__ import annotations
+
+__all__ = ["is_met", "wanted"]
+
+_CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
+_WANTED = {
+    "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
+    "clip-fair": {
+        **_CLIP,
+        "gap-odds slope low": "<= 0",
+        "gap-odds slope high": ">= 0",
+        "gap-odds slope over clip's": "<= 0.1",
+    },
+    "judge": dict.fromkeys(
+        ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
+    ),
+    "captioner": {"occupation": ">= 0.9", "scene": ">= 0.9"},
+}
+
+
+def wanted(part: str) -> dict[str, str]:
+    """The rule of each figure that has one.
+
+    >>> wanted("judge")["age"]
+    '>= 0.98'
+    """
+    return _WANTED.get(part, {})
+
+
+def is_met(rule: str, value: float) -> bool:
+    """Whether ``value`` keeps a rule.
+
+    >>> is_met(">= 0.95", 0.97), is_met("<= 0", 0.1)
+    (True, False)
+    """
+    sign, limit = rule.split()
+    return value >= float(limit) if sign == ">=" else value <= float(limit)
