@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -15,7 +14,7 @@ from equipoise import __version__
 from equipoise.audit.folders import Stage
 from equipoise.errors import InputError
 
-__all__ = ["CONFIG", "captions_folder", "check_same_captions", "publish", "store_for", "versions"]
+__all__ = ["CONFIG", "captions_folder", "check_same_captions", "publish", "versions", "work_of"]
 
 CONFIG = "config.json"
 COMMAND = "captions"
@@ -60,17 +59,9 @@ def _config(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def store_for(folder: Path | None, model: str, parts: Iterable[Any]) -> Path | None:
-    """Where finished classifier runs of ``model`` are kept; ``parts`` are all that their results depend on.
-
-    Other captions, labels or settings have another place, so nothing stale is ever taken up.
-    """
-    if folder is None:
-        return None
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(json.dumps(part, sort_keys=True, default=str).encode())
-    return folder / WORK / f"{''.join(c if c.isalnum() else '_' for c in model)}-{digest.hexdigest()[:16]}"
+def work_of(folder: Path | None) -> Path | None:
+    """Where finished classifier runs are kept, each under a name made of all that it depends on."""
+    return None if folder is None else folder / WORK
 
 
 def publish(stage: Stage) -> None:

@@ -15,9 +15,17 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.caption_reading import Record, read_records, suffix_of
-from equipoise.errors import InputError, closest
+from equipoise.errors import InputError, UnknownNameError, closest
 
-__all__ = ["DROPPED_COLUMNS", "CaptionInputs", "Dropped", "ModelCaptions", "model_name", "read_inputs"]
+__all__ = [
+    "DROPPED_COLUMNS",
+    "CaptionInputs",
+    "Dropped",
+    "ModelCaptions",
+    "masked_captions",
+    "model_name",
+    "read_inputs",
+]
 
 DROPPED_COLUMNS = ("file", "image_id", "reason")
 
@@ -145,6 +153,23 @@ def read_inputs(
         dropped,
         tuple(notes),
     )
+
+
+def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaptions]:
+    """What was masked, and the captions of a model on those images, from ``[MODEL:]KIND=FILE``."""
+    left, equals, path = spec.partition("=")
+    model, colon, kind = left.rpartition(":")
+    names = [one.name for one in inputs.models]
+    if not equals or not kind.strip() or not path.strip():
+        raise InputError(f"--masked {spec!r}: give it as without-person=FILE, or MODEL:without-person=FILE")
+    if colon and model not in names:
+        raise UnknownNameError("model among the predictions", model, names)
+    if not colon and len(names) > 1:
+        raise InputError(f"--masked {spec!r}: say of which model, as {names[0]}:{spec}")
+    records = read_records(path)
+    known = {record.image_id for record in records} & set(inputs.labels)
+    captions = _captions(path, records, inputs.labels, known, inputs.dropped)
+    return kind.strip(), ModelCaptions(model or names[0], path, captions)
 
 
 def _prediction(given: str) -> tuple[str, str, list[Record]]:

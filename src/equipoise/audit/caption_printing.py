@@ -16,7 +16,7 @@ from equipoise.audit.published import PublishedValues
 __all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
 
 BIAS = ("lic", "lic_m", "lic_d", "ratio", "error", "neutral_rate", "ba", "dba_g", "dba_o")
-QUALITY = ("bleu_4", "cider", "meteor", "meteor_approx", "rouge_l", "spice", "clip_score", "ref_clip_score")
+QUALITY = ("bleu_4", "cider", "meteor", "meteor_approx", "spice", "clip_score", "ref_clip_score")
 
 _TITLES = {
     "lic": "LIC",
@@ -32,7 +32,6 @@ _TITLES = {
     "cider": "CIDEr",
     "meteor": "METEOR",
     "meteor_approx": "METEOR~",
-    "rouge_l": "ROUGE-L",
     "spice": "SPICE",
     "clip_score": "CLIPScore",
     "ref_clip_score": "RefCLIPS.",

@@ -1,0 +1,104 @@
+"""``equipoise captions``: how much captioning models amplify the bias of the captions they learned from."""
+
+from __future__ import annotations
+
+import typer
+
+
+def captions(
+    predictions: list[str] = typer.Argument(
+        ...,
+        metavar="PREDICTIONS...",
+        help="Captions of one model a file: COCO results JSON, JSONL, CSV, TSV, or a table. NAME=FILE names the model.",
+    ),
+    references: str = typer.Option("", "--references", "-r", help="Human captions: COCO captions JSON, JSONL, CSV."),
+    labels: str = typer.Option(
+        ..., "--labels", "-l", help="A column of the predictions or references, or a file with image ids and labels."
+    ),
+    out: str = typer.Option("", "--out", "-o", help="The folder for the results."),
+    label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
+    group: list[str] = typer.Option([], "--group", help="Keep only these groups; repeat for several."),
+    classifier: str = typer.Option(
+        "fast", "--classifier", "-c", help="fast (a screen), lstm (the paper's), bert:NAME."
+    ),
+    lexicon: str = typer.Option(
+        "lic", "--lexicon", help="Whose words are masked, and name a group in Ratio and Error."
+    ),
+    mask: bool = typer.Option(True, "--mask/--no-mask", help="Whether words that name a group are masked for LIC."),
+    seeds: int | None = typer.Option(
+        None, "--seeds", min=1, help="How many of the paper's ten splits; all by default."
+    ),
+    reference_seeds: int | None = typer.Option(
+        None,
+        "--reference-seeds",
+        min=0,
+        help="The same for human captions (five classifiers a split); 0 leaves out LIC_D.",
+    ),
+    folds: int | None = typer.Option(None, "--folds", min=2, help="Cross-fit over this many folds instead of splits."),
+    permutations: int | None = typer.Option(
+        None, "--permutations", min=0, help="Label shuffles for the chance level; 200 for fast, 3 for others."
+    ),
+    ba_least: int = typer.Option(
+        100, "--ba-least", min=1, help="Human captions of each group that a word of BA needs."
+    ),
+    objects: str = typer.Option("", "--objects", help="A COCO instances file: what the images hold, for DBA."),
+    images: str = typer.Option("", "--images", help="The folder of images, for CLIPScore."),
+    encoder: str = typer.Option(
+        "", "--encoder", help="The model of CLIPScore, such as hf:openai/clip-vit-base-patch32."
+    ),
+    masked: list[str] = typer.Option(
+        [],
+        "--masked",
+        help="Captions of the same model on masked images, as without-person=FILE, or MODEL:without-person=FILE.",
+    ),
+    quality: bool = typer.Option(True, "--quality/--no-quality", help="Whether to measure BLEU, CIDEr and the like."),
+    java: bool = typer.Option(False, "--java", help="Also METEOR and SPICE, which need Java."),
+    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of nulls and intervals."),
+) -> None:
+    """Measure bias amplification and quality of captioning models, each number with interval and chance level.
+
+    Prints one line a model: bias on the left (LIC, Ratio, Error, BA, DBA), quality on the right; * best, ! worst.
+
+    Examples:
+
+    [bold]equipoise captions gender_*.jsonl --references human.jsonl --labels gender -o runs/captions[/bold]
+
+    [bold]equipoise captions results.json -r captions_val2014.json -l labels.csv --objects instances_val2014.json[/bold]
+
+    Long LSTM runs can be stopped: the same command goes on where it was.
+    """
+    from equipoise.audit.caption_audit import CaptionSettings, audit_captions
+
+    done = audit_captions(
+        predictions,
+        references or None,
+        labels,
+        out or None,
+        label_column=label_column or None,
+        groups=group,
+        objects=objects or None,
+        images=images or None,
+        encoder=encoder or None,
+        masked=masked,
+        published=published or None,
+        settings=CaptionSettings(
+            classifier=classifier,
+            lexicon=lexicon,
+            mask=mask,
+            seeds=seeds,
+            reference_seeds=reference_seeds,
+            folds=folds,
+            permutations=permutations,
+            ba_least=ba_least,
+            quality=quality,
+            java=java,
+            seed=seed,
+        ),
+        say=lambda text: typer.echo(text, err=True),
+    )
+    typer.echo(str(done))
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
+    if done.folder is not None:
+        typer.echo(f"results in {done.folder}", err=True)
