@@ -23,7 +23,7 @@ from equipoise.text.sentiment import sentiment, sentiment_words
 
 
 def results(*rows):
-    return pd.DataFrame([Estimate(*e).row(model=m, metric=k, pool=p) for m, k, p, e in rows])
+    return pd.DataFrame([Estimate(*e, n_groups=2).row(model=m, metric=k, pool=p) for m, k, p, e in rows])
 
 
 @pytest.fixture

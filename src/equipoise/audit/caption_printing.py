@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.published import PublishedValues
+from equipoise.measure.caption_lic import lic_chance
 
 __all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
 
@@ -67,7 +68,7 @@ def caption_table(results: pd.DataFrame, *, published: PublishedValues | None = 
 
 
 def masked_table(results: pd.DataFrame) -> str:
-    """LIC_M on the original and on masked images, with the differences to the original and to the unbiased level."""
+    """LIC_M on original and masked images, and its differences to the original and to the unbiased level (100 / G²)."""
     rows = results[results["metric"].isin(["lic_m", "lic_m_change"]) & results["group"].isna()]
     masked = rows[rows["pool"].notna()]
     if masked.empty:
@@ -89,7 +90,7 @@ def masked_table(results: pd.DataFrame) -> str:
                     pool or "original",
                     f"{level['value']:.1f}{_brackets(level, 'lic_m')}",
                     "" if change is None else f"{change['value']:+.1f}{_brackets(change, 'lic_m', sign=True)}",
-                    "" if pd.isna(level["excess"]) else f"{level['excess']:+.1f}",
+                    f"{level['value'] - 100 * lic_chance(int(level['n_groups'])):+.1f}",
                 ]
             )
     widths = [max(len(line[i]) for line in lines) for i in range(5)]
@@ -169,7 +170,8 @@ def _chance(cells: Mapping[tuple[str, str], dict[Any, Any]], models: Sequence[st
     }
     if not levels:
         return ""
-    return f"{min(levels, key=float)} " if len(levels) == 1 else f"{min(levels, key=float)}-{max(levels, key=float)} "
+    low, high = min(levels, key=float), max(levels, key=float)
+    return f"{low} " if low == high else f"{low} to {high}"
 
 
 def _laid_out(lines: Sequence[Sequence[str]], bias: int) -> str:
