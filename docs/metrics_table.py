@@ -17,6 +17,7 @@ ROOMS = {
     "counterfactual": ("Counterfactual sets: how a score changes when only the group does", "measure-retrieval.md"),
     "embedding": ("Embeddings: what vectors say about groups", "measure-embedding.md"),
     "binding": ("Binding: who does what", "measure-binding.md"),
+    "captions": ("Captions: what a captioner's words give away", "measure-captions.md"),
     "dataset": ("Datasets: where data are lopsided", "measure-dataset.md"),
     "activity_mining": ("Activities in captions", "measure-dataset.md"),
     "quality": ("Quality of images and captions", "measure-quality.md"),

@@ -7,6 +7,7 @@ lies.
 - ``retrieval``: who is found when nobody was asked for
 - ``counterfactual``: how a score changes inside sets that differ only in the group
 - ``embedding``, ``binding``: what vectors and pairs of captions say about groups
+- ``captions``: how much a captioner's words give a group away, and amplify what they learnt from
 - ``dataset``, ``quality``: where data are lopsided; whether generated images are any good
 - ``stats``: intervals, nulls, p-values, corrections, power
 
@@ -21,17 +22,18 @@ from importlib import import_module
 from types import ModuleType
 
 from equipoise.measure.bias_entries import BIAS_ENTRIES
+from equipoise.measure.caption_entries import CAPTION_ENTRIES
 from equipoise.measure.metric_entry import add_metrics
 from equipoise.measure.quality_entries import QUALITY_ENTRIES
 from equipoise.measure.retrieval_entries import RETRIEVAL_ENTRIES
 from equipoise.registry import Registry
 
-__all__ = ["METRICS", "binding", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats"]
+__all__ = ["METRICS", "binding", "captions", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats"]
 
 METRICS = Registry("metric")
-add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *QUALITY_ENTRIES))
+add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *CAPTION_ENTRIES, *QUALITY_ENTRIES))
 
-_FACES = ("binding", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats")
+_FACES = ("binding", "captions", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats")
 
 
 def __getattr__(name: str) -> ModuleType:
