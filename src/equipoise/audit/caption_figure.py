@@ -73,6 +73,7 @@ def save_figure(points: pd.DataFrame, path: Path) -> None:
                 ends = np.array([x.min(), x.max()])
                 axes.plot(ends, slope * ends + start, color="#999999", linewidth=1)
                 axes.set_title(f"R² = {line.value:.2f} (unrelated: {line.null_mean:.2f}, p = {line.p_value:.2f})")
+            axes.margins(0.15)  # so that names stay inside
             axes.set_xlabel(_NAMES[name])
             axes.set_ylabel(_NAMES[y_name])
         drawn = BytesIO()

@@ -64,13 +64,16 @@ def _model_part(
     }
     parts = []
     for group in groups:
-        top = words[(words["group"] == group) & (words["weight"] > 0)].nlargest(WORDS_SHOWN, "weight")
+        rank = "contribution" if "contribution" in words else "weight"
+        spoken = words["word"].astype(str).str.contains(r"\w")
+        top = words[(words["group"] == group) & (words["weight"] > 0) & spoken].nlargest(WORDS_SHOWN, rank)
         shown = ", ".join(
             f"{escape(str(word))} <small>{float(weight):.2f} in {int(n):,}</small>"
             for word, weight, n in zip(top["word"], top["weight"], top["captions"], strict=True)
         )
         parts.append(f"<h3>{escape(group)}</h3><p>{shown or 'no word'}</p>")
-        some = captions[captions["group"] == group].nlargest(CAPTIONS_SHOWN, "score")
+        mine = captions[captions["group"] == group].sort_values("score", ascending=False, kind="stable")
+        some = mine.drop_duplicates("caption").head(CAPTIONS_SHOWN)  # models repeat themselves
         for text, score in zip(some["caption"], some["score"], strict=True):
             parts.append(f'<p class="caption">{_shaded(str(text), lean, colour)} <small>{float(score):.2f}</small></p>')
     return parts
