@@ -274,3 +274,26 @@ def test_clip_scores_through_an_encoder(home, monkeypatch):
     assert {"clip_score", "clip_score_gap"} <= set(found.index)
     dropped = pd.read_csv(home / "clip" / "dropped.csv")
     assert dropped["reason"].tolist() == ["image file missing"]
+
+
+def test_three_groups_and_intervals_inside_the_range(home):
+    names = ("male", "female", "nonbinary")
+    rows = [
+        {"image_id": i, "caption": f"a {('man', 'woman', 'person')[i % 3]} walks", "gender": names[i % 3]}
+        for i in range(90)
+    ]
+    (home / "three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = run(home, "@three.jsonl", "-l", "gender", "-o", "@three", *FAST)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "has no words for nonbinary" in result.stderr
+    found = read_results(home / "three").drop_duplicates("metric").set_index("metric")
+    assert found.loc["lic_m", "n_groups"] == 3
+    assert 0 <= found.loc["lic_m", "ci_low"] <= found.loc["lic_m", "ci_high"] <= 100
+    assert found.loc["ratio", "value"] == 1.0
+
+
+def test_a_folder_named_like_the_column_is_not_mistaken_for_labels(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gender").mkdir()
+    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
+    assert result.exit_code == 0, (result.output, result.exception)

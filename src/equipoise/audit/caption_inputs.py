@@ -144,15 +144,12 @@ def read_inputs(
         sizes = ", ".join(f"{model.name} {len(model.captions):,}" for model in models)
         notes.append(f"the models have captions of different images ({sizes}): compare them with care")
     counts = Counter(labelled[i] for i in set().union(*(model.captions for model in models)))
-    return CaptionInputs(
-        tuple(models),
-        axis,
-        labelled,
-        tuple(g for g, _ in _largest_first(counts, used_groups)),
-        human,
-        dropped,
-        tuple(notes),
-    )
+    # a group that no captioned image has is none of this run, unless it was asked for
+    present = [group for group in used_groups if counts[group] or groups]
+    if len(present) < 2:
+        raise InputError(f"the captioned images are of {len(present)} group ({', '.join(present)}); bias needs two")
+    ordered = tuple(sorted(present, key=lambda group: (-counts[group], group)))
+    return CaptionInputs(tuple(models), axis, labelled, ordered, human, dropped, tuple(notes))
 
 
 def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaptions]:
@@ -202,7 +199,9 @@ def _labels(
     """The axis, and (file, record, label) for every row that could hold one."""
     if not str(labels).strip():
         raise InputError("labels: give the name of a column, or a file, with --labels")
-    if Path(labels).exists() or suffix_of(labels) in (".csv", ".tsv", ".json", ".jsonl"):
+    carried = [*(records for _, _, records in predictions), *([reference_records] if reference_records else [])]
+    is_column = any(str(labels) in record.fields for records in carried for record in records)
+    if not is_column and (Path(labels).exists() or suffix_of(labels) in (".csv", ".tsv", ".json", ".jsonl")):
         records = read_records(labels, need_captions=False)
         axis = column or _only_column(str(labels), records)
         sources = [(str(labels), records)]
@@ -339,7 +338,3 @@ def _reference_notes(
             "measured on the others"
         ]
     return []
-
-
-def _largest_first(counts: Counter[str], groups: Sequence[str]) -> list[tuple[str, int]]:
-    return sorted(((group, counts.get(group, 0)) for group in groups), key=lambda pair: (-pair[1], pair[0]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -42,6 +43,13 @@ __all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
 
 SUITE = "captions"
 _SHUFFLES = 199
+_RANGES = {
+    "lic": (-100.0, 100.0),
+    **dict.fromkeys(("lic_m", "lic_d", "caption_accuracy", "caption_auc"), (0.0, 100.0)),
+    "clip_score": (0.0, 2.5),
+    "sentiment": (-1.0, 1.0),
+    **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approx"), (0.0, 1.0)),
+}
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,10 @@ class CaptionMeasures:
         self.with_references = [name for name in self.ids if name in (inputs.references or {})]
 
     def _add(self, estimate: Estimate, metric: str, **keys: Any) -> None:
+        low, high = _RANGES.get(metric, (-math.inf, math.inf))
+        if estimate.ci_low is not None and estimate.ci_high is not None:
+            # a t interval over few splits reaches beyond what a score can be
+            estimate = replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
         self.findings.add(estimate, metric=metric, axis=self.inputs.axis, **keys)
 
     def _note(self, text: str) -> None:
@@ -210,8 +222,9 @@ class CaptionMeasures:
         self._gap(~said.named.any(axis=1), self.groups, "neutral_rate", share=True)
 
     def _pair(self) -> tuple[str, str]:
-        """The two groups of the ratio, the larger one first."""
-        first, second = [self.words.group_of[label] for label in self.inputs.groups if label in self.words.group_of][:2]
+        """The two groups of the ratio: the largest two, in the lexicon's order, so that it is men over women."""
+        largest = [self.words.group_of[label] for label in self.inputs.groups if label in self.words.group_of][:2]
+        first, second = sorted(largest, key=self.words.lexicon.groups.index)
         return first, second
 
     # What captions amplify
