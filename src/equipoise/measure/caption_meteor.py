@@ -88,7 +88,7 @@ def _best_counts(candidate: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def _counts(own: _Words, other: _Words) -> tuple[float, ...]:
-    """Matched and total weight on both sides, matched words, chunks, and words without a match."""
+    """Matched and total weight on both sides, matched words and chunks."""
     pairs = align(own.tokens, own.stems, other.tokens, other.stems)
     matched_own = matched_other = 0.0
     chunks, last = 0, (-2, -2)
@@ -98,8 +98,9 @@ def _counts(own: _Words, other: _Words) -> tuple[float, ...]:
         matched_other += share * other.weights[j]
         chunks += (i, j) != (last[0] + 1, last[1] + 1)
         last = (i, j)
-    unmatched = len(own.tokens) + len(other.tokens) - 2 * len(pairs)
-    return matched_own, sum(own.weights), matched_other, sum(other.weights), len(pairs), chunks, unmatched
+    if chunks == 1 and len(pairs) == len(own.tokens) == len(other.tokens):
+        chunks = 0  # METEOR counts none where the whole caption is one run, also in the sums
+    return matched_own, sum(own.weights), matched_other, sum(other.weights), len(pairs), chunks
 
 
 def align(
@@ -136,18 +137,14 @@ def align(
     return sorted(pairs)
 
 
-def _score(
-    own: float, own_all: float, other: float, other_all: float, matches: float, chunks: float, unmatched: float
-) -> float:
+def _score(own: float, own_all: float, other: float, other_all: float, matches: float, chunks: float) -> float:
     if matches == 0:
         return 0.0
     precision, recall = own / own_all, other / other_all
     mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
-    if chunks == 1 and unmatched == 0:
-        return float(mean)  # nothing is out of place when the whole caption is one run
     return float(mean * (1 - GAMMA * (chunks / matches) ** BETA))
 
 
 def _score_of_sums(sums: Floats) -> Floats:
-    """(b, 1) scores of (b, 7) summed counts."""
+    """(b, 1) scores of (b, 6) summed counts."""
     return np.array([[_score(*row)] for row in sums.tolist()])
