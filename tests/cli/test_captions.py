@@ -297,3 +297,26 @@ def test_a_folder_named_like_the_column_is_not_mistaken_for_labels(home, tmp_pat
     (tmp_path / "gender").mkdir()
     result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
     assert result.exit_code == 0, (result.output, result.exception)
+
+
+def test_java_that_is_not_there_is_said_at_once(home, monkeypatch):
+    from equipoise.audit import java_metrics
+
+    monkeypatch.setattr(java_metrics.shutil, "which", lambda name: None)
+    said = sentence(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--java", *FAST)
+    assert "METEOR needs" in said
+
+
+def test_java_metrics_take_their_place(home, monkeypatch):
+    from equipoise.audit import java_metrics
+    from equipoise.measure.caption_quality import rouge_l
+
+    monkeypatch.setattr(java_metrics, "java_is_ready", lambda: True)
+    monkeypatch.setattr(java_metrics, "spice_is_ready", lambda: True)
+    monkeypatch.setattr(java_metrics, "meteor", lambda pairs, seed: rouge_l(pairs))
+    monkeypatch.setattr(java_metrics, "spice", lambda pairs: rouge_l(pairs))
+    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--java", *FAST)
+    assert result.exit_code == 0, (result.output, result.exception)
+    head = result.stdout.splitlines()[0].split()
+    assert {"METEOR", "SPICE"} <= set(head)
+    assert "METEOR~" not in head

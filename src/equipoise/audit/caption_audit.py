@@ -143,6 +143,7 @@ def audit_captions(
     folder = None if out is None else captions_folder(out)
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
+    java_notes = _java_notes() if chosen.java else []
     inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups)
     shown = None if published is None else published_values(published, inputs.axis)
     further_notes = [] if shown is None else [f"published values: {shown.notes}"]
@@ -163,7 +164,7 @@ def audit_captions(
     if encoder is not None:
         scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell)
     findings = Findings(SUITE, "")
-    findings.notes += [*inputs.notes, *words.notes, *further_notes]
+    findings.notes += [*inputs.notes, *words.notes, *further_notes, *java_notes]
     found: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
@@ -200,6 +201,15 @@ def audit_captions(
             write_whole(stage.path / CONFIG, json.dumps(about, indent=1).encode())
             publish(stage)
     return done
+
+
+def _java_notes() -> list[str]:
+    """What METEOR and SPICE lack here; without METEOR the run is refused before it begins."""
+    from equipoise.audit.java_metrics import java_is_ready, meteor, spice_is_ready
+
+    if not java_is_ready():
+        meteor(["a dog"], [["a dog"]])  # says what is missing
+    return [] if spice_is_ready() else ["SPICE is left out: the models of Stanford CoreNLP are not installed"]
 
 
 def _loaded(encoder: Any) -> Any:

@@ -19,13 +19,9 @@ from equipoise.audit.caption_objects import ObjectMatcher
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError
 from equipoise.measure import captions as measure
-from equipoise.measure.caption_bleu import bleu
-from equipoise.measure.caption_cider import cider
 from equipoise.measure.caption_mentions import ErrorDefinition
-from equipoise.measure.caption_meteor import meteor_approximate
+from equipoise.measure.caption_quality import CaptionPairs, caption_quality, pair_captions
 from equipoise.measure.caption_ratio import RatioConvention
-from equipoise.measure.caption_rouge import rouge_l
-from equipoise.measure.caption_tokens import CaptionPairs, pair_captions
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.group_means import group_means
 from equipoise.measure.groups import Groups
@@ -48,7 +44,7 @@ _RANGES = {
     **dict.fromkeys(("lic_m", "lic_d", "caption_accuracy", "caption_auc"), (0.0, 100.0)),
     "clip_score": (0.0, 2.5),
     "sentiment": (-1.0, 1.0),
-    **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approx"), (0.0, 1.0)),
+    **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approximate"), (0.0, 1.0)),
 }
 
 
@@ -293,7 +289,7 @@ class CaptionMeasures:
             groups = self._groups_of(self.with_references)
             for metric, found in _scores(pairs, self.settings).items():
                 self._add(found.estimate, metric)
-                self._gap(found.values, groups, metric)
+                self._gap(found.values, groups.take(found.kept), metric)
         if scores is not None:
             ids, plain, with_references = scores.of(self.model, self.inputs.references)
             self._add(plain.estimate, "clip_score")
@@ -341,8 +337,11 @@ class CaptionMeasures:
 
 def _scores(pairs: CaptionPairs, settings: CaptionSettings) -> dict[str, ItemScores]:
     """Every metric of quality by name."""
-    found = {f"bleu_{order}": one for order, one in enumerate(bleu(pairs, seed=settings.seed), start=1)}
-    found["rouge_l"] = rouge_l(pairs)
-    found["cider"] = cider(pairs, seed=settings.seed)
-    found["meteor_approx"] = meteor_approximate(pairs, seed=settings.seed)
+    found = caption_quality(pairs, seed=settings.seed)
+    if settings.java:
+        from equipoise.audit.java_metrics import meteor, spice, spice_is_ready
+
+        found["meteor"] = meteor(pairs, seed=settings.seed)
+        if spice_is_ready():
+            found["spice"] = spice(pairs)
     return found
