@@ -65,69 +65,65 @@ def _function() -> Any:
         def forward(ctx: Any, x: Any, w_in: Any, w_state: Any, bias: Any, lengths: Any, dtype: Any) -> Any:
             _, steps, n, d = x.shape
             h = w_state.shape[1]
-            # tanh(z) = 2 sigmoid(2 z) - 1: with the cell's gate scaled by two, one sigmoid serves all four gates
-            scale = torch.ones(4 * h)
-            scale[3 * h :] = 2.0
-            wi, ws = (w_in * scale).to(dtype), (w_state * scale).to(dtype)
+            wi, ws = w_in.to(dtype), w_state.to(dtype)
             flat = x.reshape(2, steps * n, d).to(dtype)
-            gates = torch.baddbmm((bias * scale).to(dtype)[:, None, :], flat, wi).view(2, steps, n, 4 * h)
-            state = torch.zeros(2, n, h, dtype=dtype)
-            cell = torch.zeros(2, n, h)
-            states, cells, curves = [state], [cell], []
+            gates = torch.baddbmm(bias.to(dtype)[:, None, :], flat, wi).view(2, steps, n, 4 * h)
+            states = torch.zeros(2, steps + 1, n, h, dtype=dtype)
+            cells, curves = [torch.zeros(2, n, h)], []
             shortest = int(lengths.min())
             for t in range(steps):
-                s = torch.baddbmm(gates[:, t], state, ws).float().sigmoid_()
-                curved = 2 * s[..., 3 * h :] - 1
-                new_cell = torch.addcmul(s[..., h : 2 * h] * cell, s[..., :h], curved)
+                before, cell = states[:, t], cells[t]
+                s = torch.baddbmm(gates[:, t], before, ws).float()
+                # tanh(z) = 2 sigmoid(2 z) - 1: one sigmoid serves all four gates
+                s[..., 3 * h :].mul_(2)
+                s.sigmoid_()
+                new_cell = torch.addcmul(s[..., h : 2 * h] * cell, s[..., :h], 2 * s[..., 3 * h :] - 1)
                 squashed = (2 * new_cell).sigmoid_().mul_(2).sub_(1)
-                new_state = (s[..., 2 * h : 3 * h] * squashed).to(dtype)
+                states[:, t + 1] = s[..., 2 * h : 3 * h] * squashed
                 if t >= shortest:
                     there = (lengths > t)[None, :, None]
                     new_cell = torch.where(there, new_cell, cell)
-                    new_state = torch.where(there, new_state, state)
-                cell, state = new_cell, new_state
-                states.append(state)
-                cells.append(cell)
+                    states[:, t + 1] = torch.where(there, states[:, t + 1], before)
+                cells.append(new_cell)
                 curves.append((s, squashed))
             ctx.save_for_backward(flat, wi, ws, lengths)
-            ctx.kept = (states, cells, curves, scale, (steps, n, d, h), dtype, shortest)
-            return torch.stack(states[1:], dim=1).float()
+            ctx.kept = (states, cells, curves, (steps, n, d, h), dtype, shortest)
+            return states[:, 1:]
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             grad = grads[0]
             flat, wi, ws, lengths = ctx.saved_tensors
-            states, cells, curves, scale, (steps, n, d, h), dtype, shortest = ctx.kept
-            back_ws = ws.transpose(1, 2)
+            states, cells, curves, (steps, n, d, h), dtype, shortest = ctx.kept
+            back_ws = ws.transpose(1, 2).contiguous()
             d_gates = torch.empty(2, steps, n, 4 * h, dtype=dtype)
             d_state = torch.zeros(2, n, h)
             d_cell = torch.zeros(2, n, h)
+            made = torch.empty(2, n, 4 * h)
             for t in reversed(range(steps)):
                 s, squashed = curves[t]
-                before, d_h = cells[t], d_state + grad[:, t]
+                d_h = d_state + grad[:, t]
                 if t >= shortest:
                     there = (lengths > t)[None, :, None]
                     passed_h, passed_c = torch.where(there, 0.0, d_h), torch.where(there, 0.0, d_cell)
                     d_h, d_cell = torch.where(there, d_h, 0.0), torch.where(there, d_cell, 0.0)
-                d_c = torch.addcmul(d_cell, d_h * s[..., 2 * h : 3 * h], 1 - squashed * squashed)
-                local = s * (1 - s)
-                made = torch.empty(2, n, 4 * h)
+                d_c = torch.addcmul(d_cell, d_h * s[..., 2 * h : 3 * h], squashed * squashed, value=-1)
+                d_c.addcmul_(d_h, s[..., 2 * h : 3 * h])
                 torch.mul(d_c, 2 * s[..., 3 * h :] - 1, out=made[..., :h])
-                torch.mul(d_c, before, out=made[..., h : 2 * h])
+                torch.mul(d_c, cells[t], out=made[..., h : 2 * h])
                 torch.mul(d_h, squashed, out=made[..., 2 * h : 3 * h])
-                torch.mul(d_c, 2 * s[..., :h], out=made[..., 3 * h :])
-                made.mul_(local)
-                d_gates[:, t] = made.to(dtype)
+                torch.mul(d_c, 4 * s[..., :h], out=made[..., 3 * h :])
+                d_cell = d_c.mul_(s[..., h : 2 * h])
+                d_gates[:, t] = made.mul_(torch.addcmul(s, s, s, value=-1))
                 d_state = torch.bmm(d_gates[:, t], back_ws).float()
-                d_cell = d_c * s[..., h : 2 * h]
                 if t >= shortest:
                     d_state, d_cell = d_state + passed_h, d_cell + passed_c
             g = d_gates.view(2, steps * n, 4 * h)
-            earlier = torch.stack(states[:-1], dim=1).view(2, steps * n, h)
-            d_w_in = torch.bmm(flat.transpose(1, 2), g).float() * scale
-            d_w_state = torch.bmm(earlier.transpose(1, 2), g).float() * scale
-            d_bias = g.float().sum(dim=1) * scale
-            d_x = torch.bmm(g, wi.transpose(1, 2)).float().view(2, steps, n, d) if ctx.needs_input_grad[0] else None
+            earlier = states[:, :-1].reshape(2, steps * n, h)
+            d_w_in = torch.bmm(flat.transpose(1, 2), g).float()
+            d_w_state = torch.bmm(earlier.transpose(1, 2), g).float()
+            d_bias = torch.bmm(torch.ones(2, 1, steps * n, dtype=dtype), g)[:, 0].float()
+            d_x = torch.bmm(g, wi.transpose(1, 2)).view(2, steps, n, d).float()
             return d_x, d_w_in, d_w_state, d_bias, None, None
 
     _made = Layer

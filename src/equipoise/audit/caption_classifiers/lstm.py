@@ -123,7 +123,7 @@ class _Classifier:
         x = _dropped(self.embedding[ids], rng)
         states, _ = bilstm(x, self.layers[0], lengths, self.dtype)
         _, ends = bilstm(_dropped(states, rng), self.layers[1], lengths, self.dtype)
-        return _dropped(ends, rng) @ self.last + self.last_bias
+        return _dropped(ends.float(), rng) @ self.last + self.last_bias
 
     def keep_zero_rows(self) -> None:
         # padding is never read; an unknown word stays zero in training because every training word is known

@@ -15,16 +15,18 @@ from equipoise.world import Scenes, WorldConfig
 
 __all__ = ["SCHEDULE", "build", "train_clip"]
 
-SCHEDULE = Schedule(steps=2800, batch=128, rate=2e-3)
+SCHEDULE = Schedule(steps=3600, batch=128, rate=2e-3, again=2800)
 WIDTH = 96
+LAYERS = {"hidden_size": WIDTH, "intermediate_size": 384, "num_attention_heads": 4}
+VISION = LAYERS | {"image_size": SIZE, "patch_size": 8, "num_hidden_layers": 4, "projection_dim": 64}
 TALKATIVE = {"gender": 0.7, "skin_tone": 0.5, "age": 0.5}
 """How often the captions that the CLIPs learn from name a group: more often than the world's default."""
 PLAIN = 0.2
 HELPED = ("gender", "skin_tone", "age", "occupation", "scene")
 """Attributes that the image tower is also asked for while it is new; the weight of that falls to nothing."""
-HELP_UNTIL = 0.6
-FOCUSED_UNTIL = 1750
-"""The step up to which every second batch is of a few occupations and places; later it is every fourth."""
+HELP_UNTIL = 1680
+FOCUSED = ((1750, 2), (2800, 4), (10**9, 8))
+"""Up to which step every so manieth batch is of a few occupations and places: people are learnt first, then work."""
 
 
 def build(words: Any) -> Any:
@@ -34,9 +36,8 @@ def build(words: Any) -> Any:
 
     torch.manual_seed(0)
     start, end = words.convert_tokens_to_ids(["<|startoftext|>", "<|endoftext|>"])
-    layers = {"hidden_size": WIDTH, "intermediate_size": 384, "num_attention_heads": 4}
     config = CLIPConfig(
-        text_config=layers
+        text_config=LAYERS
         | {
             "vocab_size": len(words),
             "max_position_embeddings": LENGTH,
@@ -45,7 +46,7 @@ def build(words: Any) -> Any:
             "eos_token_id": end,
             "pad_token_id": end,
         },
-        vision_config=layers | {"image_size": SIZE, "patch_size": 8, "num_hidden_layers": 4},
+        vision_config=VISION,
         projection_dim=64,
     )
     return CLIPModel(config)
@@ -56,7 +57,7 @@ def train_clip(
 ) -> None:
     """Train on pairs of ``config``'s world and save the model for stock ``transformers``.
 
-    Every second step, later every fourth, takes scenes of a few occupations and places, so that the people in them are
+    Every second step, later fewer, takes scenes of a few occupations and places, so that the people in them are
     what tells the captions apart; and at first the image tower is also asked for the attributes outright. Both only
     save time.
     """
@@ -72,7 +73,7 @@ def train_clip(
         tokens = words(texts, padding=True, truncation=True, return_tensors="pt")
         out = both["clip"](pixel_values=pixels(scenes), **tokens)
         found = contrastive(out.logits_per_image, texts)
-        help_weight = max(0.0, 1 - step / (HELP_UNTIL * SCHEDULE.steps))
+        help_weight = max(0.0, 1 - step / HELP_UNTIL)
         if help_weight:
             found = found + help_weight * _help_loss(
                 both["help"], out.vision_model_output.last_hidden_state[:, 0], scenes
@@ -87,8 +88,8 @@ def train_clip(
 
 
 def _scenes(world: WorldConfig, step: int) -> Scenes:
-    # people are learnt first; then occupations, which a batch of a few of them does not teach, get more of the time
-    if step % 2 if step < FOCUSED_UNTIL else step % 4 == 1:
+    every = next(every for until, every in FOCUSED if step < until)
+    if step % every == 1:
         return focused_scenes_of(world, step, SCHEDULE.batch, seed=1, subjects=4, places=3)
     return scenes_of(world, step, SCHEDULE.batch, seed=1)
 

@@ -26,13 +26,24 @@ class Schedule:
     warmup: int = 200
     weight_decay: float = 0.05
     save_every: int = 250
+    again: int | None = None
+    """The step at which the rate rises once more, to three tenths, for a second descent."""
 
     def rate_at(self, step: int) -> float:
-        """Linear warm-up, then a cosine to a fiftieth."""
+        """Linear warm-up, then a cosine to a fiftieth.
+
+        >>> twice = Schedule(steps=40, batch=8, rate=1.0, warmup=10, again=30)
+        >>> [round(twice.rate_at(step), 3) for step in (4, 10, 29, 30, 39)]
+        [0.5, 1.0, 0.026, 0.3, 0.013]
+        """
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
-        share = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.rate * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
+        if self.again is not None and step >= self.again:
+            top, start, end = 0.3 * self.rate, self.again, self.steps
+        else:
+            top, start, end = self.rate, self.warmup, self.again or self.steps
+        share = (step - start) / max(1, end - start)
+        return top * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
 def run(

@@ -32,7 +32,7 @@ def _load_as_float32(path: Path) -> None:
 
     def say_float32(part: Any) -> None:
         if isinstance(part, dict):
-            if "dtype" in part or "torch_dtype" in part or part is config:
+            if "dtype" in part or "torch_dtype" in part or "model_type" in part:
                 part.pop("torch_dtype", None)
                 part["dtype"] = "float32"
             for value in part.values():

@@ -1,0 +1,54 @@
+"""The shipped miniatures reach their figures, and their cards say what they reach."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from equipoise.models.miniatures import FOLDER, PARTS, figures_of
+from equipoise.recipes.train_mini import evaluate
+from equipoise.recipes.train_mini.cards import card
+from equipoise.recipes.train_mini.wanted import is_met, wanted
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_card_holds_every_figure_that_is_wanted_and_each_is_reached(part):
+    figures = {name: float(value) for name, value in figures_of((FOLDER / part / "README.md").read_text())}
+    missed = {name: figures.get(name) for name, rule in wanted(part).items() if not is_met(rule, figures[name])}
+    assert missed == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_folder_says_float32_and_is_small(part):
+    config = json.loads((FOLDER / part / "config.json").read_text())
+    assert config["dtype"] == "float32"
+    assert sum(path.stat().st_size for path in (FOLDER / part).iterdir()) < 6_000_000
+
+
+def test_the_judge_is_right_on_fresh_renders():
+    found = evaluate.judge_figures(FOLDER / "judge", n=500)
+    assert {name: value for name, value in found.items() if value < 0.98} == {}
+
+
+def test_the_biased_clip_sees_and_leans_and_the_fair_one_sees():
+    biased = evaluate.clip_figures(FOLDER / "clip", n=500)
+    fair = evaluate.clip_figures(FOLDER / "clip-fair", n=500)
+    for figures in (biased, fair):  # 500 pictures: the standard error at .95 is .01
+        assert {k: v for k, v in figures.items() if k.startswith("zero-shot") and v < 0.93} == {}
+    assert biased["gap-odds correlation"] >= 0.95
+    assert abs(fair["gap-odds slope"]) <= 0.1 * biased["gap-odds slope"]
+    assert fair["gap-odds slope low"] <= 0 <= fair["gap-odds slope high"]
+
+
+def test_the_captioner_names_what_it_sees():
+    found = evaluate.captioner_figures(FOLDER / "captioner", n=250)
+    assert found["occupation"] > 0.86
+    assert found["scene"] > 0.86
+
+
+def test_a_card_says_what_was_missed():
+    assert "| gender | 0.5000 | >= 0.98 (missed) |" in card("judge", {"gender": 0.5})
+    assert is_met("<= 0.1", 0.05)
+    assert not is_met(">= 0.1", 0.05)
