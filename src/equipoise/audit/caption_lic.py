@@ -125,7 +125,8 @@ def measure_lic(
         human = [work.runs(side, again) for side in theirs]
         runs += [*([] if paired is main else [paired]), *human]
         table = np.stack([side["value"].to_numpy() for side in human], axis=1)
-        found_d = lic_d(table, n_groups=len(names), test_share=share, n=len(both.ids))
+        null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
+        found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
         found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
@@ -203,13 +204,13 @@ class _Work:
 
     def splits(self, side: _Side, seed: int) -> tuple[Split, ...]:
         if self.folds is None:
-            return (balanced_split(side.labels, seed, _TEST_SHARE, ids=side.ids),)
-        return cross_fit_folds(side.labels, self.folds, seed, ids=side.ids)
+            return (balanced_split(side.labels.tolist(), seed, _TEST_SHARE, ids=side.ids),)
+        return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
     def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
         """One row a classifier of this side."""
         reader = None
-        rows = []
+        rows: list[dict[str, Any]] = []
         for seed in seeds:
             for number, split in enumerate(self.splits(side, seed)):
                 kept = self._kept(side, side.labels, split, seed)
@@ -257,7 +258,7 @@ class _Work:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""
         if self.store is None or isinstance(self.chosen, FastClassifier):
             return None
-        settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}  # type: ignore[arg-type]
+        settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}
         made = blake2b(json.dumps([settings, seed, self.groups], sort_keys=True).encode(), digest_size=16)
         for rows in (split.train, split.test):
             made.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
@@ -275,6 +276,13 @@ class _Work:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, json.dumps(scores).encode())
+
+
+def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int) -> float:
+    """What a classifier scores on the references when their labels are dealt anew; fifty shuffles are enough to say."""
+    if not times or not work.chosen.approximate:
+        return lic_chance(work.groups)
+    return float(work.shuffled(side, seeds, min(times, 50))["value"].mean())
 
 
 def _auc(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

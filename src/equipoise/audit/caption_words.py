@@ -30,7 +30,7 @@ def word_contributions(
     all words add up to the mean log odds in favour of the true group. A word in every caption tells nothing.
     """
     table = NgramTable.of(tokens, pairs=False)
-    splits = cross_fit_folds(labels, FOLDS, 0, ids=ids)
+    splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
     weights = np.zeros((len(names), len(table.names)))
     told = np.zeros(len(table.names))
     for split in splits:
@@ -62,7 +62,7 @@ def caption_scores(
     """(n,) the LIC score of each caption by a linear classifier that was not trained on it."""
     table = NgramTable.of(tokens)
     scores = np.full(len(tokens), np.nan)
-    splits = cross_fit_folds(labels, FOLDS, 0, ids=ids)
+    splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
     for number, split in enumerate(splits):
         model = fit_linear(table.counts[split.train], labels[split.train], groups)
         scores[split.test] = lic_scores(model.probabilities(table.counts[split.test]), labels[split.test])

@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import audit, cache, dataset, demo, doctor, mini, models, table, text, world
+from equipoise.cli import audit, cache, captions, dataset, demo, doctor, mini, models, table, text, world
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ app.command("measure", rich_help_panel=AUDITS)(audit.measure)
 app.command("compare", rich_help_panel=AUDITS)(audit.compare)
 app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
+app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,17 +23,39 @@ from types import ModuleType
 
 from equipoise.measure.bias_entries import BIAS_ENTRIES
 from equipoise.measure.caption_entries import CAPTION_ENTRIES
+from equipoise.measure.caption_quality_entries import CAPTION_QUALITY_ENTRIES
 from equipoise.measure.metric_entry import add_metrics
 from equipoise.measure.quality_entries import QUALITY_ENTRIES
 from equipoise.measure.retrieval_entries import RETRIEVAL_ENTRIES
 from equipoise.registry import Registry
 
-__all__ = ["METRICS", "binding", "captions", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats"]
+__all__ = [
+    "METRICS",
+    "binding",
+    "caption_quality",
+    "captions",
+    "counterfactual",
+    "dataset",
+    "embedding",
+    "quality",
+    "retrieval",
+    "stats",
+]
 
 METRICS = Registry("metric")
-add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *CAPTION_ENTRIES, *QUALITY_ENTRIES))
+add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *CAPTION_ENTRIES, *CAPTION_QUALITY_ENTRIES, *QUALITY_ENTRIES))
 
-_FACES = ("binding", "captions", "counterfactual", "dataset", "embedding", "quality", "retrieval", "stats")
+_FACES = (
+    "binding",
+    "caption_quality",
+    "captions",
+    "counterfactual",
+    "dataset",
+    "embedding",
+    "quality",
+    "retrieval",
+    "stats",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.measure.arrays import Floats
 from equipoise.measure.caption_intervals import estimates_of_sums
-from equipoise.measure.caption_tokens import MAX_ORDER, Caption, CaptionPairs, pair_captions
+from equipoise.measure.caption_tokens import MAX_ORDER, Caption, CaptionPairs, pair_captions, positions
 from equipoise.measure.shares import ItemScores
 
 __all__ = ["bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_counts"]
@@ -84,16 +84,14 @@ def bleu_counts(pairs: CaptionPairs) -> Floats:
     n = len(pairs.candidates)
     matched = np.zeros((n, MAX_ORDER))
     for k, grams in enumerate(pairs.grams):
-        own = grams.caption < n
-        keys = grams.caption[own] * grams.kinds + grams.gram[own]
-        theirs = pairs.reference_of[grams.caption[~own] - n] * grams.kinds + grams.gram[~own]
-        at = np.searchsorted(keys, theirs)
-        at[at == len(keys)] = 0
-        hit = keys[at] == theirs if len(keys) else np.zeros(len(theirs), dtype=bool)
-        most = np.zeros(len(keys), dtype=np.int64)
-        np.maximum.at(most, at[hit], grams.count[~own][hit])
-        clipped = np.minimum(most, grams.count[own])
-        matched[:, k] = np.bincount(grams.caption[own], clipped, minlength=n)
+        own = int(np.searchsorted(grams.group, n))
+        keys = grams.group[:own] * grams.kinds + grams.gram[:own]
+        theirs = (grams.group[own:] - n) * grams.kinds + grams.gram[own:]
+        at, hit = positions(keys, theirs)
+        most = np.zeros(own, dtype=np.int64)
+        np.maximum.at(most, at[hit], grams.count[own:][hit])
+        clipped = np.minimum(most, grams.count[:own])
+        matched[:, k] = np.bincount(grams.caption[:own], clipped, minlength=n)
     length = pairs.candidate_lengths
     guesses = np.maximum(length[:, None] - np.arange(MAX_ORDER), 0)
     return np.column_stack([matched, guesses, length, _closest_lengths(pairs)]).astype(np.float64)

@@ -17,6 +17,7 @@ from equipoise.measure.caption_tokens import (
     as_tokens,
     gram_counts,
     pair_captions,
+    positions,
 )
 from equipoise.measure.shares import ItemScores
 from equipoise.measure.stats import summarise
@@ -57,11 +58,9 @@ def cider(
                 "candidates: CIDEr of one image is always 0, as no word is rarer than another; give more images, or "
                 "the captions of others as documents"
             )
-        rarities = [_rarity(grams, n, owner, n) for grams in pairs.grams]
-        values = _cider(pairs.grams, rarities, n, owner)
+        values = _cider(pairs.grams, [_rarity(grams, n, n) for grams in pairs.grams], n, owner)
     else:
-        grams, rarities = _with_documents(pairs, documents)
-        values = _cider(grams, rarities, n, owner)
+        values = _cider(*_with_documents(pairs, documents), n, owner)
     estimate = summarise(values, clusters=clusters, level=level, method="percentile", seed=seed, notes=pairs.notes)
     return ItemScores(values, estimate, np.ones(n, dtype=bool))
 
@@ -74,22 +73,26 @@ def _with_documents(
         raise InputError("documents: give the captions of at least two images, a list each")
     tokens = [[as_tokens(c, f"documents[{i}]") for c in several] for i, several in enumerate(documents)]
     flat = [caption for several in tokens for caption in several]
-    owner = np.repeat(np.arange(len(tokens)), [len(several) for several in tokens])
-    first = len(pairs.candidates) + len(pairs.flat_references)
-    together = gram_counts([*pairs.candidates, *pairs.flat_references, *flat])
-    rarities = [_rarity(grams, first, owner, len(tokens)) for grams in together]
-    own = [grams.caption < first for grams in together]
-    kept = [GramCounts(g.caption[o], g.gram[o], g.count[o], g.kinds) for g, o in zip(together, own, strict=True)]
-    return kept, rarities
+    n = len(pairs.candidates)
+    image = np.repeat(np.arange(len(tokens)), [len(several) for several in tokens])
+    groups = np.concatenate([np.arange(n), n + pairs.reference_of, 2 * n + image])
+    together = gram_counts([*pairs.candidates, *pairs.flat_references, *flat], groups)
+    rarities = [_rarity(grams, 2 * n, len(tokens)) for grams in together]
+    return [_before(grams, 2 * n) for grams in together], rarities
 
 
-def _rarity(grams: GramCounts, first: int, owner: NDArray[np.int64], images: int) -> Floats:
-    """(kinds,) log(images / images that hold the n-gram), of the captions from ``first`` on; unseen counts as once."""
-    theirs = grams.caption >= first
-    image = owner[grams.caption[theirs] - first]
-    keys = np.sort(image * grams.kinds + grams.gram[theirs])  # faster than np.unique, which hashes
-    distinct = keys[np.diff(keys, prepend=-1) != 0]
-    held = np.bincount(distinct % grams.kinds, minlength=grams.kinds)
+def _before(grams: GramCounts, group: int) -> GramCounts:
+    """The n-grams of the groups before ``group``."""
+    end = int(np.searchsorted(grams.group, group))
+    return GramCounts(grams.group[:end], grams.gram[:end], grams.caption[:end], grams.count[:end], grams.kinds)
+
+
+def _rarity(grams: GramCounts, first: int, images: int) -> Floats:
+    """(kinds,) log(images / images that hold the n-gram), of the groups from ``first`` on; unseen counts as once."""
+    start = int(np.searchsorted(grams.group, first))
+    group, gram = grams.group[start:], grams.gram[start:]
+    fresh = (np.diff(group, prepend=-1) != 0) | (np.diff(gram, prepend=-1) != 0)
+    held = np.bincount(gram[fresh], minlength=grams.kinds)
     return np.asarray(np.log(images) - np.log(np.maximum(1, held)))
 
 
@@ -111,12 +114,10 @@ def _clipped_cosines(grams: GramCounts, rarity: Floats, n: int, owner: NDArray[n
     m = len(owner)
     weight = grams.count * rarity[grams.gram]
     norms = np.sqrt(np.bincount(grams.caption, weight**2, minlength=n + m))
-    own = int(np.searchsorted(grams.caption, n))
-    keys = grams.caption[:own] * grams.kinds + grams.gram[:own]
+    own = int(np.searchsorted(grams.group, n))
+    keys = grams.group[:own] * grams.kinds + grams.gram[:own]
     reference = grams.caption[own:] - n
-    theirs = owner[reference] * grams.kinds + grams.gram[own:]
-    at = np.minimum(np.searchsorted(keys, theirs), max(len(keys) - 1, 0))
-    hit = keys[at] == theirs if len(keys) else np.zeros(len(theirs), dtype=bool)
+    at, hit = positions(keys, (grams.group[own:] - n) * grams.kinds + grams.gram[own:])
     matched = np.minimum(weight[:own][at[hit]], weight[own:][hit]) * weight[own:][hit]
     sums = np.bincount(reference[hit], matched, minlength=m)
     lengths = norms[:n][owner] * norms[n:]

@@ -6,20 +6,30 @@ sorted integer arrays, so that the metrics are a few array operations each.
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
 from equipoise.text.ptb import ptb_tokens
 
-__all__ = ["MAX_ORDER", "Caption", "CaptionPairs", "GramCounts", "as_tokens", "gram_counts", "pair_captions"]
+__all__ = [
+    "MAX_ORDER",
+    "Caption",
+    "CaptionPairs",
+    "GramCounts",
+    "as_tokens",
+    "gram_counts",
+    "pair_captions",
+    "positions",
+]
 
 MAX_ORDER = 4
 """The longest run of tokens that the metrics count."""
@@ -32,19 +42,28 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GramCounts:
-    """How often each n-gram of one order stands in each caption: only what occurs, sorted by caption, then n-gram."""
+    """How often each n-gram of one order stands in each caption: only what occurs.
 
-    caption: Ints
-    """(e,) which caption"""
+    Sorted by group of captions, then n-gram, then caption.
+    """
+
+    group: Ints
+    """(e,) which group of captions"""
     gram: Ints
     """(e,) which n-gram, below ``kinds``"""
+    caption: Ints
+    """(e,) which caption"""
     count: Ints
     """(e,) how often"""
     kinds: int
 
 
-def gram_counts(captions: Sequence[Sequence[str]], orders: int = MAX_ORDER) -> list[GramCounts]:
+def gram_counts(
+    captions: Sequence[Sequence[str]], groups: ArrayLike | None = None, *, orders: int = MAX_ORDER
+) -> list[GramCounts]:
     """The n-grams of ``captions`` (lists of tokens) of each order 1, 2, ..., ``orders``.
+
+    ``groups`` (captions,), which do not decrease, put captions of one image together; without them each stands alone.
 
     >>> one, two = gram_counts([["a", "dog", "a", "dog"], ["dog"]], orders=2)
     >>> one.caption.tolist(), one.gram.tolist(), one.count.tolist()
@@ -52,23 +71,41 @@ def gram_counts(captions: Sequence[Sequence[str]], orders: int = MAX_ORDER) -> l
     >>> two.count.tolist(), two.kinds
     ([2, 1], 2)
     """
+    group = np.arange(len(captions)) if groups is None else np.asarray(groups, dtype=np.int64)
+    first = np.searchsorted(group, np.arange(int(group.max(initial=-1)) + 1))
+    slot = np.arange(len(captions)) - first[group]
+    slots = int(slot.max(initial=0)) + 1
     lengths = np.fromiter(map(len, captions), dtype=np.int64, count=len(captions))
-    words = pd.factorize(np.array(list(chain.from_iterable(captions)), dtype=object))[0].astype(np.int64)
-    row = np.repeat(np.arange(len(captions)), lengths)
+    numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+    tokens = itertools.chain.from_iterable(captions)
+    words = np.fromiter(map(numbers.__getitem__, tokens), dtype=np.int64, count=int(lengths.sum()))
+    group, slot = np.repeat(group, lengths), np.repeat(slot, lengths)
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))
-    size = int(words.max(initial=-1)) + 1
     codes, at, found = words, np.arange(len(words)), []
     for order in range(1, orders + 1):
         if order > 1:
             # An n-gram is the one before it and one word more; numbering them anew keeps the numbers small.
             longer = left[at] >= order
             at = at[longer]
-            codes = pd.factorize(codes[longer] * size + words[at + order - 1])[0]
+            codes = pd.factorize(codes[longer] * len(numbers) + words[at + order - 1])[0]
         kinds = max(int(codes.max(initial=-1)) + 1, 1)
-        keys, counts = np.unique(row[at] * kinds + codes, return_counts=True)
-        caption, gram = np.divmod(keys, kinds)
-        found.append(GramCounts(caption, gram, counts, kinds))
+        keys, counts = np.unique((group[at] * kinds + codes) * slots + slot[at], return_counts=True)
+        rest, place = np.divmod(keys, slots)
+        of_group, gram = np.divmod(rest, kinds)
+        found.append(GramCounts(of_group, gram, first[of_group] + place, counts, kinds))
     return found
+
+
+def positions(keys: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Where each of ``wanted`` stands in the sorted ``keys``, and whether it does.
+
+    >>> positions(np.array([2, 5]), np.array([5, 3]))
+    (array([1, 1]), array([ True, False]))
+    """
+    if not len(keys):
+        return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=bool)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return at, keys[at] == wanted
 
 
 @dataclass(frozen=True)
@@ -92,8 +129,10 @@ class CaptionPairs:
 
     @cached_property
     def grams(self) -> list[GramCounts]:
-        """The n-grams of the candidates (captions 0 to n - 1) and then of the references, by order."""
-        return gram_counts([*self.candidates, *self.flat_references])
+        """The n-grams by order of the candidates (captions and groups 0 to n - 1) and the references (n + image)."""
+        n = len(self.candidates)
+        groups = np.concatenate([np.arange(n), n + self.reference_of])
+        return gram_counts([*self.candidates, *self.flat_references], groups)
 
     @cached_property
     def candidate_lengths(self) -> Ints:

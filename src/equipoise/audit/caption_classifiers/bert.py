@@ -101,7 +101,7 @@ class _BertReader:
             body.eval()
         with torch.no_grad():
             parts = [head(self._states(body, test[i : i + _BATCH])) for i in range(0, len(test), _BATCH)]
-        return torch.cat(parts).double().softmax(dim=1).cpu().numpy()
+        return np.asarray(torch.cat(parts).double().softmax(dim=1).cpu().numpy())
 
     def _states(self, body: Any, rows: NDArray[np.intp]) -> Any:
         if body is None:

@@ -60,7 +60,7 @@ def _function() -> Any:
         return _made
     import torch
 
-    class Layer(torch.autograd.Function):
+    class Layer(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Any, w_in: Any, w_state: Any, bias: Any, lengths: Any, dtype: Any) -> Any:
             _, steps, n, d = x.shape

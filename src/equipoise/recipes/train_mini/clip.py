@@ -15,7 +15,7 @@ from equipoise.world import Scenes, WorldConfig
 
 __all__ = ["SCHEDULE", "build", "train_clip"]
 
-SCHEDULE = Schedule(steps=3600, batch=128, rate=2e-3, again=2800)
+SCHEDULE = Schedule(steps=4300, batch=128, rate=2e-3, again=(2800, 3600))
 WIDTH = 96
 LAYERS = {"hidden_size": WIDTH, "intermediate_size": 384, "num_attention_heads": 4}
 VISION = LAYERS | {"image_size": SIZE, "patch_size": 8, "num_hidden_layers": 4, "projection_dim": 64}

@@ -26,23 +26,23 @@ class Schedule:
     warmup: int = 200
     weight_decay: float = 0.05
     save_every: int = 250
-    again: int | None = None
-    """The step at which the rate rises once more, to three tenths, for a second descent."""
+    again: tuple[int, ...] = ()
+    """The steps at which the rate rises once more, to three tenths, for another descent."""
 
     def rate_at(self, step: int) -> float:
-        """Linear warm-up, then a cosine to a fiftieth.
+        """Linear warm-up, then a cosine to a fiftieth; the same from three tenths each time ``again`` is reached.
 
-        >>> twice = Schedule(steps=40, batch=8, rate=1.0, warmup=10, again=30)
+        >>> twice = Schedule(steps=40, batch=8, rate=1.0, warmup=10, again=(30,))
         >>> [round(twice.rate_at(step), 3) for step in (4, 10, 29, 30, 39)]
         [0.5, 1.0, 0.026, 0.3, 0.013]
         """
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
-        if self.again is not None and step >= self.again:
-            top, start, end = 0.3 * self.rate, self.again, self.steps
-        else:
-            top, start, end = self.rate, self.warmup, self.again or self.steps
-        share = (step - start) / max(1, end - start)
+        starts = (self.warmup, *self.again)
+        descent = sum(step >= start for start in self.again)
+        end = (*self.again, self.steps)[descent]
+        top = self.rate * (0.3 if descent else 1.0)
+        share = (step - starts[descent]) / max(1, end - starts[descent])
         return top * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
