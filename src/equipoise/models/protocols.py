@@ -12,9 +12,21 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["KINDS", "Answers", "Captioner", "Classifier", "Encoder", "Precomputed", "Vectors"]
+__all__ = [
+    "KINDS",
+    "Answers",
+    "Captioner",
+    "Classifier",
+    "Detections",
+    "Detector",
+    "Encoder",
+    "Filler",
+    "Generator",
+    "Precomputed",
+    "Vectors",
+]
 
-KINDS = ("encoder", "captioner", "classifier")
+KINDS = ("encoder", "captioner", "classifier", "generator", "detector", "filler")
 """What a model can be asked to be; the ``kind`` of :func:`equipoise.models.load`."""
 
 Vectors = NDArray[np.float32]
@@ -92,3 +104,100 @@ class Precomputed(Protocol):
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """(m, d) vectors of these texts, as they were given."""
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Makes images from words: some of ``generate``, ``generate_set``, ``edit`` and ``inpaint``, as ``can`` says.
+
+    The same arguments and seed give the same images on the same machine and versions. ``guidance`` and ``steps`` are
+    the model's own where they are ``None``.
+    """
+
+    name: str
+    key: str
+    can: frozenset[str]
+    """Which of the four methods work; the others raise an error that says what can."""
+    size: tuple[int, int]
+    """Width and height of what it makes unless asked otherwise."""
+
+    def generate(
+        self, prompts: Sequence[str], *, seed: int, guidance: float | None = None, steps: int | None = None
+    ) -> list[Image.Image]:
+        """One image a prompt, each from noise of its own."""
+
+    def generate_set(
+        self,
+        prompts: Sequence[str],
+        *,
+        seed: int,
+        share: float,
+        inject: str = "self",
+        guidance: float | None = None,
+        steps: int | None = None,
+    ) -> list[Image.Image]:
+        """One image a prompt from the same noise; the first prompt's attention is given to the others for a ``share``
+        of the steps (``inject``: ``self``, ``cross`` or ``both``; share 0 gives none).
+        """
+
+    def edit(
+        self,
+        images: Sequence[Image.Image],
+        instructions: Sequence[str],
+        *,
+        seed: int,
+        guidance: float | None = None,
+        image_guidance: float | None = None,
+        steps: int | None = None,
+    ) -> list[Image.Image]:
+        """Each image changed as its instruction says, at its own size."""
+
+    def inpaint(
+        self,
+        images: Sequence[Image.Image],
+        masks: Sequence[NDArray[np.bool_]],
+        prompts: Sequence[str],
+        *,
+        seed: int,
+        guidance: float | None = None,
+        steps: int | None = None,
+    ) -> list[Image.Image]:
+        """Each image drawn anew where its mask is true, at its own size; the caller composites."""
+
+
+@dataclass(frozen=True)
+class Detections:
+    """What a detector found in one image."""
+
+    boxes: NDArray[np.float32]
+    """(k, 4) left, top, right, bottom in pixels."""
+    labels: tuple[str, ...]
+    scores: NDArray[np.float32]
+    masks: NDArray[np.bool_] | None = None
+    """(k, height, width) where the detector gives them."""
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Finds things in images."""
+
+    name: str
+    key: str
+    labels: tuple[str, ...]
+    """Every label that it can give."""
+
+    def detect(self, images: Sequence[Image.Image], *, threshold: float = 0.5) -> list[Detections]:
+        """What is in each image, the surest first."""
+
+
+@runtime_checkable
+class Filler(Protocol):
+    """A masked language model."""
+
+    name: str
+    key: str
+    mask: str
+    """What stands for the word that is asked for."""
+
+    def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
+        """For each text, which holds ``mask`` once, the likeliest words with their probabilities."""
