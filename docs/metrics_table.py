@@ -18,6 +18,8 @@ ROOMS = {
     "embedding": ("Embeddings: what vectors say about groups", "measure-embedding.md"),
     "binding": ("Binding: who does what", "measure-binding.md"),
     "captions": ("Captions: what a captioner's words give away", "measure-captions.md"),
+    "caption_quality": ("Captions: how good they are, against references", "measure-quality.md"),
+    "java_metrics": ("Captions: how good they are, through Java", "measure-quality.md"),
     "dataset": ("Datasets: where data are lopsided", "measure-dataset.md"),
     "activity_mining": ("Activities in captions", "measure-dataset.md"),
     "quality": ("Quality of images and captions", "measure-quality.md"),

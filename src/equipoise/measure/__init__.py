@@ -9,6 +9,7 @@ lies.
 - ``embedding``, ``binding``: what vectors and pairs of captions say about groups
 - ``captions``: how much a captioner's words give a group away, and amplify what they learnt from
 - ``dataset``, ``quality``: where data are lopsided; whether generated images are any good
+- ``caption_quality``: what captions are worth against references
 - ``stats``: intervals, nulls, p-values, corrections, power
 
 >>> from equipoise import measure
