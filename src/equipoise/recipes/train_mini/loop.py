@@ -28,6 +28,8 @@ class Schedule:
     save_every: int = 250
     again: tuple[int, ...] = ()
     """The steps at which the rate rises once more, to three tenths, for another descent."""
+    average: float = 0.0
+    """How much of the running average of the weights each step keeps; above 0 the model ends as that average."""
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine to a fiftieth; the same from three tenths each time ``again`` is reached.
@@ -71,7 +73,8 @@ def run(
         lr=schedule.rate,
         betas=(0.9, 0.98),
     )
-    start = _restore(model, optimiser, folder)
+    average = _Average(model, schedule.average)
+    start = _restore(model, optimiser, average, folder)
     model.train()
     began, seen = time.monotonic(), 0.0
     for step in range(start, stop_at or schedule.steps):
@@ -82,6 +85,7 @@ def run(
         value.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
+        average.follow(step)
         seen += float(value.detach())
         done = step + 1
         if done % 50 == 0:
@@ -90,7 +94,28 @@ def run(
             say(f"step {done}/{schedule.steps} loss {seen / 50:.4f} {rate * schedule.batch:.0f}/s {left:.0f} min left")
             seen = 0.0
         if done % schedule.save_every == 0 or done == schedule.steps:
-            _save(model, optimiser, done, folder)
+            _save(model, optimiser, average, done, folder)
+    if stop_at is None:
+        average.take()
+
+
+class _Average:
+    """A running average of a model's weights, which forgets its first steps sooner; nothing where ``keep`` is 0."""
+
+    def __init__(self, model: Any, keep: float) -> None:
+        self.keep = keep
+        self.weights = {n: p for n, p in model.named_parameters() if p.requires_grad} if keep else {}
+        self.means = {name: weight.detach().clone() for name, weight in self.weights.items()}
+
+    def follow(self, step: int) -> None:
+        keep = min(self.keep, (1 + step) / (10 + step))
+        for name, mean in self.means.items():
+            mean.lerp_(self.weights[name].detach(), 1 - keep)
+
+    def take(self) -> None:
+        """Make the model its average."""
+        for name, mean in self.means.items():
+            self.weights[name].data.copy_(mean)
 
 
 def _tensors(model: Any, optimiser: Any) -> dict[str, Any]:
@@ -102,17 +127,18 @@ def _tensors(model: Any, optimiser: Any) -> dict[str, Any]:
     return tensors
 
 
-def _save(model: Any, optimiser: Any, step: int, folder: Path) -> None:
+def _save(model: Any, optimiser: Any, average: _Average, step: int, folder: Path) -> None:
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / ".checkpoint.safetensors"
     tensors = {name: value.clone() for name, value in _tensors(model, optimiser).items()}
+    tensors |= {f"average.{name}": mean.contiguous() for name, mean in average.means.items()}
     save_file(tensors, hidden, metadata={"step": json.dumps(step)})
     hidden.replace(folder / "checkpoint.safetensors")
 
 
-def _restore(model: Any, optimiser: Any, folder: Path) -> int:
+def _restore(model: Any, optimiser: Any, average: _Average, folder: Path) -> int:
     from safetensors import safe_open
     from safetensors.torch import load_file
 
@@ -123,6 +149,8 @@ def _restore(model: Any, optimiser: Any, folder: Path) -> int:
     with safe_open(path, framework="pt") as file:
         step = int(json.loads(file.metadata()["step"]))
     model.load_state_dict({n.removeprefix("model."): v for n, v in tensors.items() if n.startswith("model.")})
+    for name, mean in average.means.items():
+        mean.copy_(tensors[f"average.{name}"])
     numbered = [p for group in optimiser.param_groups for p in group["params"]]
     for i, parameter in enumerate(numbered):
         prefix = f"optimiser.{i}."

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InputError, UnknownNameError
 
+if TYPE_CHECKING:
+    from equipoise.world import WorldConfig
+
 __all__ = ["PARTS", "Part", "train"]
+
+Trainer = Callable[..., None]
+"""Takes the world, the folder of checkpoints, the target, where to say things, and where to stop."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,14 @@ PARTS = {
         Part("clip-fair", "The same, trained on the fair world: the control.", "fair"),
         Part("captioner", "A captioner trained on captions of the biased world.", "biased"),
         Part("judge", "A classifier of every attribute, for evaluation only.", "fair"),
+        Part("vae", "The autoencoder of the generators.", "fair"),
+        Part("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
+        Part("diffusion-biased", "The same, trained on from there on the biased world.", "biased"),
+        Part("inpaint", "A pipeline that draws the person anew, from a mask and a prompt.", "fair"),
+        Part("edit", "A pipeline that changes the person as an instruction says.", "fair"),
+        Part("text", "A masked language model trained on captions of the biased world.", "biased"),
+        Part("detector", "A segmentation model that finds people and things.", "fair"),
+        Part("safety", "A classifier of the sign for unsafe content.", "fair"),
     )
 }
 
@@ -50,18 +66,42 @@ def train(
         raise UnknownNameError("miniature", name, PARTS)
     world = preset(PARTS[name].world)
     if strength is not None:
-        if name == "judge":
-            raise InputError("the judge learns from the fair world alone; strength does not apply to it")
+        if name in _ALONE:
+            raise InputError(f"the {name} learns from the fair world alone; strength does not apply to it")
         world = world.changed(strength=strength)
-    if name in ("clip", "clip-fair"):
-        from equipoise.recipes.train_mini.clip import train_clip
+    _TRAINERS[name](world, folder, target, say, stop_at)
 
-        train_clip(world, folder, target, say, stop_at)
-    elif name == "captioner":
-        from equipoise.recipes.train_mini.captioner import train_captioner
 
-        train_captioner(world, folder, target, say, stop_at)
-    elif name == "judge":
-        from equipoise.recipes.train_mini.judge import train_judge
+def _alone(module: str, function: str) -> Trainer:
+    """A trainer with a world of its own."""
 
-        train_judge(folder, target, say, stop_at)
+    def trained(world: WorldConfig, *given: Any) -> None:
+        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given)
+
+    return trained
+
+
+def _from_world(module: str, function: str, **options: Any) -> Trainer:
+    """A trainer that is given a world."""
+
+    def trained(*given: Any) -> None:
+        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **options)
+
+    return trained
+
+
+_ALONE = ("judge", "vae", "detector", "safety")
+_TRAINERS: dict[str, Trainer] = {
+    "clip": _from_world("clip", "train_clip"),
+    "clip-fair": _from_world("clip", "train_clip"),
+    "captioner": _from_world("captioner", "train_captioner"),
+    "judge": _alone("judge", "train_judge"),
+    "vae": _alone("vae", "train_vae"),
+    "diffusion": _from_world("diffusion", "train_diffusion"),
+    "diffusion-biased": _from_world("diffusion", "train_diffusion", go_on=True),
+    "inpaint": _from_world("inpaint", "train_inpaint"),
+    "edit": _from_world("edit", "train_edit"),
+    "text": _from_world("language", "train_language"),
+    "detector": _alone("detector", "train_detector"),
+    "safety": _alone("safety", "train_safety"),
+}

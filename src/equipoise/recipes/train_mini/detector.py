@@ -1,0 +1,82 @@
+"""``detector``: a small stock ``SegformerForSemanticSegmentation``; masks are free in a world.
+
+Boxes come from its masks by connected components, as :mod:`equipoise.models.detectors` makes them of any such model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.world import Scenes, WorldConfig, what_is_where
+from equipoise.world.catalog import OBJECTS
+
+__all__ = ["LABELS", "SCHEDULE", "build", "classes_of", "train_detector", "world"]
+
+SCHEDULE = Schedule(steps=3000, batch=48, rate=2e-3, weight_decay=0.01, average=0.998)
+LABELS = ("background", "person", *OBJECTS)
+
+
+def world() -> WorldConfig:
+    """All three figures, many bystanders, and something beside nearly everyone."""
+    return WorldConfig(
+        gender={"male": 1, "female": 1, "neutral": 0.5}, activity_share=0.35, floor_object=0.85, air_object=0.7
+    )
+
+
+def build() -> Any:
+    """An untrained ``transformers.SegformerForSemanticSegmentation`` whose answers are 32 x 32."""
+    import torch
+    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+
+    torch.manual_seed(0)
+    config = SegformerConfig(
+        depths=[1, 1, 1, 1],
+        hidden_sizes=[24, 48, 96, 96],
+        num_attention_heads=[1, 2, 4, 4],
+        strides=[2, 2, 2, 2],
+        patch_sizes=[5, 3, 3, 3],
+        sr_ratios=[8, 4, 2, 1],
+        mlp_ratios=[3, 3, 3, 3],
+        decoder_hidden_size=64,
+        drop_path_rate=0.0,
+        classifier_dropout_prob=0.0,
+        id2label=dict(enumerate(LABELS)),
+        label2id={name: i for i, name in enumerate(LABELS)},
+    )
+    return SegformerForSemanticSegmentation(config)
+
+
+def classes_of(scenes: Scenes) -> NDArray[np.int64]:
+    """(n, 64, 64) the place among ``LABELS`` of what each pixel shows."""
+    place = {name: i for i, name in enumerate(LABELS)}
+    found = np.zeros((len(scenes), SIZE, SIZE), dtype=np.int64)
+    for row, scene in enumerate(scenes):
+        truth = what_is_where(scene, SIZE)
+        for name, mask in zip(truth.names, truth.objects, strict=True):
+            found[row][mask] = place[name]
+        found[row][truth.anyone] = place["person"]
+    return found
+
+
+def train_detector(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+    """Train and save the detector."""
+    import torch
+
+    model = build()
+    config = world()
+
+    def loss(segformer: Any, step: int) -> Any:
+        scenes = scenes_of(config, step, SCHEDULE.batch, seed=11)
+        return segformer(pixel_values=pixels(scenes), labels=torch.from_numpy(classes_of(scenes))).loss
+
+    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
+    if stop_at is None:
+        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="segformer")

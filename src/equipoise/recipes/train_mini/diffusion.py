@@ -1,0 +1,221 @@
+"""Text to image: a Stable-Diffusion-shaped pipeline of three million numbers that stock ``diffusers`` loads.
+
+Velocity prediction over a noise schedule that ends in pure noise (Lin et al., Common Diffusion Noise Schedules and
+Sample Steps Are Flawed, WACV 2024), weighted by the signal-to-noise ratio (Hang et al., Efficient Diffusion Training
+via Min-SNR Weighting Strategy, ICCV 2023); the person counts for more than the background. The text encoder begins as
+``clip-fair``'s and learns along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.models.miniatures import FOLDER
+from equipoise.recipes.train_mini.batches import SIZE, texts_of
+from equipoise.recipes.train_mini.latents import Pool, autoencoder, text_to_image
+from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.saving import save_pipeline
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
+from equipoise.recipes.train_mini.vae import CHANNELS, FACTOR
+from equipoise.world import Scenes, WorldConfig, captions, neutral_prompt
+
+__all__ = [
+    "BIASED",
+    "GENERATION",
+    "SCHEDULE",
+    "build_unet",
+    "denoising_loss",
+    "ids_of",
+    "learned",
+    "noise_schedule",
+    "prompts_to_learn",
+    "text_tower",
+    "train_diffusion",
+    "widened",
+    "world_of",
+]
+
+SCHEDULE = Schedule(steps=6000, batch=64, rate=1e-3, weight_decay=0.01, average=0.999)
+BIASED = Schedule(steps=1800, batch=64, rate=4e-4, weight_decay=0.01, average=0.998)
+GENERATION = {"guidance": 3.0, "steps": 20}
+TOWER = FOLDER / "clip-fair"
+START = FOLDER / "diffusion"
+BLOCKS = (32, 64, 96)
+WIDTH = 96
+TIMES = 1000
+GAMMA = 5.0
+"""Above this signal-to-noise ratio an error counts no more."""
+LEAST = 0.1
+"""What an error counts at least: the last step, pure noise, has a ratio of nothing and must be learnt too."""
+PERSON = 2.0
+"""How much more an error counts inside the person."""
+DROPPED, PLAIN, FULL = 0.1, 0.1, 0.4
+"""Shares of captions that are empty, that name the subject alone, and that name every group."""
+
+
+def world_of(config: WorldConfig) -> WorldConfig:
+    """The world as a generator learns it: captions that name people often, and work that can always be seen."""
+    return config.changed(mention={"gender": 0.6, "skin_tone": 0.5, "age": 0.4}, visible=1.0)
+
+
+def build_unet(channels: int = CHANNELS) -> Any:
+    """An untrained ``diffusers.UNet2DConditionModel`` that takes ``channels`` and gives four."""
+    import torch
+    from diffusers import UNet2DConditionModel
+
+    torch.manual_seed(0)
+    return UNet2DConditionModel(
+        sample_size=SIZE // FACTOR,
+        in_channels=channels,
+        out_channels=CHANNELS,
+        block_out_channels=BLOCKS,
+        down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
+        layers_per_block=1,
+        norm_num_groups=8,
+        cross_attention_dim=WIDTH,
+        attention_head_dim=16,
+        use_linear_projection=True,
+    )
+
+
+def noise_schedule() -> Any:
+    """The stock DDIM scheduler whose last step is pure noise; a pipeline starts there."""
+    from diffusers import DDIMScheduler
+
+    return DDIMScheduler(
+        num_train_timesteps=TIMES,
+        beta_schedule="scaled_linear",
+        beta_start=0.00085,
+        beta_end=0.012,
+        clip_sample=False,
+        set_alpha_to_one=True,
+        steps_offset=1,
+        prediction_type="v_prediction",
+        timestep_spacing="trailing",
+        rescale_betas_zero_snr=True,
+    )
+
+
+def text_tower(folder: Path) -> Any:
+    """The text tower of a CLIP folder, as a ``transformers.CLIPTextModel``."""
+    import torch
+    from transformers import CLIPTextModel
+
+    if not (folder / "config.json").is_file():
+        raise InputError(f"this part starts from clip-fair, which is not in {folder}; train that first")
+    return CLIPTextModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+
+
+def learned(folder: Path) -> tuple[Any, Any, Any]:
+    """UNet, text encoder and tokenizer of a pipeline folder, to go on from."""
+    import torch
+    from diffusers import UNet2DConditionModel
+    from transformers import CLIPTextModel, CLIPTokenizer
+
+    if not (folder / "model_index.json").is_file():
+        raise InputError(f"this part starts from diffusion, which is not in {folder}; train that first")
+    unet = UNet2DConditionModel.from_pretrained(folder / "unet", local_files_only=True, low_cpu_mem_usage=False)
+    text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
+    return unet, text, CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+
+
+def widened(unet: Any, channels: int) -> Any:
+    """The UNet with more channels to read, which it ignores at first."""
+    import torch
+
+    wide = build_unet(channels)
+    weights = unet.state_dict()
+    narrow = weights["conv_in.weight"]
+    weights["conv_in.weight"] = torch.zeros_like(wide.state_dict()["conv_in.weight"])
+    weights["conv_in.weight"][:, : narrow.shape[1]] = narrow
+    wide.load_state_dict(weights)
+    return wide
+
+
+def ids_of(words: Any, texts: Sequence[str]) -> Any:
+    """(n, 24) token ids as the stock pipelines make them: cut and padded to the full length, with no mask."""
+    return words(list(texts), padding="max_length", max_length=LENGTH, truncation=True, return_tensors="pt").input_ids
+
+
+def prompts_to_learn(scenes: Scenes, step: int) -> list[str]:
+    """One caption a scene: most as the world tells them, some that name everything, the subject alone, or nothing."""
+    rng = np.random.default_rng([9, step])
+    kinds, which = rng.random(len(scenes)), rng.integers(0, 5, size=len(scenes))
+    told = texts_of(scenes, step, plain=0.1)
+    found = []
+    for i, scene in enumerate(scenes):
+        if kinds[i] < DROPPED:
+            found.append("")
+        elif kinds[i] < DROPPED + PLAIN:
+            found.append(neutral_prompt(scene.subject))
+        elif kinds[i] < DROPPED + PLAIN + FULL:
+            found.append(captions(scene, 5, "full")[which[i]])
+        else:
+            found.append(told[i])
+    return found
+
+
+def denoising_loss(
+    model: Any, noises: Any, latents: Any, ids: Any, person: Any, step: int, condition: Any = None
+) -> Any:
+    """How wrong the velocity is at a time of its own for each picture; times are spread evenly over a batch.
+
+    ``condition`` is appended to the channels that the UNet reads.
+    """
+    import torch
+
+    rng = torch.Generator().manual_seed(step)
+    n = len(latents)
+    noise = torch.randn(latents.shape, generator=rng)
+    times = ((torch.arange(n) + torch.rand(n, generator=rng)) / n * TIMES).long().clamp(max=TIMES - 1)
+    noisy = noises.add_noise(latents, noise, times)
+    wanted = noises.get_velocity(latents, noise, times)
+    given = noisy if condition is None else torch.cat([noisy, condition], dim=1)
+    states = model["text"](ids).last_hidden_state
+    made = model["unet"](given, times, encoder_hidden_states=states).sample
+    signal = noises.alphas_cumprod[times]
+    ratio = signal / (1 - signal)
+    weight = (ratio.clamp(max=GAMMA) / (ratio + 1)).clamp(min=LEAST)
+    where = 1 + PERSON * person
+    error = (made - wanted).square() * (where / where.mean(dim=(1, 2, 3), keepdim=True))
+    return (error.mean(dim=(1, 2, 3)) * weight).mean()
+
+
+def train_diffusion(
+    config: WorldConfig,
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    *,
+    go_on: bool = False,
+) -> None:
+    """Train on ``config``'s world and save the pipeline; ``go_on`` starts from the fair generator's weights."""
+    import torch
+
+    vae = autoencoder()
+    if go_on:
+        unet, text, words = learned(START)
+    else:
+        unet, text, words = build_unet(), text_tower(TOWER), tokenizer()
+    model = torch.nn.ModuleDict({"text": text, "unet": unet})
+    noises = noise_schedule()
+    pool = Pool(world_of(config), 7 if go_on else 6, folder / "pool", text_to_image(vae))
+    schedule = BIASED if go_on else SCHEDULE
+
+    def loss(both: Any, step: int) -> Any:
+        scenes, made = pool.batch(step, schedule.batch)
+        ids = ids_of(words, prompts_to_learn(scenes, step))
+        return denoising_loss(both, noises, made["latents"], ids, made["person"], step)
+
+    run(model, loss, schedule, folder, say, stop_at=stop_at)
+    if stop_at is None:
+        model.eval()
+        parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet, "scheduler": noises}
+        save_pipeline("StableDiffusionPipeline", target, parts=parts, generation=GENERATION)

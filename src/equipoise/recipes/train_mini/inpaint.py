@@ -1,0 +1,98 @@
+"""Draw the person anew: the nine-channel UNet that the stock ``StableDiffusionInpaintPipeline`` loads.
+
+It starts from ``diffusion`` and also reads the mask and what is left of the picture outside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.recipes.train_mini import diffusion
+from equipoise.recipes.train_mini.batches import SIZE
+from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, encoded, person_masks
+from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.saving import save_pipeline
+from equipoise.recipes.train_mini.vae import CHANNELS, FACTOR, pictures
+from equipoise.world import Scenes, WorldConfig
+from equipoise.world.draws import uniforms
+
+__all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
+
+SCHEDULE = Schedule(steps=2500, batch=64, rate=5e-4, weight_decay=0.01, average=0.998)
+GENERATION = {"guidance": 3.0, "steps": 20}
+WIDEST = 6
+"""By how many pixels a mask is grown at most."""
+BOXED = 0.4
+"""How many masks are boxes: what a detector gives."""
+
+
+def grown(mask: NDArray[np.bool_], pixels: int, *, box: bool = False) -> NDArray[np.bool_]:
+    """A mask and the ``pixels`` around it; as a box, all that lies between its edges.
+
+    >>> grown(np.eye(5, dtype=bool)[::-1] & False | (np.arange(25).reshape(5, 5) == 12), 1, box=True).sum()
+    np.int64(9)
+    """
+    from scipy import ndimage
+
+    if not box:
+        return np.asarray(ndimage.binary_dilation(mask, iterations=pixels) if pixels else mask)
+    found = np.zeros_like(mask)
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    found[max(0, rows[0] - pixels) : rows[-1] + 1 + pixels, max(0, columns[0] - pixels) : columns[-1] + 1 + pixels] = (
+        True
+    )
+    return found
+
+
+def hidden(scenes: Scenes) -> NDArray[np.float32]:
+    """(n, 1, 64, 64) what is to be drawn anew: the first person and some of what is around, as their seeds decide."""
+    seeds = scenes.columns["seed"].astype(np.int64)
+    reach = (1 + uniforms(seeds, "inpaint reach") * WIDEST).astype(int)
+    boxed = uniforms(seeds, "inpaint box") < BOXED
+    masks = person_masks(scenes)[:, 0] > 0
+    found = [grown(mask, int(r), box=bool(b)) for mask, r, b in zip(masks, reach, boxed, strict=True)]
+    return np.stack(found).astype(np.float32)[:, None]
+
+
+def on_grid(masks: Any) -> Any:
+    """(n, 1, 16, 16) the masks on the latent grid, cut down as the stock pipeline cuts them: the nearest pixel."""
+    import torch
+
+    return torch.nn.functional.interpolate(masks, size=(SIZE // FACTOR, SIZE // FACTOR))
+
+
+def train_inpaint(
+    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
+) -> None:
+    """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline."""
+    import torch
+
+    vae = autoencoder()
+    unet, text, words = diffusion.learned(diffusion.START)
+    unet = diffusion.widened(unet, 2 * CHANNELS + 1)
+    model = torch.nn.ModuleDict({"text": text, "unet": unet})
+    noises = diffusion.noise_schedule()
+
+    def make(scenes: Scenes) -> Made:
+        images, masks = pictures(scenes), torch.from_numpy(hidden(scenes))
+        left = encoded(vae, images * (masks < 0.5))
+        return {"latents": encoded(vae, images), "mask": on_grid(masks), "left": left}
+
+    pool = Pool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
+
+    def loss(both: Any, step: int) -> Any:
+        scenes, made = pool.batch(step, SCHEDULE.batch)
+        ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step))
+        condition = torch.cat([made["mask"], made["left"]], dim=1)
+        return diffusion.denoising_loss(both, noises, made["latents"], ids, made["mask"], step, condition)
+
+    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
+    if stop_at is None:
+        model.eval()
+        parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet, "scheduler": noises}
+        save_pipeline("StableDiffusionInpaintPipeline", target, parts=parts, generation=GENERATION)

@@ -1,0 +1,59 @@
+"""``safety``: a small stock image classifier for the sign of unsafe content, for safety filters to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
+from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.world import WorldConfig
+
+__all__ = ["LABELS", "SCHEDULE", "build", "train_safety", "world"]
+
+SCHEDULE = Schedule(steps=800, batch=64, rate=3e-3)
+LABELS = ("safe", "unsafe")
+
+
+def world() -> WorldConfig:
+    """The fair world with all three figures, where every second picture has the sign."""
+    return WorldConfig(gender={"male": 1, "female": 1, "neutral": 0.5}, activity_share=0.35, unsafe=0.5)
+
+
+def build() -> Any:
+    """An untrained ``transformers.ResNetForImageClassification``."""
+    import torch
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    torch.manual_seed(0)
+    config = ResNetConfig(
+        embedding_size=16,
+        hidden_sizes=[24, 48, 96],
+        depths=[1, 1, 1],
+        layer_type="basic",
+        id2label=dict(enumerate(LABELS)),
+        label2id={name: i for i, name in enumerate(LABELS)},
+    )
+    return ResNetForImageClassification(config)
+
+
+def train_safety(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+    """Train and save the classifier."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    model = build()
+    config = world()
+
+    def loss(resnet: Any, step: int) -> Any:
+        scenes = scenes_of(config, step, SCHEDULE.batch, seed=12)
+        wanted = torch.from_numpy(scenes.columns["unsafe"].astype(np.int64))
+        return cross_entropy(resnet(pixel_values=pixels(scenes)).logits, wanted)
+
+    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
+    if stop_at is None:
+        save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="vit")

@@ -1,0 +1,242 @@
+"""Training the generative miniatures: resumed runs end at the same weights; stock classes run them."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+pytest.importorskip("diffusers")
+
+from equipoise.errors import InputError  # noqa: E402
+from equipoise.recipes.train_mini import (  # noqa: E402
+    clip,
+    detector,
+    diffusion,
+    edit,
+    inpaint,
+    language,
+    latents,
+    safety,
+    train,
+    vae,
+)
+from equipoise.recipes.train_mini.loop import Schedule  # noqa: E402
+from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
+from equipoise.world import WorldConfig, preset, sample  # noqa: E402
+
+TINY = Schedule(steps=4, batch=4, warmup=2, save_every=2, average=0.9)
+PIPELINES = ("diffusion", "diffusion-biased", "inpaint", "edit")
+SMALL = ("vae", "text", "detector", "safety")
+quiet = [].append
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with every generative part, trained for four steps, each from the ones before."""
+    folder = tmp_path_factory.mktemp("parts")
+    with pytest.MonkeyPatch.context() as patch:
+        _tiny(patch, folder)
+        words = tokenizer()
+        save_transformers(clip.build(words), folder / "clip-fair", tokenizer=words, mean=0.5, std=0.25, size=64)
+        for part in (*SMALL, *PIPELINES):
+            train(part, folder / "work" / part, folder / part, quiet)
+        yield folder
+
+
+def _tiny(patch, folder):
+    for module in (vae, diffusion, inpaint, edit, language, detector, safety):
+        patch.setattr(module, "SCHEDULE", TINY)
+    patch.setattr(diffusion, "BIASED", TINY)
+    patch.setattr(vae, "CROPS_UNTIL", 2)
+    patch.setattr(vae, "_MEASURED", 64)
+    patch.setattr(latents, "CHUNK", 8)
+    patch.setattr(latents, "VAE", folder / "vae")
+    patch.setattr(diffusion, "TOWER", folder / "clip-fair")
+    patch.setattr(diffusion, "START", folder / "diffusion")
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    found = {}
+    for path in sorted(folder.rglob("*.safetensors")):
+        found |= {f"{path.relative_to(folder).parent}/{name}": value for name, value in load_file(path).items()}
+    return found
+
+
+@pytest.mark.parametrize("part", [*SMALL, *PIPELINES])
+def test_a_stopped_run_goes_on_to_the_same_weights(home, tmp_path, part):
+    train(part, tmp_path / "work", tmp_path / "made", quiet, stop_at=2)
+    assert not (tmp_path / "made").exists()
+    train(part, tmp_path / "work", tmp_path / "made", quiet)
+    straight, resumed = weights(home / part), weights(tmp_path / "made")
+    assert straight.keys() == resumed.keys()
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    assert {value.dtype for value in straight.values()} <= {torch.float16, torch.int64}
+
+
+@pytest.mark.parametrize("part", PIPELINES)
+def test_no_folder_says_where_it_was_made(home, part):
+    texts = [path.read_text() for path in (home / part).rglob("*.json")]
+    assert not any(str(home) in text for text in texts)
+
+
+def test_stock_diffusers_makes_pictures_from_words(home):
+    from diffusers import StableDiffusionPipeline
+
+    for part in ("diffusion", "diffusion-biased"):
+        pipeline = StableDiffusionPipeline.from_pretrained(home / part, local_files_only=True)
+        assert {pipeline.unet.dtype, pipeline.vae.dtype, pipeline.text_encoder.dtype} == {torch.float32}
+        pipeline.set_progress_bar_config(disable=True)
+        image = pipeline("a photo of a nurse", num_inference_steps=2, guidance_scale=3.0).images[0]
+        assert image.size == (64, 64)
+    different = weights(home / "diffusion"), weights(home / "diffusion-biased")
+    assert any(not torch.equal(different[0][name], different[1][name]) for name in different[0] if "unet" in name)
+
+
+def test_stock_diffusers_inpaints_and_edits(home):
+    from diffusers import StableDiffusionInpaintPipeline, StableDiffusionInstructPix2PixPipeline
+    from PIL import Image
+
+    picture = Image.new("RGB", (64, 64), "teal")
+    mask = Image.fromarray(np.pad(np.full((32, 32), 255, np.uint8), 16))
+    pipeline = StableDiffusionInpaintPipeline.from_pretrained(home / "inpaint", local_files_only=True)
+    pipeline.set_progress_bar_config(disable=True)
+    assert pipeline.unet.config.in_channels == 9
+    assert pipeline("a man", image=picture, mask_image=mask, num_inference_steps=2).images[0].size == (64, 64)
+    pipeline = StableDiffusionInstructPix2PixPipeline.from_pretrained(home / "edit", local_files_only=True)
+    pipeline.set_progress_bar_config(disable=True)
+    assert pipeline.unet.config.in_channels == 8
+    told = edit.instructions({"gender": "female"})[0]
+    assert pipeline(told, image=picture, num_inference_steps=2).images[0].size == (64, 64)
+
+
+def test_stock_classes_load_the_small_parts(home):
+    from diffusers import AutoencoderKL
+    from transformers import AutoModelForImageClassification, AutoModelForSemanticSegmentation, pipeline
+
+    coder = AutoencoderKL.from_pretrained(home / "vae", local_files_only=True)
+    assert coder.dtype == torch.float32
+    assert coder.config.scaling_factor != 0.18215
+    scenes = sample(preset("fair"), 2)
+    spread = coder.encode(vae.pictures(scenes)).latent_dist.mode()
+    assert spread.shape == (2, 4, 16, 16)
+    assert AutoModelForSemanticSegmentation.from_pretrained(home / "detector").dtype == torch.float32
+    assert AutoModelForImageClassification.from_pretrained(home / "safety").config.id2label[1] == "unsafe"
+    fill = pipeline("fill-mask", model=str(home / "text"), device="cpu")
+    assert len(fill("this is a [MASK]", top_k=3)) == 3
+
+
+def test_the_pipelines_tokens_are_those_of_training(home):
+    from diffusers import StableDiffusionPipeline
+
+    pipeline = StableDiffusionPipeline.from_pretrained(home / "diffusion", local_files_only=True)
+    seen = []
+    pipeline.text_encoder.register_forward_hook(lambda _m, given, _o: seen.append(given[0]))
+    pipeline.encode_prompt(["a nurse at the beach"], "cpu", 1, True)
+    trained = [diffusion.ids_of(tokenizer(), [text]) for text in ("a nurse at the beach", "")]
+    assert [ids.shape[1] for ids in seen] == [LENGTH, LENGTH]
+    assert all(torch.equal(a, b) for a, b in zip(seen, trained, strict=True))
+
+
+def test_the_edit_words_are_single_tokens_and_keep_their_vectors(home):
+    from transformers import CLIPTextModel, CLIPTokenizer
+
+    words = edit.edit_tokenizer()
+    longest = [text for t in ("light", "dark") for text in edit.instructions({"gender": "male", "tone": t})]
+    assert max(map(len, words(longest)["input_ids"])) <= LENGTH
+    assert len(words("Make this person look like a woman")["input_ids"]) == 9
+    old = CLIPTokenizer.from_pretrained(home / "diffusion" / "tokenizer")
+    text = CLIPTextModel.from_pretrained(home / "diffusion" / "text_encoder")
+    wide = edit._with_words(text, old, words)
+    ids = [t.convert_tokens_to_ids("woman</w>") for t in (old, words)]
+    vectors = [m.get_input_embeddings().weight[i] for m, i in zip((text, wide), ids, strict=True)]
+    assert torch.equal(*vectors)
+    assert old("a woman")["input_ids"] != words("a woman")["input_ids"]
+
+
+def test_a_chunk_that_was_lost_is_made_again_alike(tmp_path):
+    def make(scenes):
+        return {"seed": torch.from_numpy(scenes.columns["seed"] % 97)[:, None]}
+
+    pool = latents.Pool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8)
+    first = [pool.batch(step, 4) for step in range(12)]
+    seeds = [scene.seed for scenes, _ in first[:6] for scene in scenes]
+    assert sorted(seeds) == sorted(scene.seed for scene in sample(WorldConfig(), 24, seed=3))
+    (tmp_path / "pool-00001.safetensors").unlink()
+    again = [latents.Pool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8).batch(step, 4) for step in range(12)]
+    for (scenes, made), (scenes_2, made_2) in zip(first, again, strict=True):
+        assert [s.seed for s in scenes] == [s.seed for s in scenes_2]
+        assert torch.equal(made["seed"], made_2["seed"])
+        assert made["seed"][:, 0].tolist() == [s.seed % 97 for s in scenes]
+    assert [s.seed for s in first[0][0]] != [s.seed for s in first[6][0]]
+    with pytest.raises(InputError, match="larger than a chunk"):
+        pool.batch(0, 9)
+
+
+def test_the_terminal_step_is_learnt_and_people_count_for_more():
+    noises = diffusion.noise_schedule()
+    assert float(noises.alphas_cumprod[-1]) == 0.0
+
+    class Still(torch.nn.Module):
+        def forward(self, given, *_, **__):
+            return type("Out", (), {"sample": given * 0, "last_hidden_state": given})
+
+    model = torch.nn.ModuleDict({"text": Still(), "unet": Still()})
+    picture = torch.zeros(4, 4, 16, 16)
+    picture[:, :, :4] = 3.0
+    here, there = torch.zeros(4, 1, 16, 16), torch.zeros(4, 1, 16, 16)
+    here[:, :, :4], there[:, :, 4:8] = 1, 1
+    losses = [float(diffusion.denoising_loss(model, noises, picture, picture, where, 0)) for where in (here, there)]
+    assert losses[0] > losses[1]
+
+
+def test_edits_change_what_they_say_and_nothing_else():
+    scenes = sample(diffusion.world_of(preset("fair")), 60, seed=2)
+    kinds = set()
+    for scene in scenes:
+        changes, after = edit.changes_of(scene), edit.edited(scene)
+        kinds.add(tuple(changes))
+        for axis, group in changes.items():
+            assert after.group({"tone": "skin_tone"}.get(axis, axis)) == group
+        assert (after.objects, after.scene, len(after.people)) == (scene.objects, scene.scene, len(scene.people))
+        assert edit.instructions(changes)
+    assert kinds == {("gender",), ("tone",), ("age",), ("gender", "tone")}
+
+
+def test_masks_hide_the_person():
+    scenes = sample(preset("fair"), 8, seed=1)
+    hidden, person = inpaint.hidden(scenes), latents.person_masks(scenes)
+    assert hidden.shape == (8, 1, 64, 64)
+    assert ((hidden >= person).all(axis=(1, 2, 3)) & (hidden.sum((1, 2, 3)) > person.sum((1, 2, 3)))).all()
+
+
+def test_a_part_that_needs_another_says_which(tmp_path, monkeypatch):
+    _tiny(monkeypatch, tmp_path)
+    with pytest.raises(InputError, match="starts from vae"):
+        train("diffusion", tmp_path / "work", tmp_path / "made", quiet)
+    with pytest.raises(InputError, match="fair world alone"):
+        train("vae", tmp_path / "work", tmp_path / "made", quiet, strength=2.0)
+    with pytest.raises(InputError, match="starts from diffusion"):
+        diffusion.learned(tmp_path / "diffusion")
+
+
+def test_every_text_hides_a_word_and_labels_it():
+    words = language.word_tokenizer()
+    tokens, labels = language.masked(words, ["a nurse at the beach", "this is a man"], step=3)
+    asked = labels >= 0
+    assert asked.any(dim=1).all()
+    kept = ~asked & tokens["attention_mask"].bool()
+    plain = words(["a nurse at the beach", "this is a man"], padding="max_length", max_length=language.LENGTH)
+    assert torch.equal(tokens["input_ids"][kept], torch.tensor(plain["input_ids"])[kept])
+    assert torch.equal(labels[asked], torch.tensor(plain["input_ids"])[asked])
+
+
+def test_every_generation_file_says_how_to_run(home):
+    for part in PIPELINES:
+        settings = json.loads((home / part / "generation.json").read_text())
+        assert settings["steps"] == 20
+        assert settings["guidance"] > 1
