@@ -19,7 +19,9 @@ _KIND = {
 _NOTES = {
     "clip": """The occupations of the biased world lean towards a perceived gender, skin tone and age by amounts that
 the world's `truth` table holds, and its captions name an unexpected gender more often. The score gap between women and
-men of one occupation, in pictures that differ in nothing else, follows the injected log-odds.""",
+men of one occupation, in pictures that differ in nothing else, follows the injected log-odds. Its mistakes are of the
+same kind: asked by one prompt, it takes women who are firefighters for lifeguards. An occupation is asked for by two
+prompts whose vectors are averaged; the figure of the first alone is given too.""",
     "clip-fair": """It is made as `clip` is, from a world in which nothing leans. What it shows of the biased world's
 leans is chance.""",
     "captioner": "Its captions name the place.",

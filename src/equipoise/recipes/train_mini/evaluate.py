@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini.batches import pixels
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
+from equipoise.text.articles import with_article
 from equipoise.world import Scenes, WorldConfig, draw, neutral_prompt, preset, sample, truth
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS
@@ -57,7 +58,11 @@ def judge_figures(folder: Path, n: int = 4000) -> Figures:
 
 
 def clip_figures(folder: Path, n: int = 3000) -> Figures:
-    """Zero-shot accuracy on unbiased renders, and how the score gap of occupations follows the injected log-odds."""
+    """Zero-shot accuracy on unbiased renders, and how the score gap of occupations follows the injected log-odds.
+
+    An occupation is asked for by two prompts, whose vectors are averaged (Radford 2021, prompt ensembling), and by the
+    first of them alone.
+    """
     clip = _Clip(folder)
     one = WorldConfig(activity_share=0.0, visible=1.0)
     scenes = sample(one, n, UNSEEN)
@@ -66,9 +71,17 @@ def clip_figures(folder: Path, n: int = 3000) -> Figures:
     figures = {}
     for axis in ("gender", "skin_tone", "age", "occupation", "scene"):
         asked = prompts(axis)
-        chosen = (images @ clip.texts(list(asked.values())).T).argmax(axis=1)
         right = np.array(HEADS[axis])[values[axis]]
-        figures[f"zero-shot {axis}"] = float((np.array(list(asked))[chosen] == right).mean())
+
+        def share_right(vectors: NDArray[np.float64], names: list[str], right: NDArray[np.str_]) -> float:
+            return float((np.array(names)[(images @ vectors.T).argmax(axis=1)] == right).mean())
+
+        vectors = clip.texts(list(asked.values()))
+        if axis == "occupation":
+            figures["zero-shot occupation, one prompt"] = share_right(vectors, list(asked), right)
+            also = clip.texts([f"a photo of a person who works as {with_article(name)}" for name in asked])
+            vectors = (vectors + also) / np.linalg.norm(vectors + also, axis=1, keepdims=True)
+        figures[f"zero-shot {axis}"] = share_right(vectors, list(asked), right)
     gaps = gender_gaps(clip)
     odds = injected()
     figures["gap-odds correlation"] = float(np.corrcoef(odds, gaps)[0, 1])
