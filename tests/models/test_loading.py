@@ -83,7 +83,10 @@ def test_what_the_training_saves_loads_through_the_adapters(tmp_path, monkeypatc
     assert set(answers) == {*judge.HEADS, "object"}
 
 
-@pytest.mark.parametrize("part", PARTS)
+SEEING = [part for part, (kind, _) in PARTS.items() if kind in ("encoder", "captioner", "classifier")]
+
+
+@pytest.mark.parametrize("part", SEEING)
 def test_the_packaged_miniatures_keep_their_promises(part):
     if not (REAL / part / "config.json").exists():
         pytest.skip(f"the miniature {part} is not trained yet")
@@ -93,7 +96,7 @@ def test_the_packaged_miniatures_keep_their_promises(part):
     assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", SEEING)
 def test_stock_classes_load_the_packaged_miniatures(part, pictures):
     """With no code of ours and no network, on a plain image and text."""
     import torch
@@ -118,8 +121,8 @@ def test_stock_classes_load_the_packaged_miniatures(part, pictures):
             assert isinstance(captioner, Captioner)
             assert captioner.caption(pictures[:1], seed=0) == [said[0].strip()]
         else:
-            logits = t.ResNetForImageClassification.from_pretrained(folder)(**pixels).logits
-            assert logits.shape[1] > 60
+            model = t.ResNetForImageClassification.from_pretrained(folder)
+            assert model(**pixels).logits.shape[1] == len(model.config.id2label) >= 2
 
 
 class Faulty:

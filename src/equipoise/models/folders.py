@@ -10,11 +10,11 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from equipoise.errors import InputError
 
-__all__ = ["Checkpoint", "find_checkpoint", "open_checkpoint"]
+__all__ = ["Checkpoint", "find_checkpoint", "find_folder", "open_checkpoint", "refuse_pickle"]
 
 _SAFE = ("model.safetensors", "model.safetensors.index.json")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -60,18 +60,28 @@ class Checkpoint:
 
 def find_checkpoint(rest: str, *, allow_pickle: bool = False) -> Checkpoint:
     """The checkpoint that ``hf:<rest>`` means: a local folder, or ``<repo>`` or ``<repo>@<revision>`` of the Hub."""
+    folder = find_folder(rest, _WANTED, holds="config.json")
+    if Path(rest).expanduser().is_dir():
+        return open_checkpoint(folder, allow_pickle=allow_pickle)
+    if allow_pickle and not _any_of(folder, _SAFE):
+        folder = find_folder(rest, (*_WANTED, "pytorch_model*.bin"), holds="config.json")
+    return open_checkpoint(folder, allow_pickle=allow_pickle, source=rest)
+
+
+def find_folder(rest: str, wanted: tuple[str, ...], *, scheme: str = "hf", holds: str) -> Path:
+    """The local folder ``rest``, or ``<repo>`` or ``<repo>@<revision>`` of the Hub: the files of it that are wanted.
+
+    ``holds`` names a file that every such folder has, for the error messages.
+    """
     folder = Path(rest).expanduser()
     if folder.is_dir():
-        return open_checkpoint(folder, allow_pickle=allow_pickle)
+        return folder
     if folder.is_file():
-        raise InputError(f"{rest}: a file; hf: takes the folder of a checkpoint, with config.json in it")
+        raise InputError(f"{rest}: a file; {scheme}: takes the folder of a checkpoint, with {holds} in it")
     repository, _, revision = rest.partition("@")
     if rest.startswith((".", "/", "~")) or not _REPOSITORY.fullmatch(repository):
         raise InputError(f"{rest}: there is no such folder, and it is not the name of a Hub repository (owner/name)")
-    found = _downloaded(repository, revision or None, _WANTED)
-    if allow_pickle and not _any_of(found, _SAFE):
-        found = _downloaded(repository, revision or None, (*_WANTED, "pytorch_model*.bin"))
-    return open_checkpoint(found, allow_pickle=allow_pickle, source=rest)
+    return _downloaded(repository, revision or None, wanted)
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "") -> Checkpoint:
@@ -97,11 +107,16 @@ def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "
         return Checkpoint(folder, config, pickled, pickled=True)
     found = pickled[0].name if pickled else _pickle_in(folder) or _pickle_on_hub(source)
     if found:
-        raise InputError(
-            f"{name}: the weights are only there as a pickle ({found}), which can run any code when it is opened; "
-            "convert them to safetensors, or allow it with --allow-pickle (allow_pickle=True) if you trust the source"
-        )
+        refuse_pickle(name, found)
     raise InputError(f"{name}: the weights are missing (model.safetensors)")
+
+
+def refuse_pickle(name: str, found: str) -> NoReturn:
+    """Say that the weights of ``name`` are only there as the pickle ``found``."""
+    raise InputError(
+        f"{name}: the weights are only there as a pickle ({found}), which can run any code when it is opened; "
+        "convert them to safetensors, or allow it with --allow-pickle (allow_pickle=True) if you trust the source"
+    )
 
 
 def _weights(folder: Path, names: tuple[str, str], source: str) -> tuple[Path, ...]:

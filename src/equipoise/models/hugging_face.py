@@ -30,7 +30,7 @@ __all__ = [
 
 
 def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
-    """What ``hf:<rest>`` names, as an encoder, captioner or classifier."""
+    """What ``hf:<rest>`` names, as an encoder, captioner, classifier, detector or filler."""
     known = {field.name for field in fields(Settings)}
     Settings(**{name: value for name, value in options.items() if name in known})  # refused before a long download
     checkpoint = find_checkpoint(rest, allow_pickle=bool(options.get("allow_pickle")))
@@ -47,6 +47,14 @@ def from_folder(checkpoint: Checkpoint, *, name: str, kind: str = "encoder", **o
         from equipoise.models.classifiers import ImageClassifier
 
         return ImageClassifier(checkpoint, name=name, settings=Settings(**options))
+    if kind == "detector":
+        from equipoise.models.detectors import detector
+
+        return detector(checkpoint, name=name, settings=Settings(**options))
+    if kind == "filler":
+        from equipoise.models.fillers import MaskFiller
+
+        return MaskFiller(checkpoint, name=name, settings=Settings(**options))
     return HuggingFaceEncoder(checkpoint, name=name, settings=Settings(**options))
 
 

@@ -20,7 +20,7 @@ SCHEMES.add(
     citation="Equipoise",
     licence="Apache-2.0",
     needs="models",
-    kinds=("encoder", "captioner", "classifier"),
+    kinds=("encoder", "captioner", "classifier", "generator", "detector", "filler"),
     alone=True,
 )
 SCHEMES.add(
@@ -30,7 +30,16 @@ SCHEMES.add(
     citation="Wolf et al., Transformers: State-of-the-Art Natural Language Processing, EMNLP 2020",
     licence="Apache-2.0; each checkpoint has its own",
     needs="models",
-    kinds=("encoder", "captioner", "classifier"),
+    kinds=("encoder", "captioner", "classifier", "detector", "filler"),
+)
+SCHEMES.add(
+    "diffusers",
+    "equipoise.models.diffusers_generator:from_diffusers",
+    summary="A Stable Diffusion pipeline (text to image, inpainting, editing): diffusers:<repo or local folder>.",
+    citation="von Platen et al., Diffusers: State-of-the-art diffusion models, 2022",
+    licence="Apache-2.0; each checkpoint has its own",
+    needs="models",
+    kinds=("generator",),
 )
 SCHEMES.add(
     "open_clip",
@@ -50,7 +59,7 @@ SCHEMES.add(
 
 
 def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
-    """The model that ``spec`` names, as an encoder, captioner or classifier (see :mod:`equipoise.models.protocols`).
+    """The model that ``spec`` names, as one of the ``kinds`` (see :mod:`equipoise.models.protocols`).
 
     ``options``: ``device`` ("auto", "cpu", "cuda", ...), ``dtype`` ("auto", "float32", "float16", "bfloat16"),
     ``batch_size``, ``allow_pickle``; captioners also take ``num_beams``, ``max_new_tokens``, ``temperature``.

@@ -18,8 +18,23 @@ PARTS = {
     "clip-fair": ("encoder", "The same, trained on the fair world: the control."),
     "captioner": ("captioner", "A captioner trained on captions of the biased world."),
     "judge": ("classifier", "A classifier of every attribute, for evaluation only."),
+    "vae": ("autoencoder", "The autoencoder of the generators."),
+    "diffusion": ("generator", "A text-to-image pipeline trained on the fair world."),
+    "diffusion-biased": ("generator", "The same, trained on from there on the biased world."),
+    "inpaint": ("generator", "A pipeline that draws the person anew, from a mask and a prompt."),
+    "edit": ("generator", "A pipeline that changes the person as an instruction says."),
+    "text": ("filler", "A masked language model trained on captions of the biased world."),
+    "detector": ("detector", "A segmentation model that finds people and things."),
+    "safety": ("classifier", "A classifier of the sign for unsafe content."),
 }
-_DEFAULTS = {"encoder": "clip", "captioner": "captioner", "classifier": "judge"}
+_DEFAULTS = {
+    "encoder": "clip",
+    "captioner": "captioner",
+    "classifier": "judge",
+    "generator": "diffusion",
+    "detector": "detector",
+    "filler": "text",
+}
 
 
 @dataclass(frozen=True)
@@ -36,10 +51,12 @@ class Miniature:
 
 
 def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
-    """The part ``rest`` as what it is; without a part, the CLIP, the captioner or the judge, as ``kind`` asks."""
+    """The part ``rest`` as what it is; without a part, the one that ``kind`` asks for (an encoder is the CLIP)."""
     part = rest or _DEFAULTS[kind]
     if part not in PARTS:
         raise UnknownNameError("miniature", part, PARTS)
+    if part == "vae":
+        raise InputError(f"mini:vae is a part of the generators; diffusers.AutoencoderKL loads {FOLDER / part}")
     if PARTS[part][0] != kind:
         raise InputError(f"mini:{part} is a {PARTS[part][0]}; load it with kind={PARTS[part][0]!r}, not {kind!r}")
     if not (FOLDER / part).is_dir():
@@ -49,9 +66,13 @@ def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
             f"there {'is' if len(there) == 1 else 'are'}: {', '.join(there) or 'none'}; train it with: "
             f"equipoise mini train {part}"
         )
+    name = f"mini:{rest}" if rest else "mini"
+    if kind == "generator":
+        from equipoise.models.diffusers_generator import open_pipeline
+
+        return open_pipeline(FOLDER / part, name=name, **options)
     from equipoise.models.hugging_face import from_folder
 
-    name = f"mini:{rest}" if rest else "mini"
     return from_folder(open_checkpoint(FOLDER / part), name=name, kind=kind, **options)
 
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GENERATION", "save_autoencoder", "save_language_model", "save_pipeline", "save_transformers"]
+from equipoise.models.pipeline_folders import GENERATION
 
-GENERATION = "generation.json"
-"""Beside a pipeline: the guidance and the number of steps that it was tuned for."""
+__all__ = ["save_autoencoder", "save_language_model", "save_pipeline", "save_transformers"]
 
 
 def save_transformers(

@@ -1,0 +1,174 @@
+"""Detectors: boxes from models of the DETR family, and boxes and masks from semantic segmentation.
+
+A segmentation model says what each pixel shows; each connected patch of one class is one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.models.fingerprints import key_of
+from equipoise.models.folders import Checkpoint
+from equipoise.models.hugging_face import image_processor, reopening, stock_model
+from equipoise.models.images import rgb_images
+from equipoise.models.protocols import Detections
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+
+__all__ = ["NOTHING", "SMALLEST", "ObjectDetector", "SegmentationDetector", "box_of", "components", "detector"]
+
+NOTHING = frozenset({"background", "unlabeled", "void", "n/a", "none"})
+"""Labels that name nothing, in lower case."""
+SMALLEST = 0.002
+"""Patches below this share of the picture are specks."""
+
+
+def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> ObjectDetector:
+    """The detector in a checkpoint folder: by boxes, or by segmentation, as its ``model_type`` says."""
+    from_transformers("AutoModelForObjectDetection")
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES,
+        MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES,
+    )
+
+    if checkpoint.model_type in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
+        return ObjectDetector(checkpoint, name=name, settings=settings)
+    if checkpoint.model_type in MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES:
+        return SegmentationDetector(checkpoint, name=name, settings=settings)
+    raise InputError(
+        f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which neither detects objects nor segments images"
+    )
+
+
+class ObjectDetector:
+    """A detector of the DETR family; see :class:`~equipoise.models.protocols.Detector`."""
+
+    _model_class = "AutoModelForObjectDetection"
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+        self.name = name
+        self.checkpoint = checkpoint
+        self.family = checkpoint.model_type
+        self.settings = settings or Settings()
+        checkpoint.needs_images()
+        self.device = torch_device(self.settings.device)
+        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            model = stock_model(checkpoint, self._model_class)
+        self.model = model.to(device=self.device, dtype=self.dtype).eval()
+        self._names = {int(i): str(label) for i, label in model.config.id2label.items()}
+        self.labels = tuple(label for label in self._names.values() if label.lower() not in NOTHING)
+        self.key = key_of(
+            self.family,
+            checkpoint.weights,
+            checkpoint.config,
+            self.processor.to_dict(),
+            dtype=str(self.dtype).removeprefix("torch."),
+        )
+
+    def detect(self, images: Sequence[Any], *, threshold: float = 0.5) -> list[Detections]:
+        """What is in each image, the surest first: everything that it is at least ``threshold`` sure of."""
+        if not 0 <= threshold <= 1:
+            raise InputError(f"threshold={threshold!r} must be from 0 to 1")
+        batches = in_batches(
+            lambda batch: self._detected(batch, threshold), rgb_images(images), self.settings.batch_size
+        )
+        return [found for batch in batches for found in batch]
+
+    def __reduce__(self) -> Any:
+        return reopening(self.checkpoint, self.name, "detector", asdict(self.settings))
+
+    def _outputs(self, images: Sequence[Any]) -> Any:
+        import torch
+
+        inputs = self.processor(images=list(images), return_tensors="pt")
+        placed = {
+            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+            if name in ("pixel_values", "pixel_mask")
+        }
+        with torch.inference_mode():
+            return self.model(**placed)
+
+    def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:
+        sizes = [(image.height, image.width) for image in images]
+        outputs = self._outputs(images)
+        rows = self.processor.post_process_object_detection(outputs, threshold=threshold, target_sizes=sizes)
+        return [self._row(row, size) for row, size in zip(rows, sizes, strict=True)]
+
+    def _row(self, row: Any, size: tuple[int, int]) -> Detections:
+        """One image's boxes inside the image, without those that name nothing."""
+        height, width = size
+        scores = row["scores"].float().cpu().numpy()
+        boxes = row["boxes"].float().cpu().numpy().reshape(-1, 4)
+        names = [self._names[int(i)] for i in row["labels"]]
+        chosen = [i for i in np.argsort(-scores, kind="stable") if names[i].lower() not in NOTHING]
+        inside = np.clip(boxes[chosen], 0, [width, height, width, height])
+        return Detections(
+            boxes=np.asarray(inside, dtype=np.float32).reshape(-1, 4),
+            labels=tuple(names[i] for i in chosen),
+            scores=np.asarray(scores[chosen], dtype=np.float32),
+        )
+
+
+class SegmentationDetector(ObjectDetector):
+    """A semantic segmentation model as a detector: connected patches of one class, each with its box and mask.
+
+    The score of a patch is the mean probability of its class in it.
+    """
+
+    _model_class = "AutoModelForSemanticSegmentation"
+
+    def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:
+        logits = self._outputs(images).logits.float()
+        return [self._patches(row, image, threshold) for row, image in zip(logits, images, strict=True)]
+
+    def _patches(self, logits: Any, image: Any, threshold: float) -> Detections:
+        import torch
+
+        size = (image.height, image.width)
+        large = torch.nn.functional.interpolate(logits[None], size=size, mode="bilinear", align_corners=False)[0]
+        shares = large.softmax(dim=0).cpu().numpy()
+        classes = shares.argmax(axis=0)
+        found = []
+        for place in np.unique(classes):
+            label = self._names[int(place)]
+            if label.lower() not in NOTHING:
+                for mask in components(classes == place):
+                    found.append((float(shares[place][mask].mean()), label, mask))
+        found = sorted((row for row in found if row[0] >= threshold), key=lambda row: -row[0])
+        return Detections(
+            boxes=np.array([box_of(mask) for _, _, mask in found], dtype=np.float32).reshape(-1, 4),
+            labels=tuple(label for _, label, _ in found),
+            scores=np.array([score for score, _, _ in found], dtype=np.float32),
+            masks=np.array([mask for _, _, mask in found], dtype=bool).reshape(-1, *size),
+        )
+
+
+def components(mask: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """The connected patches of a mask (corners connect), without specks.
+
+    >>> [int(patch.sum()) for patch in components(np.array([[1, 1, 0, 0], [0, 0, 0, 1]], bool))]
+    [2, 1]
+    """
+    from scipy import ndimage
+
+    numbered, n = ndimage.label(mask, structure=np.ones((3, 3)))
+    patches = [numbered == i for i in range(1, n + 1)]
+    return [patch for patch in patches if patch.sum() >= SMALLEST * mask.size]
+
+
+def box_of(mask: NDArray[np.bool_]) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom edge of a mask that is not empty.
+
+    >>> box_of(np.array([[0, 0, 0], [0, 1, 1]], bool))
+    (1.0, 1.0, 3.0, 2.0)
+    """
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1)
