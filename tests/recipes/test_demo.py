@@ -2,13 +2,13 @@
 
 import hashlib
 
-import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
 from equipoise.errors import InputError
-from equipoise.models import Encoder
 from equipoise.recipes import demo as recipe
-from equipoise.recipes.linear_encoder import LinearEncoder
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,6 @@ def two_runs(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
     said: list[str] = []
     small = pytest.MonkeyPatch()
-    small.setattr(recipe, "PAIRS", 6000)
     small.setattr(recipe, "SETS", 4)
     made = [recipe.demo(folder, said.append) for folder in folders]
     small.undo()
@@ -25,8 +24,10 @@ def two_runs(tmp_path_factory):
 
 def test_the_audit_recovers_what_was_put_in(two_runs):
     (first, _), _ = two_runs
-    assert first.recovered["biased"] > 0.7
+    assert first.recovered["biased"] > 0.9
     assert abs(first.recovered["fair"]) < 0.5
+    sizes = [a.results.query("metric == 'counterfactual_gap_size' and axis == 'gender'") for a in first.audits.values()]
+    assert sizes[0]["value"].iloc[0] > 5 * sizes[1]["value"].iloc[0]
     assert len(first.gaps) == 28
 
 
@@ -50,18 +51,6 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
     assert "http://" not in outside.replace("https://matplotlib.org", "")
     assert "<script" not in page
     assert any("Open " in line for line in said)
-
-
-def test_the_linear_encoder_is_an_encoder_and_refuses_what_does_not_fit():
-    images = np.zeros((4, 16, 16, 3), dtype=np.uint8)
-    images[2:] = 255
-    encoder = LinearEncoder("toy").fit(images, ["a b", "a b", "c d", "c d"])
-    assert isinstance(encoder, Encoder)
-    assert np.allclose(np.linalg.norm(encoder.encode_texts(["a", "c d"]), axis=1), 1)
-    with pytest.raises(InputError, match="one text per image"):
-        encoder.fit(images, ["a"])
-    with pytest.raises(InputError, match="cannot be brought"):
-        encoder.encode_arrays(np.zeros((1, 10, 10, 3), dtype=np.uint8))
 
 
 def test_the_demo_clears_its_own_folder_and_no_other(tmp_path):

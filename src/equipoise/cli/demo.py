@@ -8,7 +8,7 @@ import typer
 def demo(
     out: str = typer.Option("runs/demo", "--out", "-o", help="The folder for what the demo makes."),
 ) -> None:
-    """Put a bias in, audit two small encoders against chance, and check the numbers against the truth; offline.
+    """Audit a small CLIP that was taught a bias, and a fair one, and check the numbers against the truth; offline.
 
     Example: [bold]equipoise demo -o runs/demo[/bold]
     """

@@ -1,7 +1,7 @@
-"""The offline demonstration: put a bias in, train two small encoders, audit both, and see what the audit finds.
+"""The offline demonstration: audit a CLIP that was taught a bias and one that was not, and see what the audit finds.
 
-Everything is rendered and fitted here, in about a minute on a laptop; nothing is downloaded. Because the world was
-made by hand, the truth is known, and the last step checks the numbers against it.
+Both come with the package; the pictures are rendered here, in about a minute on a laptop, and nothing is downloaded.
+Because the world was made by hand, the truth is known, and the last step checks the numbers against it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from equipoise import __version__
 from equipoise.audit import Audit, AuditConfig, compare, run
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.linear_encoder import LinearEncoder
-from equipoise.world import captions, preset, render_batch, sample, truth
+from equipoise.models import load
+from equipoise.world import preset, truth
 from equipoise.world.tables import write_counterfactual_table
 
 __all__ = ["Demo", "demo"]
 
 Say = Callable[[str], None]
-PAIRS = 20_000
+MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
 SETS = 8
 TOP = 12
 PROMPT = "A photo of {}"
@@ -55,10 +55,11 @@ def demo(folder: Path, say: Say) -> Demo:
     from equipoise.recipes.demo_page import write_page
 
     _prepare(folder)
-    say("1. Two worlds of pictograms (signs, not people): in one, occupations lean towards a figure; in one none do.")
-    encoders = {}
-    for name in ("biased", "fair"):
-        encoders[name] = _encoder(name, say)
+    say("1. Two small CLIPs that learnt from pictograms (signs, not people): in the world of one, occupations lean")
+    say("   towards a figure; in that of the other none do.")
+    encoders = {name: load(spec) for name, spec in MODELS.items()}
+    for name, encoder in encoders.items():
+        say(f"   {name}: {encoder.name}")
 
     say(f"2. Counterfactual sets: the same scene with every figure and skin tone, {SETS} for each occupation.")
     table = _table(folder / "sets", say)
@@ -101,14 +102,6 @@ def _prepare(folder: Path) -> None:
             shutil.rmtree(folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     marker.write_text(json.dumps({"equipoise": __version__}) + "\n", encoding="utf-8")
-
-
-def _encoder(name: str, say: Say) -> LinearEncoder:
-    scenes = sample(preset(name).changed(activity_share=0.0), PAIRS, seed=5)
-    rng = np.random.default_rng(0)
-    texts = [captions(scene)[int(rng.integers(5))] for scene in scenes]
-    say(f"   {name}: {PAIRS:,} pictures with captions, such as {texts[1]!r}; fitting a small two-tower encoder")
-    return LinearEncoder(f"linear-{name}").fit(render_batch(scenes, 64), texts)
 
 
 def _table(path: Path, say: Say) -> Table:

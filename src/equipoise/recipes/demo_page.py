@@ -39,10 +39,10 @@ _PAGE = """<!doctype html>
 <p class="verdict">{{ verdict }}</p>
 <h2>What was put in, and what was found</h2>
 <figure>{{ scatter|safe }}<figcaption>Each dot is an occupation. Across: the log-odds that its pictures show a woman's
-figure in the biased world. Up: how much higher an encoder scores the woman's figure than the man's for the neutral
+figure in the biased world. Up: how much higher a model scores the woman's figure than the man's for the neutral
 prompt, inside counterfactual sets.</figcaption></figure>
 <h2>The numbers, beside chance</h2>
-<div class="wide"><table><thead><tr><th>encoder</th><th>metric</th><th>axis</th><th>value</th><th>chance</th>
+<div class="wide"><table><thead><tr><th>model</th><th>metric</th><th>axis</th><th>value</th><th>chance</th>
 <th>excess</th><th>95% interval</th><th>p</th><th>n</th></tr></thead><tbody>
 {% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div>
@@ -55,7 +55,7 @@ even, averaged over all lengths of the list. On a narrow screen the table scroll
 alt="Rows of pictograms: in each row the same scene with a man's and a woman's figure in three skin tones">
 <figcaption>Four sets. In a row nothing differs but the figure.</figcaption></figure>
 <h2>What these numbers do not prove</h2>
-<p>The encoders see little more than colours in places; they stand for no real model. A low score on this test would
+<p>The two CLIPs are miniatures that know pictograms alone; they stand for no real model. A low score on this test would
 not show that a model is fair: it would show that this test, on these pictures and prompts, found little.</p>
 <p class="soft">Made by <code>equipoise demo</code>, version {{ version }}. Data of the figure: <code>gaps.csv</code>;
 all results: <code>biased/results.parquet</code>, <code>fair/results.parquet</code>.</p>
@@ -108,11 +108,11 @@ def _verdict(audits: dict[str, Audit], difference: pd.DataFrame, recovered: dict
     found = "is biased by figure" if biased["p_value"] < 0.05 else "shows no bias by figure beyond chance"
     even = "is not perfectly even either" if fair["p_value"] < 0.05 else "shows nothing beyond chance"
     return (
-        f"The encoder trained on the biased world {found}: between two pictures that differ in nothing but the man's "
-        f"or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would give "
+        f"The CLIP that learnt from the biased world {found}: between two pictures that differ in nothing but the "
+        f"man's or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would give "
         f"{biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by {more}. "
         f"Over the occupations, its gaps correlate {recovered['biased']:.2f} with the log-odds that were put in. The "
-        f"control, trained on the fair world, {even} (score changes {fair['value']:.3f}, chance "
+        f"control, which learnt from the fair world, {even} (score changes {fair['value']:.3f}, chance "
         f"{fair['null_mean']:.3f}; MaxSkew {skew['value']:.2f}, chance {skew['null_mean']:.2f}), and its gaps "
         f"correlate {recovered['fair']:.2f} with what was put in."
     )

@@ -124,32 +124,45 @@ def slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float,
     return float(fit.slope), float(fit.slope - half), float(fit.slope + half)
 
 
-def captioner_figures(folder: Path, n: int = 1000) -> Figures:
-    """How often the caption names the occupation and the place of an unbiased render, and its gender Error."""
+def captioner_figures(folder: Path, n: int = 2000) -> Figures:
+    """How often the caption names the occupation and the place of an unbiased render, and how often the wrong gender.
+
+    Error is that of Burns (2018): captions that name another gender, of all captions; a caption that names none is not
+    wrong. It is also given for pictures seen from afar (shrunk to 16 pixels and enlarged again): where the figure is
+    hard to tell, a captioner says what it expects.
+    """
     from equipoise.text import Lexicon
 
     scenes = sample(WorldConfig(activity_share=0.0, visible=1.0), n, UNSEEN)
     texts = generated(folder, scenes)
     places = {name: p.removeprefix("a photo of a person ") for name, p in prompts("scene").items()}
-    labels = Lexicon.load("equipoise").label_all(texts)
-    genders = scenes.labels("gender")
-    named = [label is not None for label in labels]
-    wrong = [label is not None and label != gender for label, gender in zip(labels, genders, strict=True)]
     said = [
         (scene.people[0].occupation in text, places[scene.scene] in text)
         for scene, text in zip(scenes, texts, strict=True)
     ]
+    lexicon = Lexicon.load("equipoise")
+    genders = scenes.labels("gender")
+
+    def named_and_wrong(captions: list[str]) -> tuple[float, float]:
+        labels = lexicon.label_all(captions)
+        wrong = [label is not None and label != gender for label, gender in zip(labels, genders, strict=True)]
+        return float(np.mean([label is not None for label in labels])), float(np.mean(wrong))
+
+    named, wrong = named_and_wrong(texts)
+    named_afar, wrong_afar = named_and_wrong(generated(folder, scenes, seen_at=16))
     return {
         "occupation": float(np.mean([o for o, _ in said])),
         "scene": float(np.mean([s for _, s in said])),
         "both": float(np.mean([o and s for o, s in said])),
-        "gender named": float(np.mean(named)),
-        "gender Error": float(np.mean(wrong)),
+        "gender named": named,
+        "gender Error": wrong,
+        "gender named from afar": named_afar,
+        "gender Error from afar": wrong_afar,
     }
 
 
-def generated(folder: Path, scenes: Scenes) -> list[str]:
-    """The captions of stock greedy decoding."""
+def generated(folder: Path, scenes: Scenes, seen_at: int | None = None) -> list[str]:
+    """The captions of stock greedy decoding, of pictures as they are or shrunk to ``seen_at`` pixels."""
     import torch
     from transformers import AutoTokenizer, VisionEncoderDecoderModel
 
@@ -158,9 +171,17 @@ def generated(folder: Path, scenes: Scenes) -> list[str]:
     texts: list[str] = []
     with torch.no_grad():
         for part in _parts(scenes):
-            ids = model.generate(pixels(part), do_sample=False, num_beams=1)
+            shown = pixels(part) if seen_at is None else _from_afar(pixels(part), seen_at)
+            ids = model.generate(shown, do_sample=False, num_beams=1)
             texts += words.batch_decode(ids, skip_special_tokens=True)
     return texts
+
+
+def _from_afar(shown: Any, size: int) -> Any:
+    from torch.nn.functional import adaptive_avg_pool2d, interpolate
+
+    small = adaptive_avg_pool2d(shown, size)
+    return interpolate(small, size=shown.shape[-2:], mode="bicubic", align_corners=False)
 
 
 class _Clip:
