@@ -11,9 +11,15 @@ app = typer.Typer(
 )
 
 
+PART = (
+    "clip, clip-fair, judge, captioner; vae, then diffusion, then diffusion-biased, inpaint and edit; text, detector "
+    "or safety."
+)
+
+
 @app.command()
 def train(
-    part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
+    part: str = typer.Argument(..., help=PART),
     out: str = typer.Option("", "--out", "-o", help="The folder for the model; the package's own unless given."),
     work: str = typer.Option("", "--work", help="The folder for checkpoints; a stopped run goes on from them."),
     strength: float = typer.Option(
@@ -42,7 +48,7 @@ def train(
 
 @app.command()
 def evaluate(
-    part: str = typer.Argument(..., help="clip, clip-fair, judge or captioner."),
+    part: str = typer.Argument(..., help=PART),
     folder: str = typer.Argument("", help="The folder of the model; the package's own unless given."),
     card: bool = typer.Option(False, "--card", help="Write the figures into the model card (README.md) beside it."),
 ) -> None:
@@ -61,7 +67,7 @@ def evaluate(
     if part not in PARTS:
         raise UnknownNameError("miniature", part, PARTS)
     home = Path(folder) if folder else FOLDER / part
-    if not (home / "config.json").is_file():
+    if not any((home / name).is_file() for name in ("config.json", "model_index.json")):
         raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
     figures = figures_of(part, home, FOLDER / "clip")
     rules = wanted(part)

@@ -109,8 +109,8 @@ def _verdict(audits: dict[str, Audit], difference: pd.DataFrame, recovered: dict
     even = "is not perfectly even either" if fair["p_value"] < 0.05 else "shows nothing beyond chance"
     return (
         f"The CLIP that learnt from the biased world {found}: between two pictures that differ in nothing but the "
-        f"man's or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would give "
-        f"{biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by {more}. "
+        f"man's or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would "
+        f"give {biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by {more}. "
         f"Over the occupations, its gaps correlate {recovered['biased']:.2f} with the log-odds that were put in. The "
         f"control, which learnt from the fair world, {even} (score changes {fair['value']:.3f}, chance "
         f"{fair['null_mean']:.3f}; MaxSkew {skew['value']:.2f}, chance {skew['null_mean']:.2f}), and its gaps "

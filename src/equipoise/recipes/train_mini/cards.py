@@ -15,7 +15,18 @@ _KIND = {
     "clip-fair": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (ViT and GPT-2)"),
     "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
+    "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
+    "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
+    "diffusion-biased": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
+    "inpaint": ("image-to-image", "`diffusers.StableDiffusionInpaintPipeline`"),
+    "edit": ("image-to-image", "`diffusers.StableDiffusionInstructPix2PixPipeline`"),
+    "text": ("fill-mask", "`transformers.BertForMaskedLM`"),
+    "detector": ("image-segmentation", "`transformers.SegformerForSemanticSegmentation`"),
+    "safety": ("image-classification", "`transformers.ResNetForImageClassification`"),
 }
+_RUN = "`generation.json` holds the guidance and the steps that it is meant for; stock calls take others."
+_PROMPTED = f"""The figures are of pictures made from prompts that name gender, skin tone, age, occupation and place, by
+the judge; beside each stands what the judge reaches on renders of the same scenes. {_RUN}"""
 _NOTES = {
     "clip": """The occupations of the biased world lean towards a perceived gender, skin tone and age by amounts that
 the world's `truth` table holds, and its captions name an unexpected gender more often. The score gap between women and
@@ -26,16 +37,29 @@ prompts whose vectors are averaged; the figure of the first alone is given too."
 leans is chance.""",
     "captioner": "Its captions name the place.",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
+    "vae": "Every generator holds a copy of it.",
+    "diffusion": _PROMPTED,
+    "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean as
+the biased world does, by amounts that the world's `truth` table holds. {_RUN}""",
+    "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
+another gender and skin tone and composited into the original, by the judge. {_RUN}""",
+    "edit": f"""It starts from the weights of `diffusion` and learns from pairs of scenes that differ in the person alone,
+with the instructions of GenSynth (arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
+    "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
+occupations as the captions of the biased world do.""",
+    "detector": "Boxes come from its masks by connected components.",
+    "safety": "The sign is a sign that the world can plant; it stands for content that a safety filter should find.",
 }
 
 
 def card(part: str, figures: Mapping[str, float], extra: str = "") -> str:
     """The card of ``part`` with these figures, in the hub's format."""
     task, shape = _KIND[part]
+    library = "diffusers" if "diffusers." in shape else "transformers"
     rows = "\n".join(f"| {name} | {value:.4f} | {_wanted(part, name, value)} |" for name, value in figures.items())
     return f"""---
 license: apache-2.0
-library_name: transformers
+library_name: {library}
 pipeline_tag: {task}
 tags: [equipoise, miniature, synthetic]
 ---
@@ -48,7 +72,7 @@ nor its figures say anything about anyone.
 {PARTS[part].about} {_NOTES[part]}
 
 {shape}. Pictures of 64 x 64 pixels; weights in float16 that load as float32.
-Stock `transformers` loads this folder.
+Stock `{library}` loads this folder.
 
 Made by `equipoise mini train {part}` (one thread, deterministic); the figures by `equipoise mini evaluate {part}`, on
 renders of the fair world that no miniature was trained on.

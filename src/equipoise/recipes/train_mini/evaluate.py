@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,25 @@ UNSEEN = 90_001
 """The seed of evaluation scenes; training uses 1, 2 and 3."""
 _BATCH = 256
 Figures = dict[str, float]
+_ELSEWHERE = {
+    "vae": ("evaluate_generative", "vae_figures"),
+    "diffusion": ("evaluate_generative", "diffusion_figures"),
+    "diffusion-biased": ("evaluate_generative", "biased_figures"),
+    "inpaint": ("evaluate_generative", "inpaint_figures"),
+    "edit": ("evaluate_generative", "edit_figures"),
+    "text": ("evaluate_helpers", "text_figures"),
+    "detector": ("evaluate_helpers", "detector_figures"),
+    "safety": ("evaluate_helpers", "safety_figures"),
+}
+"""The parts whose figures have a module of their own."""
 
 
 def figures_of(part: str, folder: Path, clip: Path | None = None) -> Figures:
     """The figures of a part in ``folder``; the control's are compared with those of the folder ``clip``."""
+    if part in _ELSEWHERE:
+        module, function = _ELSEWHERE[part]
+        figures: Figures = getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(folder)
+        return figures
     if part == "judge":
         return judge_figures(folder)
     if part == "captioner":

@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["is_met", "wanted"]
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
+_FAST = {"seconds an image": "<= 0.5"}
+_CHANGED = {"gender": ">= 0.9", "skin_tone": ">= 0.8", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
     "clip-fair": {
@@ -17,6 +19,24 @@ _WANTED = {
         ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
     ),
     "captioner": {"occupation": ">= 0.9", "scene": ">= 0.9"},
+    "vae": {"PSNR": ">= 28"},
+    "diffusion": {
+        "gender": ">= 0.95",
+        "skin_tone": ">= 0.85",
+        "occupation": ">= 0.85",
+        "scene": ">= 0.98",
+        **_FAST,
+    },
+    "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
+    "inpaint": _CHANGED,
+    "edit": _CHANGED,
+    "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9"},
+    "safety": {"recall at 1% false alarms": ">= 0.95"},
+    "text": {
+        "top-5 where determined": ">= 0.8",
+        "occupations among the top 5": ">= 0.8",
+        "skew-odds correlation": ">= 0.9",
+    },
 }
 
 
