@@ -110,9 +110,9 @@ def _verdict(audits: dict[str, Audit], difference: pd.DataFrame, recovered: dict
     return (
         f"The CLIP that learnt from the biased world {found}: between two pictures that differ in nothing but the "
         f"man's or woman's figure, its score changes by {biased['value']:.3f} on average, where chance alone would "
-        f"give {biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by {more}. "
-        f"Over the occupations, its gaps correlate {recovered['biased']:.2f} with the log-odds that were put in. The "
-        f"control, which learnt from the fair world, {even} (score changes {fair['value']:.3f}, chance "
+        f"give {biased['null_mean']:.3f} ({sure}). For neutral prompts its MaxSkew is higher than the control's by "
+        f"{more}. Over the occupations, its gaps correlate {recovered['biased']:.2f} with the log-odds that were put "
+        f"in. The control, which learnt from the fair world, {even} (score changes {fair['value']:.3f}, chance "
         f"{fair['null_mean']:.3f}; MaxSkew {skew['value']:.2f}, chance {skew['null_mean']:.2f}), and its gaps "
         f"correlate {recovered['fair']:.2f} with what was put in."
     )
