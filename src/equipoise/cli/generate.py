@@ -1,0 +1,378 @@
+"""``equipoise generate``: counterfactual sets, edits, inpainting, masking, face swap, substitution and scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from equipoise.generate.plans import Plan
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Make images: the same scene for every group, persons edited or drawn anew, and more. Every command can be "
+    "stopped and goes on where it was; --dry-run says beforehand how many images, how long and how many GB.",
+)
+
+TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are used.")
+OUT = typer.Argument(..., metavar="OUT", help="The folder of the new table.")
+MODEL = typer.Option(
+    "mini:generator", "--generator", "-g", help="diffusers:<repo or folder>, mini:generator, or api:<url>#<model>."
+)
+DEVICE = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.")
+DTYPE = typer.Option("auto", "--dtype", help="float32, float16 or bfloat16; auto is float16 on a GPU.")
+PRICE = typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up.")
+PER_MINUTE = typer.Option(
+    None, "--per-minute", min=0.01, help="At most so many requests a minute to an api: generator."
+)
+STEPS = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default.")
+SEED = typer.Option(0, "--seed", min=0, help="The same seed gives the same plan.")
+DRY = typer.Option(False, "--dry-run", help="Say how many images, how long and how many GB; make one task to measure.")
+PREVIEW = typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews every so many images.")
+FINDER = typer.Option(None, "--finder", help="A detector by name: of faces for swap, of objects or outlines elsewhere.")
+AXIS = typer.Option("gender", "--axis", help="The axis that is changed.")
+GROUPS = typer.Option("", "--groups", help="The groups to show, separated by commas.")
+
+
+@app.command()
+def sets(
+    out: Path = OUT,
+    generator: str = MODEL,
+    preset: str = typer.Option("race-gender", "--preset", "-p", help="Captions: a preset of: equipoise text presets."),
+    captions: Path | None = typer.Option(None, "--captions", help="Captions: a TOML file of your own, instead."),
+    world: str = typer.Option("", "--world", help="Captions: those of a pictogram world (fair, biased, ...), instead."),
+    axes: str = typer.Option("gender,skin_tone", "--axes", help="With --world: what the sets vary."),
+    subjects: str = typer.Option("", "--subjects", help="Only these subjects, separated by commas."),
+    prefixes: str = typer.Option("", "--prefixes", help="Only these prefixes, separated by commas."),
+    settings: str = typer.Option(
+        "", "--settings", help="socialcf_code or socialcf_paper; the options below change it."
+    ),
+    candidates: int | None = typer.Option(None, "-n", min=1, help="Candidates of each set; 100 by default."),
+    inject: str | None = typer.Option(None, "--inject", help="Attention to share: self, cross or both."),
+    blend: bool = typer.Option(False, "--blend", help="Keep the first image where the words that differ are not."),
+    share: str = typer.Option("", "--share", help="Shares of steps as LOW,HIGH; 0.1,0.9 by default."),
+    guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
+    sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),
+    batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 makes a set at once."),
+    steps: int | None = STEPS,
+    seed: int = SEED,
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Make counterfactual sets: every caption of a set from the same noise, with the attention of the first.
+
+    Example: [bold]equipoise generate sets runs/doctors -g diffusers:sd-v1-5 --subjects doctor -n 4 --dry-run[/bold]
+    """
+    from dataclasses import replace
+
+    from equipoise.generate import SetsConfig, plan_sets, world_sets
+    from equipoise.generate.sets import set_preset
+    from equipoise.text.templates import caption_preset, captions_from_file
+
+    given: dict[str, Any] = {
+        "candidates": candidates,
+        "inject": inject,
+        "blend": blend or None,
+        "share": _range(share, "--share"),
+        "guidance": _range(guidance, "--guidance"),
+        "sampler": sampler,
+        "batch_size": batch_size,
+        "steps": steps,
+        "seed": seed,
+    }
+    config = replace(
+        set_preset(settings) if settings else SetsConfig(), **{k: v for k, v in given.items() if v is not None}
+    )
+    names = _listed(subjects)
+    if world:
+        from equipoise import world as worlds
+
+        found: Any = world_sets(worlds.preset(world), names or None, tuple(_listed(axes)), seed=seed)
+    else:
+        chosen = captions_from_file(captions) if captions is not None else caption_preset(preset)
+        found = chosen.having(subjects=names, prefixes=_listed(prefixes)).sets()
+    _carry_out(plan_sets(found, config), out, _model(generator, device, dtype), preview_every, dry_run)
+
+
+@app.command()
+def edits(
+    table: Path = TABLE,
+    out: Path = OUT,
+    generator: str = typer.Option(..., "--generator", "-g", help="An editor: diffusers:<InstructPix2Pix>."),
+    axis: str = AXIS,
+    groups: str = GROUPS,
+    guidance: str = typer.Option("", "--guidance", help="Guidance scales, separated by commas; 9.5,15 by default."),
+    image_guidance: float = typer.Option(1.5, "--image-guidance", help="How much the edit keeps of the image."),
+    whole: bool = typer.Option(False, "--whole", help="Edit the whole image instead of the person's box."),
+    long_side: int | None = typer.Option(
+        None, "--long-side", min=8, help="Edit at this size; the editor's by default."
+    ),
+    feather: int = typer.Option(0, "--feather", min=0, help="Pixels inside the box that fade into the photograph."),
+    steps: int | None = STEPS,
+    seed: int = SEED,
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Edit the one person of each photograph into each group; all outside the box stays as it is.
+
+    Example: [bold]equipoise generate edits coco runs/edits -g diffusers:timbrooks/instruct-pix2pix --steps 500[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.generate import EditsConfig, plan_edits
+
+    config = EditsConfig(
+        axis=axis,
+        groups=tuple(_listed(groups)),
+        guidance=tuple(_numbers(guidance, "--guidance")),
+        image_guidance=image_guidance,
+        area="whole" if whole else "person",
+        long_side=long_side,
+        feather=feather,
+        steps=steps,
+        seed=seed,
+    )
+    _carry_out(plan_edits(Table.open(table), config), out, _model(generator, device, dtype), preview_every, dry_run)
+
+
+@app.command()
+def inpaint(
+    table: Path = TABLE,
+    out: Path = OUT,
+    generator: str = typer.Option(..., "--generator", "-g", help="An inpainter: diffusers:<repo or folder>."),
+    axis: str = AXIS,
+    groups: str = typer.Option("female,male", "--groups", help="The groups to draw, separated by commas."),
+    per_group: int = typer.Option(30, "-m", min=1, help="Images of each group."),
+    guidance: str = typer.Option("7.5,9.5,15", "--guidance", help="Guidance scales that share them out evenly."),
+    dilation: float = typer.Option(8.0, "--dilation", min=0.0, help="Pixels around the mask that are drawn too."),
+    part: bool = typer.Option(False, "--part", help="Draw one random body part anew instead of the person."),
+    by: str = typer.Option("segment", "--by", help="segment, box, or finder (a segmenter outlines the box)."),
+    finder: str | None = FINDER,
+    steps: int = typer.Option(50, "--steps", min=1, help="Denoising steps."),
+    seed: int = SEED,
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Draw the largest person of each photograph anew as each group; all outside the mask stays as it is.
+
+    Example: [bold]equipoise generate inpaint coco runs/inpainted -g diffusers:sd-inpainting -m 30[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.generate import InpaintConfig, plan_inpaint
+
+    config = InpaintConfig(
+        axis=axis,
+        groups=tuple(_listed(groups)),
+        per_group=per_group,
+        guidance=tuple(_numbers(guidance, "--guidance")),
+        dilation=dilation,
+        area="part" if part else "person",
+        by=by,
+        steps=steps,
+        seed=seed,
+    )
+    plan = plan_inpaint(Table.open(table), config)
+    _carry_out(plan, out, _model(generator, device, dtype), preview_every, dry_run, finder=finder)
+
+
+@app.command()
+def mask(
+    table: Path = TABLE,
+    out: Path = OUT,
+    what: str = typer.Option("person", "--what", help="person, object or both."),
+    by: str = typer.Option("box", "--by", help="box or segment."),
+    finder: str | None = FINDER,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Black out persons, objects or both.
+
+    Example: [bold]equipoise generate mask coco runs/masked --what person --by segment[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.generate import MaskConfig, plan_mask
+
+    plan = plan_mask(Table.open(table), MaskConfig(what=what, by=by, find=finder is not None))
+    _carry_out(plan, out, None, preview_every, dry_run, finder=finder)
+
+
+@app.command()
+def swap(
+    table: Path = TABLE,
+    faces: Path = typer.Argument(..., metavar="FACES", help="A table of faces with labels."),
+    out: Path = OUT,
+    axis: str = AXIS,
+    groups: str = GROUPS,
+    where: list[str] = typer.Option([], "--where", help="Only such faces, as age=20-29,30-39; repeat for several."),
+    finder: str | None = FINDER,
+    match_colour: bool = typer.Option(False, "--match-colour", help="Give the new face the old one's mean colour."),
+    seed: int = SEED,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Replace each face by one of the target group.
+
+    Example: [bold]equipoise generate swap coco fairface runs/swapped --where age=20-29,30-39[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.errors import InputError
+    from equipoise.generate import SwapConfig, plan_swap
+
+    limits = {}
+    for one in where:
+        name, equals, values = one.partition("=")
+        if not equals or not values:
+            raise InputError(f"--where {one}: a column and its values are expected, as age=20-29,30-39")
+        limits[name] = tuple(_listed(values))
+    table_of_faces = Table.open(faces)
+    config = SwapConfig(
+        axis=axis,
+        groups=tuple(_listed(groups)),
+        where=limits or None,
+        find=finder is not None,
+        match_colour=match_colour,
+        seed=seed,
+    )
+    plan = plan_swap(Table.open(table), table_of_faces, config)
+    _carry_out(plan, out, None, preview_every, dry_run, finder=finder, faces=table_of_faces)
+
+
+@app.command()
+def substitute(
+    table: Path = TABLE,
+    out: Path = typer.Argument(..., metavar="OUT", help="The folder for generated/ and a table D<alpha> each."),
+    generator: str = MODEL,
+    alpha: str = typer.Option("0.2,0.4,0.6,0.8,1", "--alpha", help="Shares to replace, separated by commas."),
+    per_caption: bool = typer.Option(False, "--per-caption", help="One image for every caption; makes no D<alpha>."),
+    guidance: float | None = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default."),
+    together: int = typer.Option(8, "--batch-size", min=1, help="Images at a time."),
+    price: float | None = PRICE,
+    per_minute: float | None = PER_MINUTE,
+    steps: int | None = STEPS,
+    seed: int = SEED,
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Replace shares of the images by images generated from their captions; the shares are nested.
+
+    Example: [bold]equipoise generate substitute coco runs/contaminated -g diffusers:sd-v1-5 --alpha 0.2,0.4[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.generate import SubstituteConfig, contaminated, plan_substitute
+
+    alphas = _numbers(alpha, "--alpha")
+    real = Table.open(table)
+    config = SubstituteConfig(
+        alpha=max(alphas, default=1.0),
+        per_caption=per_caption,
+        guidance=guidance,
+        steps=steps,
+        together=together,
+        seed=seed,
+    )
+    model = _model(generator, device, dtype, price=price, per_minute=per_minute)
+    made = _carry_out(plan_substitute(real, config), out / "generated", model, preview_every, dry_run)
+    if made is not None and not per_caption:
+        missing = [share for share in alphas if not (out / f"D{share:g}" / "_table.json").exists()]
+        for share in contaminated(real, made, missing, out, seed=seed):
+            typer.echo(f"D({share:g}) in {out / f'D{share:g}'}")
+
+
+@app.command()
+def scenes(
+    out: Path = OUT,
+    generator: str = MODEL,
+    activities: str = typer.Option("", "--activities", help="Only these, separated by commas; by default all 37."),
+    per_cell: int = typer.Option(20, "-n", min=1, help="Images of each activity and each of E1, E2, U1, U2."),
+    clusters: int = typer.Option(6, "--clusters", min=1, help="Clusters that the settings are spread over."),
+    encoder: str | None = typer.Option(None, "--encoder", help="Sentence embeddings by a model; TF-IDF by default."),
+    writer: str | None = typer.Option(None, "--writer", help="A language model that writes prompts out: hf: or api:."),
+    guidance: float | None = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default."),
+    price: float | None = PRICE,
+    per_minute: float | None = PER_MINUTE,
+    steps: int | None = STEPS,
+    seed: int = SEED,
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    preview_every: int = PREVIEW,
+    dry_run: bool = DRY,
+) -> None:
+    """Make the scenes of the Gender-Activity Binding benchmark: who does what, expected and unexpected.
+
+    Example: [bold]equipoise generate scenes runs/gab -g 'api:https://api.openai.com/v1#dall-e-3' --price 0.04 --dry-run
+    [/bold]
+    """
+    from equipoise.generate import ScenesConfig, plan_scenes
+    from equipoise.generate.rewriting import rewriter
+    from equipoise.generate.rewriting import writer as language_model
+    from equipoise.models import load
+
+    config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=steps, seed=seed)
+    plan = plan_scenes(
+        _listed(activities),
+        config,
+        embed=load(encoder).encode_texts if encoder else None,
+        rewrite=rewriter(language_model(writer)) if writer else None,
+    )
+    model = _model(generator, device, dtype, price=price, per_minute=per_minute)
+    _carry_out(plan, out, model, preview_every, dry_run)
+
+
+def _carry_out(
+    plan: Plan, out: Path, generator: Any, preview_every: int, dry_run: bool, *, finder: Any = None, faces: Any = None
+) -> Any:
+    from equipoise.generate import estimate, run
+
+    if dry_run:
+        typer.echo(str(estimate(plan, generator, finder=finder, faces=faces)))
+        return None
+    for reason, n in plan.left_out.items():
+        typer.echo(f"left out {n:,}: {reason}")
+    table = run(plan, out, generator, finder=finder, faces=faces, preview_every=preview_every)
+    typer.echo(f"{len(table):,} images in {out}")
+    if table.n_errors:
+        first = table.errors().iloc[0]
+        typer.echo(f"{table.n_errors:,} tasks failed, the first of them {first['where']}: {first['reason']}")
+    return table
+
+
+def _model(spec: str, device: str, dtype: str, *, price: float | None = None, per_minute: float | None = None) -> Any:
+    from equipoise.models import load
+
+    options: dict[str, Any] = {"device": device, "dtype": dtype}
+    if spec.startswith("api:"):
+        options |= {"price": price, "per_minute": per_minute}
+    return load(spec, kind="generator", **options)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _numbers(text: str, option: str) -> list[float]:
+    from equipoise.errors import InputError
+
+    try:
+        return [float(part) for part in _listed(text)]
+    except ValueError:
+        raise InputError(f"{option} {text}: numbers separated by commas are expected") from None
+
+
+def _range(text: str, option: str) -> tuple[float, float] | None:
+    from equipoise.errors import InputError
+
+    found = _numbers(text, option)
+    if not found:
+        return None
+    if len(found) != 2:
+        raise InputError(f"{option} {text}: LOW,HIGH is expected")
+    return found[0], found[1]

@@ -1,0 +1,88 @@
+"""Images: counterfactual sets, person edits, inpainting, masking, face swap, substitution and scenes.
+
+Each module turns captions or a table into a :class:`~equipoise.generate.plans.Plan` (``plan_sets``, ``plan_edits``,
+...), and :func:`run` carries a plan out as a resumable job over tables; :func:`estimate` says beforehand how many
+images it makes, how long that takes and how much room it needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.generate.edits import EditsConfig, plan_edits
+    from equipoise.generate.estimates import Estimate, estimate
+    from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
+    from equipoise.generate.jobs import run
+    from equipoise.generate.mask import MaskConfig, plan_mask
+    from equipoise.generate.plans import Plan
+    from equipoise.generate.scenes import ScenesConfig, plan_scenes
+    from equipoise.generate.sets import SET_PRESETS, SetsConfig, plan_sets, world_sets
+    from equipoise.generate.sheets import contact_sheet
+    from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
+    from equipoise.generate.swap import SwapConfig, plan_swap
+    from equipoise.generate.verify import EditCheck, verify_edits
+
+__all__ = [
+    "SET_PRESETS",
+    "EditCheck",
+    "EditsConfig",
+    "Estimate",
+    "InpaintConfig",
+    "MaskConfig",
+    "Plan",
+    "ScenesConfig",
+    "SetsConfig",
+    "SubstituteConfig",
+    "SwapConfig",
+    "contact_sheet",
+    "contaminated",
+    "estimate",
+    "plan_edits",
+    "plan_inpaint",
+    "plan_mask",
+    "plan_scenes",
+    "plan_sets",
+    "plan_substitute",
+    "plan_swap",
+    "run",
+    "verify_edits",
+    "world_sets",
+]
+
+_HOMES = {
+    "SET_PRESETS": "sets",
+    "EditCheck": "verify",
+    "EditsConfig": "edits",
+    "Estimate": "estimates",
+    "InpaintConfig": "inpaint",
+    "MaskConfig": "mask",
+    "Plan": "plans",
+    "ScenesConfig": "scenes",
+    "SetsConfig": "sets",
+    "SubstituteConfig": "substitute",
+    "SwapConfig": "swap",
+    "contact_sheet": "sheets",
+    "contaminated": "substitute",
+    "estimate": "estimates",
+    "plan_edits": "edits",
+    "plan_inpaint": "inpaint",
+    "plan_mask": "mask",
+    "plan_scenes": "scenes",
+    "plan_sets": "sets",
+    "plan_substitute": "substitute",
+    "plan_swap": "swap",
+    "run": "jobs",
+    "verify_edits": "verify",
+    "world_sets": "sets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, as in the other rooms: pyarrow must not slow down `equipoise --help`.
+    if name in _HOMES:
+        return getattr(import_module(f"equipoise.generate.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'equipoise.generate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

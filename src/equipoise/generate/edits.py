@@ -1,0 +1,213 @@
+"""Edits of one person in a photograph by instruction: "Turn this person into a woman".
+
+GenSynth (Smith et al., arXiv 2305.15407): photographs with exactly one person; the person's box is cut out, edited by
+InstructPix2Pix with 4 instructions x 2 guidance scales for each group, and pasted back. Everything outside the box is
+the photograph, to the bit. Editing the whole photograph is the paper's ablation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.data.people import people_of
+from equipoise.data.table import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
+from equipoise.generate.plans import Plan, Task, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.tools import Tools
+from equipoise.text.templates import edit_instructions
+
+__all__ = ["EditsConfig", "fitted", "make_edits", "pasted", "plan_edits"]
+
+AREAS = ("person", "whole")
+
+
+@dataclass(frozen=True)
+class EditsConfig:
+    """How photographs are edited. What GenSynth does not say is InstructPix2Pix's own default."""
+
+    axis: str = "gender"
+    groups: tuple[str, ...] = ()
+    """Groups that :func:`equipoise.text.templates.edit_groups` knows; by default the two of the paper."""
+    words: Mapping[str, Mapping[str, str]] | None = None
+    """Groups of your own with the words that the templates ask for."""
+    templates: tuple[str, ...] = ()
+    guidance: tuple[float, ...] = ()
+    """By default the paper's 9.5 and 15."""
+    image_guidance: float = 1.5
+    steps: int | None = None
+    """GenSynth uses 500."""
+    area: str = "person"
+    """``person``: cut out, edit, paste back; ``whole``: edit the photograph."""
+    long_side: int | None = None
+    """The longer side that the cut-out is edited at; by default the editor's own size."""
+    feather: int = 0
+    """So many pixels along the inside of the box fade into the photograph."""
+    only_labelled: bool = True
+    """Leave out photographs without a label on the axis, where the table has the axis."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.area not in AREAS:
+            raise UnknownNameError("area to edit", self.area, AREAS)
+        if self.feather < 0 or (self.long_side is not None and self.long_side < 8):
+            raise InputError(f"feather={self.feather} and long_side={self.long_side}: pixels, from 0 and from 8 up")
+
+
+def plan_edits(source: Table, config: EditsConfig | None = None) -> Plan:
+    """The plan of all edits of each photograph in ``source`` that shows exactly one person.
+
+    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`).
+    """
+    settings = config or EditsConfig()
+    edits = list(
+        edit_instructions(
+            settings.words or settings.groups, templates=settings.templates, guidance_scales=settings.guidance
+        )
+    )
+    said = [[edit.text, edit.group, edit.template, edit.guidance_scale] for edit in edits]
+    chosen, left_out = _chosen(source, settings)
+
+    def tasks() -> Iterator[Task]:
+        for place, name, person in chosen:
+            yield {
+                "id": name,
+                "place": place,
+                "person": person,
+                "edits": said,
+                "seed": seed_of(settings.seed, "edit", name),
+                **{
+                    key: getattr(settings, key)
+                    for key in ("axis", "area", "image_guidance", "steps", "long_side", "feather")
+                },
+            }
+
+    return Plan(
+        kind="edits",
+        tasks=tasks,
+        n_tasks=len(chosen),
+        n_images=len(chosen) * len(said),
+        make=make_edits,
+        config=settings_of(settings),
+        needs=("edit",),
+        axes=(settings.axis,),
+        columns={"people": "json"},
+        source=source,
+        examples=examples_of(tasks(), lambda task: [edit[0] for edit in task["edits"]]),
+        left_out=dict(left_out),
+    )
+
+
+def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], str, dict[str, Any]]], Counter[str]]:
+    labelled = config.only_labelled and config.axis in source.columns
+    chosen, left_out = [], Counter[str]()
+    for place, row in placed_rows(source, ["image_id", "people", *([config.axis] if labelled else [])]):
+        everyone = people_of(row["people"])
+        single = people_in(everyone)
+        if len(everyone) != 1 or len(single) != 1:
+            left_out["not exactly one person"] += 1
+        elif labelled and row[config.axis] is None:
+            left_out[f"no label on {config.axis}"] += 1
+        else:
+            chosen.append((place, row["image_id"], single[0]))
+    return chosen, left_out
+
+
+def make_edits(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
+    """All edits of each photograph."""
+    return [_made(task_of(row), tools) for row in rows]
+
+
+def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
+    photo = tools.source(task["place"])
+    box = whole_pixels(box_in_pixels(task["person"], *photo.size), *photo.size)
+    area = box if task["area"] == "person" else (0, 0, *photo.size)
+    cut = fitted(photo.crop(area), task["long_side"] or max(tools.generator.size))
+    made: list[dict[str, Any]] = []
+    for i, image in enumerate(_edited(task, cut, tools.generator)):
+        text, group, template, guidance = task["edits"][i]
+        params = {
+            "template": template,
+            "guidance": guidance,
+            "image_guidance": task["image_guidance"],
+            "steps": task["steps"],
+            "area": task["area"],
+            "box": list(area),
+            "edited_at": list(cut.size),
+            "feather": task["feather"],
+        }
+        made.append(
+            {
+                "image": pasted(photo, image, area, task["feather"]),
+                "image_id": f"{task['id']}--edit-{i:02d}",
+                "source_id": task["id"],
+                "set_id": task["id"],
+                "caption": text,
+                task["axis"]: group,
+                "label_source": "prompt",
+                "generator": tools.generator.name,
+                "params": json.dumps(params, sort_keys=True),
+                "seed": task["seed"],
+                "people": json.dumps([task["person"]]),
+            }
+        )
+    return tools.finished(task["id"], made)
+
+
+def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
+    """One image an edit, in their order; those of one guidance scale are made together."""
+    found: dict[int, Image.Image] = {}
+    scales: list[float] = list(dict.fromkeys(edit[3] for edit in task["edits"]))
+    for scale in scales:
+        places = [i for i, edit in enumerate(task["edits"]) if edit[3] == scale]
+        images = editor.edit(
+            [cut] * len(places),
+            [task["edits"][i][0] for i in places],
+            seed=task["seed"],
+            guidance=scale,
+            image_guidance=task["image_guidance"],
+            steps=task["steps"],
+        )
+        found |= dict(zip(places, images, strict=True))
+    return [found[i] for i in range(len(task["edits"]))]
+
+
+def fitted(image: Image.Image, long_side: int, multiple: int = 8) -> Image.Image:
+    """``image`` with its longer side at ``long_side`` and both sides multiples of ``multiple``, as U-Nets need them.
+
+    >>> fitted(Image.new("RGB", (300, 100)), 512).size
+    (512, 168)
+    """
+    scale = long_side / max(image.size)
+    size = [max(multiple, round(side * scale / multiple) * multiple) for side in image.size]
+    return image.resize((size[0], size[1]), Image.Resampling.LANCZOS)
+
+
+def pasted(photo: Image.Image, edited: Image.Image, area: Sequence[int], feather: int = 0) -> Image.Image:
+    """``photo`` with ``edited``, brought back to the size of ``area`` (left, top, right, bottom), in its place.
+
+    Pixels outside the area are those of ``photo``, to the bit. ``feather`` pixels along the inside of its edge fade.
+
+    >>> whole = pasted(Image.new("RGB", (9, 9)), Image.new("RGB", (64, 64), "white"), (2, 2, 5, 5))
+    >>> [whole.getpixel((x, 3))[0] for x in range(6)]
+    [0, 0, 255, 255, 255, 0]
+    """
+    left, top, right, bottom = area
+    size = (right - left, bottom - top)
+    inside = edited.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    result = photo.copy()
+    result.paste(inside, (left, top), _fade(size, feather) if feather else None)
+    return result
+
+
+def _fade(size: tuple[int, int], feather: int) -> Image.Image:
+    across = [np.minimum(np.arange(n), np.arange(n)[::-1]) for n in size]
+    depth = np.minimum(across[1][:, None], across[0][None, :])
+    return Image.fromarray((np.clip((depth + 1) / (feather + 1), 0, 1) * 255).round().astype(np.uint8))

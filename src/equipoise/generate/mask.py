@@ -1,0 +1,143 @@
+"""Photographs with the person, the objects or both blacked out, to see what a model reads from the rest.
+
+Hirota et al. (LIC, CVPR 2022; thesis 2.5.4) and GenSynth (arXiv 2305.15407, appendix D.4).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.data import masks
+from equipoise.data.masks import Mask
+from equipoise.data.people import people_of
+from equipoise.data.table import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.persons import mask_of, placed_rows
+from equipoise.generate.plans import Plan, Task, settings_of, task_of
+from equipoise.generate.tools import Tools
+
+__all__ = ["MaskConfig", "blacked_out", "make_masked", "plan_mask"]
+
+WHAT = ("person", "object", "both")
+BY = ("box", "segment")
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """What is blacked out, and by which outline."""
+
+    what: str = "person"
+    by: str = "box"
+    find: bool = False
+    """Let a detector find the objects, where the table has no column ``object_boxes``."""
+
+    def __post_init__(self) -> None:
+        for kind, value, known in (("thing to black out", self.what, WHAT), ("outline", self.by, BY)):
+            if value not in known:
+                raise UnknownNameError(kind, value, known)
+
+
+def plan_mask(source: Table, config: MaskConfig | None = None) -> Plan:
+    """The plan of one masked copy of every image that shows what is to be masked.
+
+    ``source`` has the column ``people`` for persons, crowds among them, and ``object_boxes`` (JSON: a list of
+    ``{name, box, mask}``) for objects, unless a detector finds these.
+    """
+    settings = config or MaskConfig()
+    objects = settings.what != "person" and not settings.find
+    columns = ["image_id", *(["people"] if settings.what != "object" else []), *(["object_boxes"] if objects else [])]
+    kept = [name for name in ("caption", "captions", "subject", "split", *source.axes) if name in source.columns]
+    chosen: list[tuple[list[int], dict[str, Any]]] = []
+    left_out: Counter[str] = Counter()
+    for place, row in placed_rows(source, [*columns, *kept]):
+        things = _things(row, settings)
+        if things or settings.find:
+            chosen.append(
+                (place, {"id": row["image_id"], "things": things, "kept": {name: row[name] for name in kept}})
+            )
+        else:
+            left_out[f"no {'person or object' if settings.what == 'both' else settings.what} to black out"] += 1
+
+    def tasks() -> Iterator[Task]:
+        for place, task in chosen:
+            yield {"place": place, **task, "what": settings.what, "by": settings.by, "find": settings.find}
+
+    return Plan(
+        kind="mask",
+        tasks=tasks,
+        n_tasks=len(chosen),
+        n_images=len(chosen),
+        make=make_masked,
+        config=settings_of(settings),
+        axes=source.axes,
+        columns={"drawn_mask": "json"},
+        source=source,
+        left_out=dict(left_out),
+    )
+
+
+def _things(row: dict[str, Any], config: MaskConfig) -> list[dict[str, Any]]:
+    people = people_of(row.get("people")) if config.what != "object" else []
+    objects = json.loads(row.get("object_boxes") or "[]") if config.what != "person" else []
+    return [thing for thing in [*people, *objects] if thing.get("box") is not None or thing.get("mask") is not None]
+
+
+def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
+    """The masked copy of each image."""
+    made = []
+    for row in rows:
+        task = task_of(row)
+        photo = tools.source(task["place"])
+        mask = _mask(task, photo, tools)
+        made.append(
+            tools.finished(
+                task["id"],
+                [
+                    {
+                        "image": blacked_out(photo, mask),
+                        "image_id": task["id"],
+                        "source_id": task["id"],
+                        **task["kept"],
+                        "generator": "mask",
+                        "params": json.dumps({"what": task["what"], "by": task["by"]}, sort_keys=True),
+                        "drawn_mask": json.dumps(masks.encode(mask)),
+                    }
+                ],
+            )
+        )
+    return made
+
+
+def _mask(task: Task, photo: Image.Image, tools: Tools) -> Mask:
+    whole = np.zeros((photo.height, photo.width), bool)
+    for thing in task["things"]:
+        whole |= mask_of(thing, *photo.size, by=task["by"])
+    if task["find"] and task["what"] != "person":
+        if tools.finder is None:
+            raise InputError("finding objects needs a detector; name one")
+        found = tools.finder.detect([photo])[0]
+        for i, label in enumerate(found.labels):
+            if label != "person":
+                left, top, right, bottom = (float(v) for v in found.boxes[i])
+                box = [left, top, right - left, bottom - top]
+                exact = task["by"] == "segment" and found.masks is not None
+                whole |= found.masks[i] if exact else masks.from_box(box, photo.height, photo.width)
+    return whole
+
+
+def blacked_out(photo: Image.Image, mask: Mask) -> Image.Image:
+    """``photo`` with black where ``mask`` is true, untouched elsewhere.
+
+    >>> blacked_out(Image.new("RGB", (2, 1), "white"), np.array([[True, False]])).getpixel((0, 0))
+    (0, 0, 0)
+    """
+    pixels = np.asarray(photo.convert("RGB")).copy()
+    pixels[mask] = 0
+    return Image.fromarray(pixels)

@@ -1,0 +1,146 @@
+"""A plan: what will be made, task by task, decided before the first image is.
+
+A task is what is made or fails together: one counterfactual set, the edits of one photograph. Everything random in it
+(seeds, shares, guidance) is drawn when the plan is made, from the task's name and the run's seed, so that a task gives
+the same images whenever and wherever it is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.data.manifest import MANIFEST
+from equipoise.data.schema import schema_for
+from equipoise.data.table import Table
+from equipoise.data.writer import TableWriter
+from equipoise.errors import InputError
+
+__all__ = ["Plan", "Task", "drawn", "seed_of", "settings_of", "task_of", "written"]
+
+Task = dict[str, Any]
+"""What a maker must know, as JSON; ``id`` names it."""
+
+_COLUMNS = {"task": "json"}
+PLAN_FOLDER = ".plan"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be made. ``tasks`` may be asked more than once and gives the same each time."""
+
+    kind: str
+    """The name of the command: ``sets``, ``edits``, ..."""
+    tasks: Callable[[], Iterator[Task]]
+    n_tasks: int
+    n_images: int
+    make: Callable[..., list[Any]]
+    """``make(rows, tools)``: the rows of the new table for each row of the plan."""
+    config: Mapping[str, Any]
+    """The settings, recorded with the table."""
+    needs: tuple[str, ...] = ()
+    """Which methods of a generator it uses."""
+    axes: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the new table besides those of every table."""
+    source: Table | None = None
+    """The table whose images are changed."""
+    parents: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    """Up to three prompts."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many images of the source are not used, by reason."""
+
+
+def seed_of(seed: int, *names: object) -> int:
+    """A seed for one task: 31 bits of a hash of the run's seed and the task's names.
+
+    >>> seed_of(0, "doctor", 1) == seed_of(0, "doctor", 1), seed_of(0, "doctor", 1) == seed_of(1, "doctor", 1)
+    (True, False)
+    """
+    text = json.dumps([int(seed), *map(str, names)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
+
+
+def drawn(seed: int, *names: object) -> np.random.Generator:
+    """A stream of random numbers for one task."""
+    return np.random.default_rng(seed_of(seed, *names))
+
+
+def settings_of(config: Any) -> dict[str, Any]:
+    """A settings dataclass as JSON holds it."""
+    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config), default=list))
+    return found
+
+
+def task_of(row: Mapping[str, Any]) -> Task:
+    """The task of a row of the written plan."""
+    found: Task = json.loads(row["task"])
+    return found
+
+
+def examples_of(tasks: Iterable[Task], prompts: Callable[[Task], Sequence[str]], n: int = 3) -> tuple[str, ...]:
+    """The first ``n`` different prompts of some tasks."""
+    found: dict[str, None] = {}
+    for task in tasks:
+        found |= dict.fromkeys(prompts(task))
+        if len(found) >= n:
+            break
+    return tuple(found)[:n]
+
+
+def written(plan: Plan, out: Path, tasks_per_shard: int) -> Table:
+    """The plan as a table inside ``out``, where its shards decide what is lost when the run is killed: one of them."""
+    digest, n = hashlib.sha256(), 0
+    for task in plan.tasks():
+        digest.update(_row(task)["task"].encode() + b"\n")
+        n += 1
+    if not n:
+        raise InputError(f"there is nothing to make: the plan of {plan.kind} has no task{_why(plan)}")
+    config = {"plan": plan.kind, "sha256": digest.hexdigest(), "tasks_per_shard": tasks_per_shard, "n_tasks": n}
+    parents = (*(plan.source.fingerprints if plan.source is not None else ()), *plan.parents)
+    folder = out / PLAN_FOLDER
+    try:
+        with TableWriter(folder, schema_for("images", columns=_COLUMNS), config=config, parents=parents) as writer:
+            if writer.finished:
+                return writer.finish()
+            shards = 0
+            for shard in _runs(map(_row, plan.tasks()), tasks_per_shard):
+                writer.write_shard(shards, shard)
+                shards += 1
+            return writer.finish(shards)
+    except InputError as error:
+        if (folder / MANIFEST).exists() or "other settings" in str(error):
+            raise InputError(
+                f"{out} was begun with other settings; repeat those to go on with it, choose another path, or delete it"
+            ) from error
+        raise
+
+
+def _row(task: Task) -> dict[str, Any]:
+    return {"image_id": task["id"], "task": json.dumps(task, sort_keys=True, ensure_ascii=False)}
+
+
+def _runs(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    held: list[dict[str, Any]] = []
+    for row in rows:
+        held.append(row)
+        if len(held) == size:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _why(plan: Plan) -> str:
+    if not plan.left_out:
+        return ""
+    reasons = ", ".join(f"{reason}: {n}" for reason, n in sorted(plan.left_out.items(), key=lambda item: -item[1]))
+    return f" ({reasons})"

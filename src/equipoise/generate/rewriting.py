@@ -1,0 +1,95 @@
+"""Prompts written out by a language model, each different enough from those before it.
+
+As GABInsight did: at least 200 characters, at most four tries, and a warmer model on each try that comes out too like
+an earlier prompt. Likeness is the share of words that two prompts have in common (F1), not BERTScore: it needs no
+further model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from equipoise.errors import InputError
+
+__all__ = ["REQUEST", "likeness", "rewriter", "writer"]
+
+REQUEST = (
+    "Write a detailed prompt for an image generator in one paragraph of 40 to 80 words. Keep every person, what each "
+    "does and how each looks exactly as given; add the place, the light and the camera. Answer with the prompt alone.\n"
+)
+LEAST_LENGTH = 200
+MOST_LIKE = 0.975
+TRIES = 4
+WARMTH, WARMER = 0.63, 0.03
+
+Write = Callable[[str, float, int], str]
+"""Request, temperature, seed; gives the model's answer."""
+
+
+def likeness(first: str, second: str) -> float:
+    """F1 of the words that two texts have in common, each as often as it occurs.
+
+    >>> likeness("a man with a dog", "a woman with a dog")
+    0.8
+    """
+    a, b = Counter(first.casefold().split()), Counter(second.casefold().split())
+    shared = sum((a & b).values())
+    return 2 * shared / max(1, sum(a.values()) + sum(b.values()))
+
+
+def rewriter(write: Write, *, least: int = LEAST_LENGTH, most_like: float = MOST_LIKE) -> Callable[..., str]:
+    """A function for ``plan_scenes(rewrite=...)`` that asks ``write`` until a prompt is long and new enough.
+
+    >>> echo = rewriter(lambda request, temperature, seed: request.splitlines()[-1] + f" {temperature:.2f}", least=5)
+    >>> echo("a nurse", [], 0), echo("a nurse", ["a nurse 0.63"], 0)
+    ('a nurse 0.63', 'a nurse 0.66')
+    """
+
+    def rewritten(prompt: str, earlier: Sequence[str], seed: int) -> str:
+        warmth, why = WARMTH, ""
+        for attempt in range(TRIES):
+            made = " ".join(write(REQUEST + prompt, warmth, seed + attempt).split())
+            if len(made) < least:
+                why = f"it is shorter than {least} characters"
+            elif any(likeness(made, other) > most_like for other in earlier):
+                warmth, why = warmth + WARMER, "it is too like an earlier one"
+            else:
+                return made
+        raise InputError(f"the language model gave no usable prompt in {TRIES} tries for {prompt!r}: {why}")
+
+    return rewritten
+
+
+def writer(spec: str, **options: Any) -> Write:
+    """The language model that ``spec`` names: ``api:<url>#<model>``, or ``hf:<repository or folder>``."""
+    scheme, _, rest = spec.partition(":")
+    if scheme == "api":
+        from equipoise.models.image_api import Service
+
+        service = Service.named(rest, **options)
+        return lambda request, temperature, seed: service.chat(request, temperature=temperature, seed=seed)
+    if scheme == "hf":
+        return _local(rest)
+    raise InputError(f"the language model {spec!r} must be api:<url>#<model> or hf:<repository or folder>")
+
+
+def _local(name: str) -> Write:
+    from equipoise.models.runtime import from_transformers
+
+    pipeline, set_seed = from_transformers("pipeline", "set_seed")
+    model = pipeline("text-generation", model=name)
+
+    def write(request: str, temperature: float, seed: int) -> str:
+        set_seed(seed)
+        answer = model(
+            [{"role": "user", "content": request}] if model.tokenizer.chat_template else request,
+            do_sample=True,
+            temperature=temperature,
+            max_new_tokens=200,
+            return_full_text=False,
+        )[0]["generated_text"]
+        return answer if isinstance(answer, str) else str(answer[-1]["content"])
+
+    return write

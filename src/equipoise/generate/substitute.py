@@ -1,0 +1,135 @@
+"""Contamination: a share of real images replaced by images generated from their captions.
+
+"Would Deep Generative Models Amplify Bias in Future Models?" (Chen et al., CVPR 2024): D(alpha) replaces a random share
+alpha and keeps the captions. Here the shares are nested (what is replaced at 0.2 is replaced at 0.4), counts are exact
+(``floor(alpha n + 0.5)``), and each image is generated from one of its captions, chosen by the seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.draws import draw_order
+from equipoise.data.mixing import substitute, substitution_count, write_mixture
+from equipoise.data.table import Table
+from equipoise.errors import InputError
+from equipoise.generate.persons import placed_rows
+from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.tools import Tools
+
+__all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "plan_substitute"]
+
+
+@dataclass(frozen=True)
+class SubstituteConfig:
+    """How much is generated, and how."""
+
+    alpha: float = 1.0
+    """The largest share that will be replaced; smaller ones are parts of it."""
+    per_caption: bool = False
+    """Generate one image for every caption instead of one an image."""
+    guidance: float | None = None
+    steps: int | None = None
+    together: int = 8
+    """Images that are generated at a time; one that fails costs these."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        substitution_count(1, self.alpha)
+        if self.together < 1:
+            raise InputError(f"together={self.together}: at least one image at a time")
+
+
+def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Plan:
+    """The plan of one generated image for each image (or caption) that D(alpha) replaces.
+
+    The draw is that of :func:`equipoise.data.mixing.substitute` with the same seed, so what it will choose is made.
+    An image that has no caption stops it, for it could not be replaced.
+    """
+    settings = config or SubstituteConfig()
+    prompts: dict[str, tuple[str, str]] = {}
+    texts = [name for name in ("captions", "caption") if name in source.columns]
+    for _, row in placed_rows(source, ["image_id", *texts]):
+        captions = [c for c in (row.get("captions") or [row.get("caption")]) if c]
+        if not captions:
+            raise InputError(f"the image {row['image_id']!r} has no caption to generate another from; leave it out")
+        if settings.per_caption:
+            prompts |= {f"{row['image_id']}#{k}": (row["image_id"], text) for k, text in enumerate(captions)}
+        else:
+            which = int(drawn(settings.seed, "caption", row["image_id"]).integers(len(captions)))
+            prompts[row["image_id"]] = (row["image_id"], captions[which])
+    units = list(prompts)
+    count = substitution_count(len(units), settings.alpha)
+    chosen = sorted(draw_order(units, settings.seed, "substitute")[:count].tolist())
+    runs = [chosen[i : i + settings.together] for i in range(0, count, settings.together)]
+
+    def tasks() -> Iterator[Task]:
+        for number, run in enumerate(runs):
+            yield {
+                "id": f"substitutes-{number:06d}",
+                "images": [[units[i], *prompts[units[i]]] for i in run],
+                "seed": seed_of(settings.seed, "substitute", number),
+                "guidance": settings.guidance,
+                "steps": settings.steps,
+            }
+
+    return Plan(
+        kind="substitute",
+        tasks=tasks,
+        n_tasks=len(runs),
+        n_images=count,
+        make=make_substitutes,
+        config=settings_of(settings) | {"n": len(units)},
+        needs=("generate",),
+        source=source,
+        examples=examples_of(tasks(), lambda task: [text for _, _, text in task["images"]]),
+        left_out=Counter(),
+    )
+
+
+def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
+    """The generated images of each task."""
+    made = []
+    for row in rows:
+        task = task_of(row)
+        how = {"guidance": task["guidance"], "steps": task["steps"]}
+        images = tools.generator.generate([text for _, _, text in task["images"]], seed=task["seed"], **how)
+        found = [
+            {
+                "image": image,
+                "image_id": f"{unit}--generated",
+                "source_id": source,
+                "caption": text,
+                "captions": [text],
+                "generator": tools.generator.name,
+                "params": json.dumps(how | {"task": task["id"], "place": place}, sort_keys=True),
+                "seed": task["seed"],
+            }
+            for place, ((unit, source, text), image) in enumerate(zip(task["images"], images, strict=True))
+        ]
+        made.append(tools.finished(task["id"], found))
+    return made
+
+
+def contaminated(
+    real: Table, generated: Table, alphas: Sequence[float], out: str | Path, *, seed: int = 0
+) -> dict[float, Table]:
+    """D(alpha) for each alpha: a table in ``out``/D<alpha> with its manifest of replaced images beside it.
+
+    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed.
+    """
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    labels, fakes = real.to_pandas(["image_id"]), generated.to_pandas(["image_id", "source_id"])
+    made = {}
+    for alpha in alphas:
+        chosen = substitute(labels, fakes, alpha, seed=seed)
+        made[alpha] = write_mixture(real, generated, chosen, folder / f"D{alpha:g}")
+        manifest = json.dumps(chosen.manifest(), indent=1)
+        (folder / f"D{alpha:g}.json").write_text(manifest + "\n", encoding="utf-8")
+    return made

@@ -1,0 +1,200 @@
+"""Faces replaced by faces of another group: the baseline GenSwap of GenSynth (arXiv 2305.15407).
+
+Each face is replaced by one of the target group from a table of faces (the paper: MTCNN and FairFace, adults only).
+The new face is fitted to the box, given the old one's mean colour if asked, and faded in along an ellipse; every pixel
+outside the box stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.data.people import people_of
+from equipoise.data.table import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.persons import placed_rows, whole_pixels
+from equipoise.generate.plans import Plan, Task, drawn, settings_of, task_of
+from equipoise.generate.tools import Tools
+
+__all__ = ["SwapConfig", "make_swaps", "plan_swap", "swapped"]
+
+FACE_PARTS = ("face", "face_box", "head")
+
+
+@dataclass(frozen=True)
+class SwapConfig:
+    """Whose faces come in, and how they are fitted."""
+
+    axis: str = "gender"
+    groups: tuple[str, ...] = ()
+    """Target groups; by default all that the table of faces has."""
+    where: Mapping[str, tuple[str, ...]] | None = None
+    """Only faces with these values in these columns, as ``{"age": ("20-29", "30-39")}``."""
+    find: bool = False
+    """Let a detector find the faces; otherwise the boxes of ``people`` (their part ``face`` or ``head``) are used."""
+    fade: float = 0.3
+    """The share of the way from the ellipse's edge inwards over which a face fades in."""
+    match_colour: bool = False
+    """Shift the new face to the old one's mean colour. Off for skin tone and race, which it would undo."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fade <= 1:
+            raise InputError(f"fade={self.fade}: a share from 0 to 1 is expected")
+
+
+def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> Plan:
+    """The plan of one image a target group for each photograph with a face; ``faces`` is a table of face images."""
+    settings = config or SwapConfig()
+    by_group = _faces_by_group(faces, settings)
+    chosen: list[tuple[list[int], str, list[list[float]]]] = []
+    left_out: Counter[str] = Counter()
+    columns = ["image_id", *([] if settings.find else ["people"])]
+    for place, row in placed_rows(source, columns):
+        boxes = [] if settings.find else _face_boxes(people_of(row["people"]))
+        if boxes or settings.find:
+            chosen.append((place, row["image_id"], boxes))
+        else:
+            left_out["no box of a face"] += 1
+
+    def tasks() -> Iterator[Task]:
+        for place, name, boxes in chosen:
+            yield {
+                "id": name,
+                "place": place,
+                "boxes": boxes,
+                "find": settings.find,
+                "axis": settings.axis,
+                "fade": settings.fade,
+                "match_colour": settings.match_colour,
+                "faces": {
+                    group: _drawn_faces(settings.seed, name, group, found, max(1, len(boxes)))
+                    for group, found in by_group.items()
+                },
+            }
+
+    return Plan(
+        kind="swap",
+        tasks=tasks,
+        n_tasks=len(chosen),
+        n_images=len(chosen) * len(by_group),
+        make=make_swaps,
+        config=settings_of(settings),
+        axes=(settings.axis,),
+        columns={"faces_used": "list<string>"},
+        source=source,
+        parents=faces.fingerprints,
+        left_out=dict(left_out),
+    )
+
+
+def _faces_by_group(faces: Table, config: SwapConfig) -> dict[str, list[list[Any]]]:
+    where = dict(config.where or {})
+    found: dict[str, list[list[Any]]] = {group: [] for group in config.groups}
+    for place, row in placed_rows(faces, ["image_id", config.axis, *(name for name in where if name != config.axis)]):
+        group = row[config.axis]
+        fits = all(row[name] in values for name, values in where.items())
+        if group is not None and fits and (group in found or not config.groups):
+            found.setdefault(group, []).append([row["image_id"], *place])
+    empty = [group for group, those in found.items() if not those]
+    if empty:
+        raise InputError(
+            f"{faces.path} has no face of the group {empty[0]!r} to take{' with these values' if where else ''}"
+        )
+    if not found:
+        raise InputError(f"{faces.path} has no face with a label on {config.axis!r} to take")
+    return found
+
+
+def _face_boxes(people: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    boxes = []
+    for person in people:
+        parts = person.get("parts") or {}
+        name = next((name for name in FACE_PARTS if name in parts), None)
+        if name is not None and min(parts[name][2:]) > 0:
+            boxes.append([float(v) for v in parts[name]])
+    return boxes
+
+
+def _drawn_faces(seed: int, name: str, group: str, faces: list[list[Any]], n: int) -> list[list[Any]]:
+    """So many faces of a group as the image needs; more than it has known boxes where a detector may find them."""
+    rng = drawn(seed, "swap", name, group)
+    return [faces[int(i)] for i in rng.integers(len(faces), size=max(n, 4))]
+
+
+def make_swaps(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
+    """One image a group for each photograph."""
+    return [_made(task_of(row), tools) for row in rows]
+
+
+def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
+    photo = tools.source(task["place"])
+    boxes = _found(photo, tools.finder) if task["find"] else task["boxes"]
+    if not boxes:
+        raise InputError("no face was found in the image")
+    if tools.faces is None:
+        raise InputError("a swap needs a table of faces")
+    made = []
+    for group, faces in task["faces"].items():
+        image, used = photo, []
+        for i, box in enumerate(boxes):
+            name, *place = faces[i % len(faces)]
+            area = whole_pixels(box, *photo.size)
+            image = swapped(image, tools.faces.at(place), area, fade=task["fade"], match_colour=task["match_colour"])
+            used.append(name)
+        params = {"boxes": boxes, "fade": task["fade"], "match_colour": task["match_colour"]}
+        made.append(
+            {
+                "image": image,
+                "image_id": f"{task['id']}--swap-{group}",
+                "source_id": task["id"],
+                "set_id": task["id"],
+                task["axis"]: group,
+                "label_source": "prompt",
+                "generator": "face swap",
+                "params": json.dumps(params, sort_keys=True),
+                "faces_used": used,
+            }
+        )
+    return tools.finished(task["id"], made, label=task["axis"])
+
+
+def _found(photo: Image.Image, finder: Any) -> list[list[float]]:
+    if finder is None:
+        raise InputError("finding faces needs a detector of faces; name one, or give boxes in the column 'people'")
+    if finder.labels and "face" not in finder.labels:
+        raise UnknownNameError(f"label of {finder.name}", "face", finder.labels)
+    found = finder.detect([photo])[0]
+    faces = [box for box, label in zip(found.boxes, found.labels, strict=True) if label == "face"]
+    return [[float(b[0]), float(b[1]), float(b[2] - b[0]), float(b[3] - b[1])] for b in faces]
+
+
+def swapped(
+    photo: Image.Image, face: Image.Image, area: Sequence[int], *, fade: float = 0.3, match_colour: bool = False
+) -> Image.Image:
+    """``photo`` with ``face`` in ``area`` (left, top, right, bottom), faded in along the ellipse that fills it.
+
+    >>> made = swapped(Image.new("RGB", (9, 9)), Image.new("RGB", (5, 5), "white"), (2, 2, 7, 7))
+    >>> made.getpixel((4, 4)), made.getpixel((2, 2)), made.getpixel((1, 4))
+    ((255, 255, 255), (0, 0, 0), (0, 0, 0))
+    """
+    left, top, right, bottom = area
+    size = (right - left, bottom - top)
+    new = np.asarray(face.convert("RGB").resize(size, Image.Resampling.LANCZOS), float)
+    old = np.asarray(photo.convert("RGB").crop((left, top, right, bottom)), float)
+    if match_colour:
+        new = new + (old.mean((0, 1)) - new.mean((0, 1)))
+    x, y = (((np.arange(n) + 0.5) / n * 2 - 1) for n in size)
+    depth = 1 - np.sqrt(y[:, None] ** 2 + x[None, :] ** 2)
+    weight = np.clip(depth / max(fade, 1e-9), 0, 1)[:, :, None]
+    mixed = np.clip(np.where(weight > 0, old + weight * (new - old), old), 0, 255).round().astype(np.uint8)
+    result = photo.convert("RGB").copy()
+    result.paste(Image.fromarray(mixed), (left, top))
+    return result

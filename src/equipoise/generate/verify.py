@@ -1,0 +1,151 @@
+"""Do edits show what they should? Zero-shot group accuracy and retrieval, as Table 7 of GenSynth has them.
+
+For each edited image: is its group the nearest of the group prompts, and is it found by its own captions (said of the
+target group) in a reference pool of real images *plus that image alone*? The pool is never filled with all edits at
+once, which would let near-copies compete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+
+__all__ = ["EditCheck", "recalls", "verify_edits"]
+
+Vectors = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class EditCheck:
+    """One row of the table: a pool of images (``original``, ``swapped``, ``unfiltered``, ``filtered``)."""
+
+    pool: str
+    n: int
+    accuracy: float
+    """Share of images whose group is the nearest prompt."""
+    accuracy_interval: tuple[float, float]
+    """95%, by bootstrap of source images, for edits of one photograph resemble each other."""
+    chance: float
+    """The accuracy of a guess that knows how often each group occurs: the largest share."""
+    recall: Mapping[int, float]
+    """Mean over captions of being among the first K."""
+    recall_interval: Mapping[int, tuple[float, float]]
+    recall_chance: Mapping[int, float]
+    """K / (size of the pool + 1)."""
+    n_captions: int
+
+    def __str__(self) -> str:
+        found = ", ".join(f"R@{k} {value:.3f} (chance {self.recall_chance[k]:.4f})" for k, value in self.recall.items())
+        low, high = self.accuracy_interval
+        return (
+            f"{self.pool}: accuracy {self.accuracy:.3f} [{low:.3f}, {high:.3f}] (chance {self.chance:.3f}), "
+            f"{found}; n = {self.n}"
+        )
+
+
+def verify_edits(
+    images: Vectors,
+    groups: Sequence[str],
+    prompts: Mapping[str, Vectors],
+    captions: Sequence[Vectors],
+    reference: Vectors,
+    *,
+    sources: Sequence[str] | None = None,
+    ks: Sequence[int] = (1, 5, 10),
+    pool: str = "",
+    seed: int = 0,
+    n_boot: int = 1000,
+) -> EditCheck:
+    """Check the images of one pool.
+
+    ``images`` (n, d): unit vectors; ``groups``: what each should show; ``prompts``: a unit vector for each group ("a
+    photo of a woman"); ``captions``: for each image the (m, d) unit vectors of its captions, said of its group;
+    ``reference`` (N, d): the other images of the pool; ``sources``: the photograph each was made from.
+
+    >>> e = np.eye(3)
+    >>> made = verify_edits(e[:2], ["f", "m"], {"f": e[0], "m": e[1]}, [e[:1], e[2:]], e[2:], ks=[1], n_boot=0)
+    >>> made.accuracy, made.recall[1]
+    (1.0, 0.5)
+    """
+    n = len(images)
+    _check(images, groups, prompts, captions, reference, ks)
+    names = list(prompts)
+    scores = images @ np.stack([np.asarray(prompts[name]) for name in names]).T
+    right = np.array([names[i] == group for i, group in zip(scores.argmax(1), groups, strict=True)])
+    hits = [recalls(text, image, reference, ks) for text, image in zip(captions, images, strict=True)]
+    ids = np.unique([str(s) for s in (sources or range(n))], return_inverse=True)[1]
+    draws = _draws(ids, n_boot, seed)
+    counts = np.array([len(h) for h in hits])
+    sums = np.stack([h.sum(0) for h in hits])
+    shares = [list(groups).count(name) / n for name in names]
+    return EditCheck(
+        pool,
+        n,
+        float(right.mean()),
+        _interval(right.astype(float), np.ones(n), draws),
+        max(shares),
+        {k: float(sums[:, j].sum() / counts.sum()) for j, k in enumerate(ks)},
+        {k: _interval(sums[:, j], counts, draws) for j, k in enumerate(ks)},
+        {k: min(1.0, k / (len(reference) + 1)) for k in ks},
+        int(counts.sum()),
+    )
+
+
+def recalls(captions: Vectors, image: Vectors, reference: Vectors, ks: Sequence[int]) -> NDArray[np.float64]:
+    """(m, len(ks)): whether each caption finds the image among the first K of the pool plus it; ties count half.
+
+    >>> recalls(np.eye(2)[:1], np.eye(2)[0], np.eye(2), [1])
+    array([[0.5]])
+    """
+    own = captions @ image
+    others = captions @ reference.T
+    above, alike = (others > own[:, None]).sum(1), (others == own[:, None]).sum(1)
+    # With t others alike, the image is equally likely to be in any of the t + 1 places.
+    return np.stack([np.clip((k - above) / (alike + 1), 0, 1) for k in ks], axis=1)
+
+
+def _draws(ids: NDArray[np.integer[Any]], n_boot: int, seed: int) -> NDArray[np.float64]:
+    """(n_boot, n): how often each image counts when its source is drawn with replacement."""
+    n = int(ids.max()) + 1
+    rng = np.random.default_rng(seed)
+    weights = rng.multinomial(n, np.full(n, 1 / n), size=n_boot)
+    return weights[:, ids].astype(float)
+
+
+def _interval(sums: Vectors, counts: Vectors, draws: NDArray[np.float64]) -> tuple[float, float]:
+    if not len(draws):
+        return (float("-inf"), float("inf"))
+    values = (draws @ sums) / np.maximum(draws @ counts, 1e-12)
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _check(
+    images: Vectors,
+    groups: Sequence[str],
+    prompts: Mapping[str, Vectors],
+    captions: Sequence[Vectors],
+    reference: Vectors,
+    ks: Sequence[int],
+) -> None:
+    if not len(images) or len(images) != len(groups) or len(images) != len(captions):
+        raise InputError(
+            f"there are {len(images)} images, {len(groups)} groups and {len(captions)} lists of captions; as many of "
+            "each are needed, and at least one"
+        )
+    missing = sorted(set(groups) - set(prompts))
+    if missing:
+        raise InputError(f"there is no prompt for the group {missing[0]!r}")
+    if not all(len(text) for text in captions):
+        raise InputError("an image has no caption to be found by")
+    if min(ks) < 1 or max(ks) > len(reference) + 1:
+        raise InputError(f"ks={list(ks)}: each must be from 1 to the size of the pool, {len(reference) + 1}")
+    for name, vectors in (("images", images), ("reference", reference)):
+        if not np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3):
+            raise InputError(f"{name} must be unit vectors")

@@ -1,0 +1,124 @@
+"""The command line: options become settings, a dry run makes nothing, errors are sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from equipoise.cli.generate import app
+from equipoise.data import Table
+from equipoise.data.people import person
+from equipoise.errors import InputError
+
+
+@pytest.fixture
+def command(painter: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs ``equipoise generate`` with the painter under any name; an error is raised as it is."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
+        asked.append((spec, options))
+        return painter
+
+    monkeypatch.setattr("equipoise.models.load", load)
+
+    def run(*arguments: str | Path) -> str:
+        result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run.asked = asked  # type: ignore[attr-defined]
+    return run
+
+
+@pytest.fixture
+def street(tmp_path: Path) -> Path:
+    parts = {"face": [3, 3, 6, 6]}
+    rows = [
+        {
+            "image": Image.new("RGB", (24, 24), (i, 0, 0)),
+            "image_id": str(i),
+            "captions": ["A man walks"],
+            "gender": "male",
+            "people": json.dumps([person(box=[2, 2, 12, 20], parts=parts)]),
+        }
+        for i in range(5)
+    ]
+    Table.create(tmp_path / "street", rows, axes=["gender"], columns={"people": "json"})
+    return tmp_path / "street"
+
+
+def test_sets(command: Any, painter: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    line = ["sets", out, "-g", "diffusers:x", "--subjects", "doctor", "--prefixes", "A photo of", "-n", "2"]
+    line += ["--settings", "socialcf_code", "--share", "0.2,0.3", "--inject", "both", "--device", "cpu"]
+    told = command(*line, "--dry-run")
+    assert "24 images in 2 tasks" in told
+    assert not out.exists()
+    assert "24 images in" in command(*line, "--preview-every", "12")
+    assert command.asked[0] == ("diffusers:x", {"device": "cpu", "dtype": "auto"})
+    assert len(list((out / "_previews").glob("*.png"))) == 2
+    call = painter.calls[-1]
+    assert (call["inject"], call["sampler"], call["steps"]) == ("both", "euler-ancestral", 100)
+    assert 0.2 <= call["share"] <= 0.3
+    config = Table.open(out).config
+    assert (config["candidates"], config["generate"]) == (2, "sets")
+
+
+def test_sets_of_the_world(command: Any, tmp_path: Path) -> None:
+    line = ["sets", tmp_path / "out", "--world", "fair", "--subjects", "nurse,scientist", "-n", "1"]
+    assert "12 images in" in command(*line)
+    assert Table.open(tmp_path / "out").axes == ("gender", "skin_tone")
+
+
+def test_edits_inpaint_mask(command: Any, street: Path, tmp_path: Path) -> None:
+    made = command("edits", street, tmp_path / "edits", "-g", "x", "--guidance", "9.5", "--long-side", "32")
+    assert "40 images in" in made
+    made = command("inpaint", street, tmp_path / "inpaint", "-g", "x", "-m", "2", "--guidance", "7.5,15")
+    assert "20 images in" in made
+    assert "5 images in" in command("mask", street, tmp_path / "mask", "--by", "box")
+    with pytest.raises(InputError, match="--guidance high: numbers"):
+        command("inpaint", street, tmp_path / "other", "-g", "x", "--guidance", "high")
+
+
+def test_swap(command: Any, street: Path, tmp_path: Path) -> None:
+    faces = [{"image": Image.new("RGB", (9, 9)), "image_id": g, "gender": g, "age": "20-29"} for g in ("f", "m")]
+    Table.create(tmp_path / "faces", faces, axes=["gender", "age"])
+    line = ["swap", street, tmp_path / "faces", tmp_path / "out"]
+    assert "10 images in" in command(*line, "--where", "age=20-29,30-39")
+    with pytest.raises(InputError, match="--where age"):
+        command("swap", street, tmp_path / "faces", tmp_path / "other", "--where", "age")
+
+
+def test_substitute(command: Any, street: Path, tmp_path: Path) -> None:
+    line = ["substitute", street, tmp_path / "out", "--alpha", "0.2,0.6"]
+    told = command(*line)
+    assert "3 images in" in told
+    assert "D(0.2)" in told
+    assert Table.open(tmp_path / "out" / "D0.6").to_pandas()["generator"].notna().sum() == 3
+    again = command(*line)
+    assert "D(0.2)" not in again, "what is there is left alone"
+
+
+def test_scenes_with_a_price(command: Any, tmp_path: Path) -> None:
+    line = ["scenes", tmp_path / "out", "-g", "api:https://x/v1#y", "--activities", "drinking_beer", "-n", "1"]
+    assert "4 images in" in command(*line, "--price", "0.04", "--per-minute", "5")
+    assert command.asked[-1][1] == {"device": "auto", "dtype": "auto", "price": 0.04, "per_minute": 5.0}
+
+
+def test_failed_tasks_are_told(command: Any, painter: Any, tmp_path: Path) -> None:
+    painter.fails_on = "Indian female nurse"
+    told = command("sets", tmp_path / "out", "--subjects", "doctor,nurse", "--prefixes", "A photo of", "-n", "1")
+    assert "1 tasks failed, the first of them race-gender--a_photo_of--nurse--000: RuntimeError: cannot draw" in told
+
+
+def test_every_command_has_an_example() -> None:
+    for name in ("sets", "edits", "inpaint", "mask", "swap", "substitute", "scenes"):
+        result = CliRunner().invoke(app, [name, "--help"], terminal_width=200)
+        assert result.exit_code == 0
+        assert f"equipoise generate {name}" in result.output

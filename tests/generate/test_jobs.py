@@ -1,0 +1,173 @@
+"""A plan is carried out task by task: killed, failed, previewed, estimated, continued."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from equipoise.data import Table
+from equipoise.errors import InputError
+from equipoise.generate import SetsConfig, estimate, plan_sets, run
+
+Sets = Callable[..., list[Any]]
+QUIET = {"progress": False}
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "_previews" not in path.parts
+    }
+
+
+def test_a_set_is_made_whole_and_each_row_says_how(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=2, inject="both", blend=True, sampler="ddim", steps=7))
+    table = run(plan, tmp_path / "out", painter, **QUIET)
+    table.validate(decode=True)
+    assert len(table) == 24
+    assert table.axes == ("race", "gender")
+    frame = table.to_pandas()
+    assert frame["set_id"].nunique() == 2
+    for _, members in frame.groupby("set_id"):
+        assert members["seed"].nunique() == 1, "one seed a set"
+        assert members["params"].nunique() == 1
+        assert len(members[["race", "gender"]].drop_duplicates()) == 12
+        params = json.loads(members["params"].iloc[0])
+        assert 0.1 <= params["share"] <= 0.9
+        assert 7.5 <= params["guidance"] <= 15
+        assert (params["inject"], params["blend"], params["sampler"], params["steps"]) == ("both", True, "ddim", 7)
+    assert frame["seed"].nunique() == 2, "every candidate has noise of its own"
+    assert frame["caption"].iloc[3] == "A photo of a Black female doctor"
+    assert (frame["label_source"] == "prompt").all()
+    assert table.config["generator"] == {"name": "fake:painter", "key": "painter-1"}
+
+
+def test_killed_at_any_moment_the_next_run_ends_with_the_same_table(tmp_path: Path) -> None:
+    moments = [
+        "map.before_batch:4",
+        "shard.before_rename:3",
+        "file.before_rename:2",
+        "map.after_write:2",
+        "map.before_finish:1",
+        "table.before_finish:2",
+    ]
+    script = Path(__file__).with_name("kill_generate.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), "nowhere", *moments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["nowhere 0 0", *(f"{moment} -9 0" for moment in moments)], done.stderr
+    expected = files_of(tmp_path / "nowhere")
+    table = Table.open(tmp_path / "nowhere")
+    assert len(table) == 3 * 12
+    assert table.n_errors == 3
+    for moment in moments:
+        assert files_of(tmp_path / moment.replace(":", "-")) == expected, moment
+
+
+def test_a_prompt_that_fails_costs_its_set_alone_and_says_so(
+    caption_sets: Sets, make_painter: Any, tmp_path: Path
+) -> None:
+    painter = make_painter(fails_on="Asian male nurse")
+    plan = plan_sets(caption_sets("doctor", "nurse", "chef"), SetsConfig(candidates=1))
+    table = run(plan, tmp_path / "out", painter, **QUIET)
+    whole = run(plan, tmp_path / "whole", make_painter(), **QUIET)
+    assert sorted(table.to_pandas()["subject"].unique()) == ["chef", "doctor"]
+    errors = table.errors()
+    assert errors["where"].tolist() == ["race-gender--a_photo_of--nurse--000"]
+    assert errors["reason"].tolist() == ["RuntimeError: cannot draw A photo of an Asian male nurse"]
+    kept = {row["image_id"]: row["image"]["bytes"] for row in whole.rows(["image_id", "image"])}
+    for row in table.rows(["image_id", "image"]):
+        assert row["image"]["bytes"] == kept[row["image_id"]], "the others are what they would have been"
+
+
+def test_a_large_set_is_split_and_the_source_repeated(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=1, batch_size=5))
+    table = run(plan, tmp_path / "out", painter, **QUIET)
+    source = "A photo of a White male doctor"
+    assert [len(call["prompts"]) for call in painter.calls] == [5, 5, 4]
+    assert [call["prompts"][0] for call in painter.calls] == [source] * 3
+    assert len({call["seed"] for call in painter.calls}) == 1
+    assert table.to_pandas()["caption"].tolist() == [c.text for c in caption_sets()[0].captions]
+    whole = run(plan_sets(caption_sets(), SetsConfig(candidates=1)), tmp_path / "whole", painter, **QUIET)
+    pixels = [[im.tobytes() for _, im in t.images()] for t in (table, whole)]
+    assert pixels[0] == pixels[1]
+
+
+def test_other_settings_do_not_continue_a_run(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    run(plan_sets(caption_sets(), SetsConfig(candidates=1)), tmp_path / "out", painter, **QUIET)
+    again = run(plan_sets(caption_sets(), SetsConfig(candidates=1)), tmp_path / "out", painter, **QUIET)
+    assert len(again) == 12
+    with pytest.raises(InputError, match="begun with other settings"):
+        run(plan_sets(caption_sets(), SetsConfig(candidates=1, seed=5)), tmp_path / "out", painter, **QUIET)
+
+
+def test_another_generator_does_not_continue_a_run(caption_sets: Sets, make_painter: Any, tmp_path: Path) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=1))
+    run(plan, tmp_path / "out", make_painter(), **QUIET)
+    other = make_painter()
+    other.key = "painter-2"
+    with pytest.raises(InputError, match="another run"):
+        run(plan, tmp_path / "out", other, **QUIET)
+
+
+def test_previews_every_n_images(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=5))
+    run(plan, tmp_path / "out", painter, preview_every=24, **QUIET)
+    sheets = sorted((tmp_path / "out" / "_previews").glob("*.png"))
+    assert [sheet.name for sheet in sheets] == [f"race-gender--a_photo_of--doctor--{k:03d}.png" for k in (1, 3)]
+    with Image.open(sheets[0]) as sheet:
+        assert sheet.width > 500
+    Table.open(tmp_path / "out").validate()
+    plain = run(plan, tmp_path / "plain", painter, **QUIET)
+    assert not (plain.path / "_previews").exists()
+    assert files_of(plain.path) == files_of(tmp_path / "out"), "previews do not change the table"
+
+
+def test_the_estimate_is_for_the_whole_plan(caption_sets: Sets, painter: Any) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=100))
+    told = estimate(plan, painter)
+    assert (told.n_images, told.n_tasks, len(told.examples)) == (1200, 100, 3)
+    assert len(painter.calls) == 1, "one task is made to measure, and no more"
+    assert told.seconds is not None
+    assert told.seconds > 0
+    assert told.gigabytes is not None
+    assert 0.0005 < told.gigabytes < 0.0015, "1,200 pictures of noise of 16 x 16 are about 0.8 kB each"
+    assert "1,200 images" in str(told)
+    assert str(told).count("e.g.") == 3
+
+
+def test_a_service_is_estimated_by_its_price_and_not_asked(caption_sets: Sets, painter: Any) -> None:
+    from equipoise.generate import ScenesConfig, plan_scenes
+    from equipoise.models.image_api import from_api
+
+    plan = plan_scenes(["drinking_beer"], ScenesConfig(per_cell=5))
+    service = from_api("https://service.invalid/v1#pictures", price=0.04, per_minute=10)
+    told = estimate(plan, service)
+    assert told.n_images == 20
+    assert told.cost == pytest.approx(0.8)
+    assert told.seconds == pytest.approx(120)
+    assert "0.80 US dollars" in str(told)
+
+
+def test_what_a_generator_cannot_do_is_said_at_once(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    plan = plan_sets(caption_sets(), SetsConfig(candidates=1))
+    painter.can = frozenset({"edit"})
+    with pytest.raises(InputError, match="cannot generate set, which sets needs; it can: edit"):
+        run(plan, tmp_path / "out", painter, **QUIET)
+    with pytest.raises(InputError, match="needs a generator"):
+        run(plan, tmp_path / "out", **QUIET)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_plan_is_refused(tmp_path: Path, painter: Any) -> None:
+    with pytest.raises(InputError, match="nothing to make"):
+        run(plan_sets([]), tmp_path / "out", painter, **QUIET)
