@@ -77,3 +77,24 @@ def evaluate(
         typer.echo(f"{name:28} {value:.4f}{verdict}")
     if card:
         typer.echo(f"wrote {write_card(part, home, figures)}")
+
+
+@app.command()
+def pictures(
+    out: str = typer.Argument(..., help="The folder for the pictures, such as docs/img."),
+    home: str = typer.Option("", "--home", help="The folder of the miniatures; the package's own unless given."),
+) -> None:
+    """Draw contact sheets of what the generative miniatures make; a red frame where the judge sees something else.
+
+    Example: [bold]equipoise mini pictures docs/img[/bold]
+    """
+    from pathlib import Path
+
+    from equipoise.models.miniatures import FOLDER
+    from equipoise.recipes.train_mini.pictures import write_sheets
+
+    written = write_sheets(Path(out), Path(home) if home else FOLDER)
+    if not written:
+        raise InputError("no generative miniature is here; train one with: equipoise mini train diffusion")
+    for path in written:
+        typer.echo(f"wrote {path}")

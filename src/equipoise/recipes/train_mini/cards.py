@@ -39,12 +39,12 @@ leans is chance.""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
     "vae": "Every generator holds a copy of it.",
     "diffusion": _PROMPTED,
-    "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean as
-the biased world does, by amounts that the world's `truth` table holds. {_RUN}""",
+    "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean
+as the biased world does, by amounts that the world's `truth` table holds. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
 another gender and skin tone and composited into the original, by the judge. {_RUN}""",
-    "edit": f"""It starts from the weights of `diffusion` and learns from pairs of scenes that differ in the person alone,
-with the instructions of GenSynth (arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
+    "edit": f"""It starts from the weights of `diffusion` and learns from pairs of scenes that differ in the person
+alone, with the instructions of GenSynth (arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",
     "detector": "Boxes come from its masks by connected components.",

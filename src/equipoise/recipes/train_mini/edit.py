@@ -37,7 +37,7 @@ DROPPED = 0.05
 """Share of pairs that lose the instruction, both, and the picture, each: so that either can guide."""
 _AGE_WORDS = {"child": ("childlike", "child"), "adult": ("adult", "adult"), "older": ("old", "old person")}
 
-Changes = dict[str, str]
+Changes = dict[str, Any]
 
 
 def changes_of(scene: Scene) -> Changes:

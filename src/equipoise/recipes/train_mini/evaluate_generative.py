@@ -1,0 +1,238 @@
+"""The figures of the generative miniatures: the judge says what their pictures show, and how well it judges renders.
+
+No figure stands alone: beside what the judge finds in generated pictures stands what it finds in renders of the same
+scenes, which is the most that can be reached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.models.miniatures import FOLDER
+from equipoise.recipes.train_mini.edit import GENDERS, instructions
+from equipoise.recipes.train_mini.inpaint import grown
+from equipoise.world import Scene, WorldConfig, captions, neutral_prompt, render_batch, sample, what_is_where
+from equipoise.world.captions import prompts
+from equipoise.world.catalog import OCCUPATIONS, TONE_GROUPS
+from equipoise.world.draws import uniform
+
+__all__ = [
+    "asked_scenes",
+    "biased_figures",
+    "composited",
+    "diffusion_figures",
+    "edit_figures",
+    "inpaint_figures",
+    "judged",
+    "skewed_odds",
+    "targets_of",
+    "telling_prompt",
+    "vae_figures",
+]
+
+UNSEEN = 90_002
+STEPS = 20
+JUDGE = FOLDER / "judge"
+AXES = ("gender", "skin_tone", "age", "occupation", "scene")
+MARGIN = 4
+"""Pixels around the person within which an edit or an inpainting may draw."""
+Figures = dict[str, float]
+Pictures = NDArray[np.uint8]
+
+
+def judged(images: Pictures, judge: Path | None = None) -> dict[str, NDArray[np.str_]]:
+    """What the judge sees in pictures (n, 64, 64, 3): the likeliest value of every attribute."""
+    from PIL import Image
+
+    from equipoise.models.folders import open_checkpoint
+    from equipoise.models.hugging_face import from_folder
+
+    model = from_folder(open_checkpoint(judge or JUDGE), name="mini:judge", kind="classifier")
+    answers = model.classify([Image.fromarray(image) for image in images])
+    return {head: np.array(found.best) for head, found in answers.items()}
+
+
+def asked_scenes(n: int) -> list[Scene]:
+    """Scenes of the fair world, of people at work that can be seen; what the generators are asked for."""
+    return list(sample(WorldConfig(activity_share=0.0, visible=1.0), n, UNSEEN))
+
+
+def telling_prompt(scene: Scene) -> str:
+    """A caption of the scene that names gender, skin tone, occupation and place.
+
+    >>> telling_prompt(asked_scenes(1)[0]).count("skin")
+    1
+    """
+    place = prompts("scene")[scene.scene].removeprefix("a photo of a person ")
+    needed = (place, "skin", scene.people[0].occupation)
+    return next(text for text in captions(scene, 8, "full") if all(word in text for word in needed))
+
+
+def vae_figures(folder: Path, n: int = 1000) -> Figures:
+    """Peak signal-to-noise ratio of pictures after the autoencoder, and what the judge still sees in them."""
+    import torch
+
+    from equipoise.recipes.train_mini.latents import autoencoder
+
+    vae = autoencoder(folder)
+    scenes = asked_scenes(n)
+    images = render_batch(scenes)
+    made = []
+    with torch.no_grad():
+        for start in range(0, n, 100):
+            given = torch.from_numpy(images[start : start + 100].transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
+            back = vae.decode(vae.encode(given).latent_dist.mode()).sample
+            made.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
+    after = np.concatenate(made)
+    return {"PSNR": psnr(images, after), **_accuracies(scenes, after, {})}
+
+
+def psnr(images: Pictures, others: Pictures) -> float:
+    """The mean over pictures of 10 log10(255² / mean squared difference), in decibels.
+
+    >>> a = np.zeros((1, 2, 2, 3), np.uint8)
+    >>> round(psnr(a, a + np.uint8(10)), 2)
+    28.13
+    """
+    errors = (images.astype(float) - others.astype(float)) ** 2
+    return float(np.mean(10 * np.log10(255**2 / np.maximum(errors.mean(axis=(1, 2, 3)), 1e-3))))
+
+
+def diffusion_figures(folder: Path, n: int = 1000) -> Figures:
+    """How often a generated picture shows what its prompt names, and the seconds of CPU that a picture takes."""
+    scenes = asked_scenes(n)
+    texts = [telling_prompt(scene) for scene in scenes]
+    images, seconds = _timed(lambda: _generator(folder).generate(texts, seed=UNSEEN, steps=STEPS), n)
+    return {**_accuracies(scenes, images, {}), "seconds an image": seconds}
+
+
+def biased_figures(folder: Path, n: int = 1120) -> Figures:
+    """How the genders that it gives an occupation which names none follow the injected log-odds."""
+    from equipoise.recipes.train_mini.evaluate import injected, slope
+
+    each = max(1, n // len(OCCUPATIONS))
+    texts = [neutral_prompt(name) for name in OCCUPATIONS for _ in range(each)]
+    images, seconds = _timed(lambda: _generator(folder).generate(texts, seed=UNSEEN + 1, steps=STEPS), len(texts))
+    seen = judged(images)
+    found = skewed_odds(seen["gender"].reshape(len(OCCUPATIONS), each))
+    steep, low, high = slope(injected(), found)
+    asked = np.repeat(list(OCCUPATIONS), each)
+    return {
+        "skew-odds correlation": float(np.corrcoef(injected(), found)[0, 1]),
+        "skew-odds slope": steep,
+        "skew-odds slope low": low,
+        "skew-odds slope high": high,
+        "occupation": float((seen["occupation"] == asked).mean()),
+        "seconds an image": seconds,
+    }
+
+
+def skewed_odds(genders: NDArray[np.str_]) -> NDArray[np.float64]:
+    """ln (women + 1/2) / (men + 1/2) of each row.
+
+    >>> skewed_odds(np.array([["female", "male"], ["female", "female"]])).round(3).tolist()
+    [0.0, 1.609]
+    """
+    women, men = ((genders == name).sum(axis=1) for name in ("female", "male"))
+    return np.asarray(np.log((women + 0.5) / (men + 0.5)), dtype=np.float64)
+
+
+def targets_of(scenes: Iterable[Scene]) -> list[dict[str, Any]]:
+    """Whom each scene shall show instead: a gender and a skin tone, as the scene's seed decides."""
+    return [
+        {
+            "gender": GENDERS[int(uniform(scene.seed, "target gender") * len(GENDERS))],
+            "tone": tuple(TONE_GROUPS)[int(uniform(scene.seed, "target tone") * len(TONE_GROUPS))],
+        }
+        for scene in scenes
+    ]
+
+
+def inpaint_figures(folder: Path, n: int = 500) -> Figures:
+    """Target groups reached and scene kept by pictures whose person was drawn anew, composited into the original."""
+    scenes = asked_scenes(n)
+    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets_of(scenes), strict=True)]
+    masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
+    texts = [telling_prompt(scene) for scene in wanted]
+    before = render_batch(scenes)
+    made, seconds = _timed(
+        lambda: _generator(folder).inpaint(_pictures(before), masks, texts, seed=UNSEEN + 2, steps=STEPS), n
+    )
+    return _change_figures(before, made, masks, wanted, seconds)
+
+
+def edit_figures(folder: Path, n: int = 500) -> Figures:
+    """Target groups reached and scene kept by pictures that were edited by instruction, composited by a box."""
+    scenes = asked_scenes(n)
+    targets = targets_of(scenes)
+    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets, strict=True)]
+    masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
+    texts = [
+        (told := instructions(target))[int(uniform(scene.seed, "instruction") * len(told))]
+        for scene, target in zip(scenes, targets, strict=True)
+    ]
+    before = render_batch(scenes)
+    made, seconds = _timed(lambda: _generator(folder).edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
+    return _change_figures(before, made, masks, wanted, seconds)
+
+
+def composited(before: Pictures, after: Pictures, masks: Sequence[NDArray[np.bool_]]) -> Pictures:
+    """The pictures ``after`` where the masks are true, ``before`` elsewhere."""
+    return np.where(np.stack(masks)[..., None], after, before)
+
+
+def _change_figures(
+    before: Pictures, made: Pictures, masks: list[NDArray[np.bool_]], wanted: list[Scene], seconds: float
+) -> Figures:
+    after = composited(before, made, masks)
+    outside = ~np.stack(masks)
+    figures = _accuracies(wanted, after, {"scene": "scene kept"})
+    figures["changed outside"] = float((np.abs(after.astype(int) - before.astype(int))[outside]).max(initial=0))
+    figures["moved outside before compositing"] = float(
+        np.abs(made.astype(float) - before.astype(float))[outside].mean()
+    )
+    figures["seconds an image"] = seconds
+    return figures
+
+
+def _accuracies(scenes: Sequence[Scene], images: Pictures, called: dict[str, str]) -> Figures:
+    """The judge's agreement with the scenes on every axis, in these images and in renders of the scenes."""
+    right = {axis: np.array([_value(scene, axis) for scene in scenes]) for axis in AXES}
+    figures = {}
+    for prefix, shown in (("", images), ("judge on renders: ", render_batch(scenes))):
+        seen = judged(shown)
+        for axis in AXES:
+            figures[f"{prefix}{called.get(axis, axis)}"] = float((seen[axis] == right[axis]).mean())
+    return figures
+
+
+def _value(scene: Scene, axis: str) -> str:
+    if axis == "scene":
+        return scene.scene
+    return scene.people[0].occupation if axis == "occupation" else scene.group(axis)
+
+
+def _timed(make: Callable[[], Sequence[Any]], n: int) -> tuple[Pictures, float]:
+    """The pictures, and the seconds of CPU that one took, model loading included."""
+    began = time.process_time()
+    images = make()
+    seconds = (time.process_time() - began) / n
+    return np.stack([np.asarray(image) for image in images]), seconds
+
+
+def _pictures(images: Pictures) -> list[Any]:
+    from PIL import Image
+
+    return [Image.fromarray(image) for image in images]
+
+
+def _generator(folder: Path) -> Any:
+    from equipoise.models.diffusers_generator import open_pipeline
+
+    return open_pipeline(folder, name=folder.name, device="cpu", batch_size=50)

@@ -1,0 +1,117 @@
+"""Contact sheets of what the generative miniatures make, failures included: a red frame where the judge disagrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from equipoise.models.miniatures import FOLDER
+from equipoise.recipes.train_mini.evaluate_generative import (
+    MARGIN,
+    STEPS,
+    Pictures,
+    asked_scenes,
+    composited,
+    judged,
+    targets_of,
+    telling_prompt,
+)
+from equipoise.recipes.train_mini.inpaint import grown
+from equipoise.world import Scene, render_batch, what_is_where
+
+__all__ = ["framed_sheet", "write_sheets"]
+
+COLUMNS = 12
+ZOOM = 2
+_GAP = 3
+_SEED = 4
+
+
+def write_sheets(out: Path, home: Path = FOLDER) -> list[Path]:
+    """Sheets of samples, edits and inpaintings of the parts that are in ``home``, as PNG files in ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for part, make in (("diffusion", _samples), ("edit", _edits), ("inpaint", _inpaints)):
+        if (home / part / "model_index.json").is_file():
+            path = out / f"miniatures-{part}.png"
+            make(home / part).save(path, optimize=True)
+            written.append(path)
+    return written
+
+
+def framed_sheet(rows: Sequence[Pictures], right: NDArray[np.bool_], columns: int = COLUMNS) -> Image.Image:
+    """Pictures in columns; the ``rows`` of a place stand one above the other, the last framed where it is not right."""
+    n, side = len(rows[0]), rows[0].shape[1] * ZOOM
+    step_x, step_y = side + 2 * _GAP, len(rows) * (side + _GAP) + 2 * _GAP
+    sheet = Image.new("RGB", (columns * step_x, -(-n // columns) * step_y), "white")
+    draw = ImageDraw.Draw(sheet)
+    for i in range(n):
+        left, top = i % columns * step_x + _GAP, i // columns * step_y + _GAP
+        for depth, row in enumerate(rows):
+            image = Image.fromarray(row[i]).resize((side, side), Image.Resampling.NEAREST)
+            sheet.paste(image, (left, top + depth * (side + _GAP)))
+        if not right[i]:
+            y = top + (len(rows) - 1) * (side + _GAP)
+            draw.rectangle((left - 2, y - 2, left + side + 1, y + side + 1), outline="#d62728", width=2)
+    return sheet
+
+
+def _samples(folder: Path) -> Image.Image:
+    scenes = asked_scenes(4 * COLUMNS)
+    made = _stacked(_open(folder).generate([telling_prompt(scene) for scene in scenes], seed=_SEED, steps=STEPS))
+    return framed_sheet([made], _as_asked(scenes, made))
+
+
+def _edits(folder: Path) -> Image.Image:
+    from equipoise.recipes.train_mini.edit import instructions
+
+    scenes, wanted, before = _changes()
+    texts = [instructions(target)[0] for target in targets_of(scenes)]
+    made = _stacked(_open(folder).edit([Image.fromarray(i) for i in before], texts, seed=_SEED, steps=STEPS))
+    masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
+    after = composited(before, made, masks)
+    return framed_sheet([before, after], _as_asked(wanted, after))
+
+
+def _inpaints(folder: Path) -> Image.Image:
+    scenes, wanted, before = _changes()
+    masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
+    texts = [telling_prompt(scene) for scene in wanted]
+    pictures = [Image.fromarray(image) for image in before]
+    made = _stacked(_open(folder).inpaint(pictures, masks, texts, seed=_SEED, steps=STEPS))
+    after = composited(before, made, masks)
+    return framed_sheet([before, after], _as_asked(wanted, after))
+
+
+def _changes() -> tuple[list[Scene], list[Scene], Pictures]:
+    scenes = asked_scenes(2 * COLUMNS)
+    wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets_of(scenes), strict=True)]
+    return scenes, wanted, render_batch(scenes)
+
+
+def _as_asked(scenes: Sequence[Scene], images: Pictures) -> NDArray[np.bool_]:
+    """Whether the judge sees the gender, the skin tone, the occupation and the place that were asked for."""
+    seen = judged(images)
+    right = [
+        (s.group("gender"), s.group("skin_tone"), s.people[0].occupation, s.scene) == found
+        for s, *found_parts in zip(
+            scenes, seen["gender"], seen["skin_tone"], seen["occupation"], seen["scene"], strict=True
+        )
+        for found in [tuple(map(str, found_parts))]
+    ]
+    return np.array(right, dtype=bool)
+
+
+def _stacked(images: Sequence[Any]) -> Pictures:
+    return np.stack([np.asarray(image) for image in images])
+
+
+def _open(folder: Path) -> Any:
+    from equipoise.models.diffusers_generator import open_pipeline
+
+    return open_pipeline(folder, name=folder.name, device="cpu")
