@@ -1,0 +1,51 @@
+"""``equipoise report``: one page to look at, from the folders of audits."""
+
+from __future__ import annotations
+
+import typer
+
+
+def report(
+    folders: list[str] = typer.Argument(
+        ...,
+        metavar="DIR...",
+        help="Folders of audit, captions or dataset; tables whose pictures to show; folders with a funnel.csv. "
+        "NAME=DIR gives a result the name that the page shows.",
+    ),
+    out: str = typer.Option("report.html", "--out", "-o", help="The page to write."),
+    title: str = typer.Option("", "--title", help="The page's title."),
+    truth: str = typer.Option(
+        "", "--truth", help="What was injected: a CSV file with subject, axis, group, log_odds, or world:PRESET."
+    ),
+    before_after: tuple[str, str] = typer.Option(
+        ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
+    ),
+) -> None:
+    """Write one self-contained page: a verdict in plain words, figures, tables, pictures, method and limits.
+
+    Figures as SVG, their data as CSV, model cards and dataset cards go to a folder beside it.
+
+    Examples:
+
+    [bold]equipoise report runs/clip -o clip.html[/bold]
+
+    [bold]equipoise report runs/clip runs/fixed tables/sets --before-after runs/clip runs/fixed[/bold]
+    """
+    from pathlib import Path
+
+    from equipoise.report import write
+
+    named: dict[str, str] = {}
+    for given in folders:
+        name, sign, path = given.partition("=")
+        whole = not sign or Path(given).exists()
+        named[given if whole else name] = given if whole else path
+    plain = all(name == path for name, path in named.items())
+    page = write(
+        folders if plain else {(Path(p).name if n == p else n): p for n, p in named.items()},
+        out,
+        title=title or None,
+        truth=truth or None,
+        before_after=before_after if all(before_after) else None,
+    )
+    typer.echo(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); figures, data and cards in {page.stem}_files")

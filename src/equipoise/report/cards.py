@@ -1,0 +1,117 @@
+"""Model cards and dataset cards in the format of the Hugging Face hub, from what was measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from equipoise import __version__
+from equipoise.data.atomic import write_whole
+from equipoise.data.exports.card import card as dataset_card
+from equipoise.errors import InputError
+from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name
+from equipoise.report.method import limits
+from equipoise.report.numbers import amount, count, excess_interval, p_text, signed
+from equipoise.report.sources import Given, Series
+
+if TYPE_CHECKING:
+    from equipoise.report.contents import Contents
+
+__all__ = ["model_card", "write_cards"]
+
+
+def model_card(one: Series, verdict: str = "") -> str:
+    """The card of a model: a YAML head with a ``model-index`` that the hub reads, the numbers, and their limits.
+
+    Every number of the index is an excess over chance or a value whose chance level stands in its name, so that the
+    hub shows none without its null. The card is about bias alone: paste it into the model's own.
+    """
+    metric = main_metric([one])
+    rows = main_rows(one, metric) if metric is not None else pd.DataFrame()
+    suite = str(one.results["suite"].dropna().iloc[0]) if one.results["suite"].notna().any() else "equipoise"
+    head = ["---", "tags:", "- equipoise", "- bias", "- fairness"]
+    if len(rows):
+        head += ["model-index:", f"- name: {_quoted(one.label)}", "  results:"]
+        head += ["  - task:", "      type: bias-audit", f"      name: {_quoted(f'Equipoise suite {suite}')}"]
+        head += ["    dataset:", f"      type: {_quoted(one.source.fingerprint or 'unknown')}"]
+        head += [f"      name: {_quoted(_pool(one))}", "    metrics:"]
+        for _, row in rows.iterrows():
+            name = f"{metric_name(str(row['metric']), row['k'])} on {axis_name(row['axis'])}, excess over chance"
+            head += [f"    - type: {_quoted(str(row['metric']))}", f"      name: {_quoted(name)}"]
+            head += [f"      value: {float(row['excess']):.4f}"]
+    lines = ["| axis | metric | value | chance | excess | 95% interval of the excess | p | n |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for _, row in rows.iterrows():
+        cells = [
+            _cell(axis_name(row["axis"])),
+            metric_name(str(row["metric"]), row["k"]),
+            amount(row["value"], 3),
+            amount(row["null_mean"], 3),
+            signed(row["excess"], 3),
+            excess_interval(row, 3) or "–",
+            p_text(row["p_value"]).removeprefix("p = ").removeprefix("p "),
+            count(row["n"]),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    parts = [
+        "\n".join([*head, "---"]),
+        f"# Bias of {_cell(one.label)}",
+        *([_cell(verdict)] if verdict else []),
+        "\n".join(lines) if len(rows) else "No number has a chance level.",
+        "## Limits\n\n" + "\n".join(f"- {line}" for line in limits([one])),
+        f"Measured with Equipoise {__version__}, suite `{suite}`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_cards(folder: Path, given: Given, contents: Contents) -> list[Path]:
+    """Write a model card for each model and a dataset card for each table into ``folder``."""
+    made = []
+    for number, one in enumerate(contents.series):
+        if one.source.kind == "dataset":
+            continue
+        words = contents.verdict.text if number == 0 else ""
+        made.append(folder / f"model_card_{_file_name(one.label)}.md")
+        write_whole(made[-1], model_card(one, words).encode())
+    for table in given.tables:
+        try:
+            text = dataset_card(table)
+        except InputError as error:
+            given.problems.append(f"{table.path.name}: no dataset card ({error})")
+            continue
+        made.append(folder / f"dataset_card_{_file_name(table.path.name)}.md")
+        write_whole(made[-1], text.encode())
+    return made
+
+
+def _pool(one: Series) -> str:
+    pools = one.results["pool"].dropna().unique()
+    return f"{pools[0]} pictures" if len(pools) else one.source.path.name
+
+
+def _file_name(label: str) -> str:
+    """A label as a file's name.
+
+    >>> _file_name("hf:openai/clip")
+    'hf_openai_clip'
+    """
+    return re.sub(r"[^\w.-]+", "_", label).strip("._")[:80] or "model"
+
+
+def _cell(text: str) -> str:
+    """Words for Markdown: what would be markup is shown as it is.
+
+    >>> print(_cell("<b>a|b</b>"))
+    &lt;b&gt;a\\|b&lt;/b&gt;
+    """
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace("|", "\\|").replace("\n", " ")
+
+
+def _quoted(text: str) -> str:
+    """Text as YAML: JSON strings are YAML, whatever is in them."""
+    return json.dumps(text, ensure_ascii=False)

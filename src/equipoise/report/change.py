@@ -1,0 +1,141 @@
+"""Before and after a remedy: the same subjects, paired, and what is left over chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from equipoise.measure.stats import Estimate, compare
+from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
+from equipoise.report.numbers import p_text, signed
+from equipoise.report.sources import Series
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+
+__all__ = ["Change", "change_figure", "changes"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a remedy did on one axis."""
+
+    axis: str
+    before: pd.Series
+    after: pd.Series
+    difference: Estimate | None
+    """Before - after over the subjects that both have; ``None`` where the subjects' values are not there."""
+
+    @property
+    def told(self) -> str:
+        """``fell``, ``rose`` or ``unclear``."""
+        if self.difference is None or self.difference.p_value is None or self.difference.p_value >= LEVEL:
+            return "unclear"
+        return "fell" if self.difference.value > 0 else "rose"
+
+    @property
+    def gone(self) -> bool:
+        """Whether what is left cannot be told from chance."""
+        return bool(pd.isna(self.after["p_value"]) or self.after["p_value"] >= LEVEL)
+
+
+def changes(before: Series, after: Series, metric: str) -> list[Change]:
+    """The change of ``metric`` on every axis that both audits have."""
+    found = []
+    second = main_rows(after, metric).set_index(["axis", "pool"])
+    for _, row in main_rows(before, metric).iterrows():
+        key = (row["axis"], row["pool"])
+        if key in second.index:
+            mine = second.loc[[key]].reset_index().iloc[0]
+            found.append(Change(str(row["axis"]), row, mine, _paired(before, after, row)))
+    return found
+
+
+def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
+    values = [_values(one, row) for one in (before, after)]
+    if values[0] is None or values[1] is None:
+        return None
+    both = pd.concat(values, axis=1, join="inner").dropna()
+    if len(both) < 2:
+        return None
+    return compare(both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float))
+
+
+def _values(one: Series, row: pd.Series) -> pd.Series | None:
+    """Each subject's excess over its own chance; where that is not there, its value as the queries have it."""
+    mine = subject_rows(one, str(row["metric"]))
+    mine = _like(mine, row)
+    if len(mine) and mine["excess"].notna().all():
+        return mine.groupby("subject")["excess"].mean().astype(float)
+    if one.source.queries is None:
+        return None
+    mine = _like(one.source.queries, row)
+    return None if mine.empty else mine.groupby("query")["value"].mean().astype(float)
+
+
+def _like(frame: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """The rows of the same metric, axis, definition, pool, group and K as ``row``."""
+    for name in ("metric", "axis", "variant", "pool", "group", "k"):
+        frame = frame[frame[name].isna()] if pd.isna(row[name]) else frame[frame[name] == row[name]]
+    return frame
+
+
+def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
+    """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
+    rows = [row for change in found for row in (change.before, change.after)]
+    ends = [(_end(row, "ci_low"), _end(row, "ci_high"), 1.96 * _or(row["null_sd"], 0.0)) for row in rows]
+    low, high = min([0.0, *(e[0] for e in ends)]), max([0.0, *(e[1] for e in ends)])
+    room = 0.06 * (high - low) or 0.5
+    height = 36.0 + 46 * len(found)
+    drawing = Drawing("change", 720, height + 44)
+    scale = Scale(low - room, high + room, 150, 410)
+    metric = metric_name(str(rows[0]["metric"]), rows[0]["k"])
+    drawing.dot(6, 9, 5, "hollow s5")
+    drawing.text(17, 13, f"before: {labels[0]}")
+    drawing.dot(30 + 7.2 * len(labels[0] + "before: "), 9, 5.5, "c2")
+    drawing.text(41 + 7.2 * len(labels[0] + "before: "), 13, f"after: {labels[1]}")
+    drawing.x_axis(scale, 26, height, f"{metric}, excess over chance")
+    for number, change in enumerate(found):
+        _change_row(drawing, change, scale, 56.0 + 46 * number)
+    drawing.line(scale(0), 26, scale(0), height, "axis")
+    table = pd.DataFrame([_as_row(change) for change in found])
+    return drawing.svg(f"{metric} before and after, excess over chance by axis"), table
+
+
+def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> None:
+    drawing.text(0, y + 4, axis_name(change.axis), "bold")
+    if pd.notna(change.after["null_sd"]):
+        half = 1.96 * change.after["null_sd"]
+        drawing.rect(scale(-half), y - 13, scale(half) - scale(-half), 26, "band")
+    before, after = scale(change.before["excess"]), scale(change.after["excess"])
+    for row, at, kind in ((change.before, y - 6, "s5"), (change.after, y + 6, "s2")):
+        if pd.notna(row["ci_low"]):
+            drawing.line(scale(_end(row, "ci_low")), at, scale(_end(row, "ci_high")), at, f"thin {kind}")
+    drawing.dot(before, y - 6, 5, f"hollow s{5 % SERIES_COLOURS}", f"before: {signed(change.before['excess'])}")
+    drawing.dot(after, y + 6, 5.5, "c2", f"after: {signed(change.after['excess'])}")
+    words = {"fell": "smaller", "rose": "larger", "unclear": "no clear change"}[change.told]
+    told = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
+    drawing.text(426, y - 2, f"{told}: {words}", "num bold")
+    if change.difference is not None:
+        d = change.difference
+        span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"
+        drawing.text(426, y + 14, f"paired {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}", "soft num small")
+
+
+def _as_row(change: Change) -> dict[str, object]:
+    d = change.difference
+    row: dict[str, object] = {"axis": change.axis, "metric": change.before["metric"], "change": change.told}
+    for name, some in (("before", change.before), ("after", change.after)):
+        row |= {
+            f"{name}_{key}": some[key] for key in ("value", "null_mean", "excess", "ci_low", "ci_high", "p_value", "n")
+        }
+    if d is not None:
+        row |= {"before_minus_after": d.value, "low": d.ci_low, "high": d.ci_high, "p_value": d.p_value, "n": d.n}
+    return row
+
+
+def _end(row: pd.Series, name: str) -> float:
+    return float(_or(row[name], row["value"]) - row["null_mean"])
+
+
+def _or(value: float, other: float) -> float:
+    return other if pd.isna(value) else float(value)

@@ -1,0 +1,132 @@
+"""The rows of a results table that a report is built on: one main metric, its axes, and what each subject shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from equipoise.report.sources import Series
+
+__all__ = ["Lean", "axis_name", "leans", "main_metric", "main_rows", "metric_name", "subject_rows"]
+
+MAIN_METRICS = (
+    "max_skew counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance word_distance group_evenness "
+    "attribute_auc preference_gap recall_gap association_gap"
+).split()
+"""The metric of the verdict and of the first figure: the first of these that a folder has."""
+
+LEVEL = 0.05
+_NAMES = {
+    "max_skew": "MaxSkew",
+    "min_skew": "MinSkew",
+    "ndkl": "NDKL",
+    "lic": "LIC",
+    "lic_m": "LIC of the model's captions",
+    "lic_d": "LIC of human captions",
+    "ba": "BA",
+    "dba": "DBA",
+    "attribute_auc": "AUC of guessing the group",
+    "counterfactual_gap": "score gap inside sets",
+    "counterfactual_gap_size": "size of the score gap inside sets",
+    "representation": "share of the top K",
+}
+
+
+def metric_name(metric: str, k: object = None) -> str:
+    """A metric as prose calls it.
+
+    >>> metric_name("max_skew", 12), metric_name("exposure_gap")
+    ('MaxSkew@12', 'exposure gap')
+    """
+    name = _NAMES.get(metric, metric.replace("_", " "))
+    return name if k is None or pd.isna(k) else f"{name}@{int(k)}"  # type: ignore[call-overload]
+
+
+def axis_name(axis: object) -> str:
+    """An axis, or several together, as prose calls them.
+
+    >>> axis_name("gender x skin_tone"), axis_name(None)
+    ('gender × skin tone', 'all')
+    """
+    if axis is None or pd.isna(axis):  # type: ignore[call-overload]
+        return "all"
+    return str(axis).replace(" x ", " × ").replace("_", " ")
+
+
+def main_metric(series: Sequence[Series]) -> str | None:
+    """The metric that most of the series can be judged by; ``None`` where no row has a chance level."""
+    found = [set(_judged(one.results)["metric"]) for one in series]
+    wanted = [metric for metric in MAIN_METRICS if any(metric in some for some in found)]
+    if wanted:
+        return max(wanted, key=lambda m: (sum(m in some for some in found), -wanted.index(m)))
+    rows = [_judged(one.results)["metric"] for one in series]
+    counts = pd.concat(rows).value_counts() if rows else pd.Series(dtype=int)
+    return None if counts.empty else str(counts.index[0])
+
+
+def main_rows(one: Series, metric: str) -> pd.DataFrame:
+    """The suite-level rows of ``metric``: one an axis and pool, of the first definition and the first K."""
+    rows = _judged(one.results)
+    rows = rows[rows["metric"] == metric]
+    if metric != "counterfactual_gap_size":
+        rows = rows[rows["group"].isna()]
+    variants = rows["variant"].dropna().unique()
+    if len(variants) > 1:
+        first = "equipoise" if "equipoise" in variants else variants[0]
+        rows = rows[rows["variant"] == first]
+    return rows.drop_duplicates(["axis", "pool", "group"]).reset_index(drop=True)
+
+
+def _judged(results: pd.DataFrame) -> pd.DataFrame:
+    rows = results[results["subject"].isna() & results["null_mean"].notna() & results["p_value"].notna()]
+    return rows[np.isfinite(rows["value"].astype(float)) & np.isfinite(rows["null_mean"].astype(float))]
+
+
+def subject_rows(one: Series, metric: str) -> pd.DataFrame:
+    """The rows of ``metric`` for single subjects, of the same definition and K as :func:`main_rows`."""
+    rows = one.results[(one.results["metric"] == metric) & one.results["subject"].notna()]
+    rows = rows[rows["value"].notna() & np.isfinite(rows["value"].astype(float))]
+    if "equipoise" in set(rows["variant"].dropna()):
+        rows = rows[rows["variant"] == "equipoise"]
+    return rows.drop_duplicates(["subject", "axis", "group", "pool"]).reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Lean:
+    """Whom a model prefers for one subject: the groups at the two ends of its score, and how sure that is."""
+
+    subject: str
+    axis: str
+    towards: str
+    against: str
+    size: float
+    p_value: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is more than chance explains, for this subject alone, at 5%."""
+        return self.p_value < LEVEL
+
+
+def leans(one: Series) -> list[Lean]:
+    """Whom each subject's pictures favour on each axis, from the score gaps inside counterfactual sets.
+
+    A group's score is the mean of its gaps to the other groups; the p-value is the smallest of the axis's pairs, times
+    the number of pairs.
+    """
+    rows = subject_rows(one, "counterfactual_gap")
+    found = []
+    for (axis, subject), some in rows.groupby(["axis", "subject"], sort=True):
+        scores: dict[str, list[float]] = {}
+        for pair, value in zip(some["group"], some["value"], strict=True):
+            first, _, second = str(pair).partition(" - ")
+            scores.setdefault(first, []).append(float(value))
+            scores.setdefault(second, []).append(-float(value))
+        means = {group: sum(values) / len(values) for group, values in scores.items()}
+        top, bottom = max(means, key=lambda g: means[g]), min(means, key=lambda g: means[g])
+        p = min(1.0, float(some["p_value"].min()) * len(some)) if some["p_value"].notna().any() else 1.0
+        found.append(Lean(str(subject), str(axis), top, bottom, means[top] - means[bottom], p))
+    return found

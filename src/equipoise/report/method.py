@@ -1,0 +1,181 @@
+"""How the numbers were made, in words: method, definitions, settings, versions, what was left out, and limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise import __version__
+from equipoise.measure import METRICS
+from equipoise.report.findings import metric_name
+from equipoise.report.sources import Given, Series, Source
+
+__all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
+
+_DROPPED = re.compile(r"dropped (\d+) \(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_PLAIN = (
+    "max_skew min_skew ndkl representation skew exposure exposure_gap counterfactual_gap counterfactual_gap_size lic "
+    "lic_m lic_d ratio error ba dba group_share group_evenness subject_distance word_distance attribute_auc"
+).split()
+_MOST = 14
+
+
+def method(series: Sequence[Series]) -> list[str]:
+    """How an audit of this kind works, one paragraph a step."""
+    kinds = {one.source.kind for one in series}
+    told = []
+    if "audit" in kinds or "results" in kinds:
+        told += [
+            "The model is asked with texts that name a subject and no group. For each subject its own pictures are "
+            "ranked by the model's score, and the first K are looked at: a model blind to the groups would fill them "
+            "as a draw of lots does.",
+            "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
+            "shuffled inside counterfactual sets, or drawn anew where there are none, many times. The excess is the "
+            "value less the mean of those draws; grey bands hold 95% of them. The p-value is the share of draws at "
+            "least as far out. P-values in the verdict are adjusted for all axes tested (Holm).",
+            "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
+            "asked about. A single subject has few possible values: it gets a p-value, no interval.",
+        ]
+    if "captions" in kinds:
+        told.append(
+            "For captions, a classifier guesses the group from captions in which the words that name a group are "
+            "masked; LIC is how much surer it is with the model's captions than with human captions of the same "
+            "images, in points."
+        )
+    if "dataset" in kinds:
+        told.append("For datasets no model is asked: what is counted is who is shown, and with what.")
+    return told
+
+
+def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
+    """The definitions of the metrics that the page shows, from the register of metrics; the best known first."""
+    used = {str(m) for one in series for m in one.results["metric"].unique()}
+    order = [name for name in _PLAIN if name in used] + sorted(used - set(_PLAIN))
+    known = {entry.name: entry for entry in METRICS}
+    found: list[dict[str, str]] = []
+    for name in order:
+        if name in known and len(found) < _MOST:
+            entry, info = known[name], known[name].info
+            found.append(
+                {
+                    "title": metric_name(name),
+                    "summary": entry.summary,
+                    "formula": str(info.get("formula", "")),
+                    "range": str(info.get("range", "")),
+                    "direction": str(info.get("direction", "")),
+                    "chance": str(info.get("chance", "")),
+                    "lies": str(info.get("when_it_lies", "")),
+                    "citation": entry.citation,
+                }
+            )
+    return found
+
+
+def configs(sources: Sequence[Source]) -> list[tuple[str, str]]:
+    """The settings of every folder as text, without the folders of the machine."""
+    return [(s.path.name, json.dumps(_public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
+
+
+def _public(value: Any) -> Any:
+    """Settings without the folders of the machine they were made on.
+
+    >>> _public({"of": {"captions": "/home/ada/a.json"}, "k": [12]})
+    {'of': {'captions': 'a.json'}, 'k': [12]}
+    """
+    if isinstance(value, Mapping):
+        return {_public(key): _public(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_public(item) for item in value]
+    if isinstance(value, str):
+        kind, colon, rest = value.partition(":")
+        if colon and os.path.isabs(rest):
+            return f"{kind}:{Path(rest).name}"
+        return Path(value).name if os.path.isabs(value) or value.startswith("~") else value
+    return value
+
+
+def versions() -> str:
+    """The versions of what this page was made with."""
+    packages = [f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas", "pyarrow")]
+    return ", ".join([f"equipoise {__version__}", f"Python {platform.python_version()}", *packages])
+
+
+def dropped(given: Given) -> list[str]:
+    """Everything that the results say was left out, and what this page had to do without."""
+    lines = []
+    for source in given.sources:
+        where = f"{source.path.name}: " if len(given.sources) > 1 else ""
+        lines += [f"{where}{_public_text(note)}" for note in source.notes]
+        lines += [f"{where}{line}" for line in _from_rows(source.results)]
+        lines += [f"{where}{line}" for line in _from_file(source, given.problems)]
+    return list(dict.fromkeys([*given.problems, *lines]))
+
+
+def _public_text(text: str) -> str:
+    """A note without the folders of the machine.
+
+    >>> _public_text("/home/ada/human.jsonl: 3 images, no caption")
+    'human.jsonl: 3 images, no caption'
+    """
+    return re.sub(r"(?<![\w:/])/(?:[^\s/:]+/)+([^\s/:]+)", r"\1", text)
+
+
+def _from_rows(results: pd.DataFrame) -> list[str]:
+    most: Counter[tuple[str, str]] = Counter()
+    for metric, notes in zip(results["metric"], results["notes"], strict=True):
+        if isinstance(notes, str):
+            for number, reason in _DROPPED.findall(notes):
+                key = (str(metric), reason)
+                most[key] = max(most[key], int(number))
+    return [f"{metric_name(metric)}: {n:,} left out ({reason})" for (metric, reason), n in most.items()]
+
+
+def _from_file(source: Source, problems: list[str]) -> list[str]:
+    file = source.path / "dropped.csv"
+    if not file.is_file():
+        return []
+    try:
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+        counts = frame["reason"].value_counts()
+    except (OSError, ValueError, KeyError):
+        problems.append(f"{source.path.name}/dropped.csv is damaged; what it lists is not counted here")
+        return []
+    return [f"{n:,} images: {reason} (listed in dropped.csv)" for reason, n in counts.items()]
+
+
+def limits(series: Sequence[Series]) -> list[str]:
+    """What the numbers do not prove."""
+    pools = {str(p) for one in series for p in one.results["pool"].dropna().unique()}
+    told = [
+        "A low number does not show that a model is fair. It shows that this test, with these prompts, pictures and "
+        "groups, found little.",
+        "A number beyond chance shows that the model treats these pictures differently by group. It does not say why, "
+        "nor what follows from it where the model is used.",
+        "Groups are perceived or were asked for in a prompt; nobody shown was asked who they are. Groups that nobody "
+        "labelled are not measured, and that is not the same as being treated well.",
+        "Only the named subjects were asked about. Others may be better or worse.",
+        "Many numbers stand on this page: of the single subjects marked at 5%, about one in twenty would be marked by "
+        "luck.",
+    ]
+    if "rendered" in pools:
+        told.insert(
+            0, "The pictures are drawn signs. What a model does with them need not be what it does with photographs."
+        )
+    if "generated" in pools:
+        told.insert(
+            0, "Generated pictures carry their generator's own bias; a gap may come from how a group was drawn."
+        )
+    if any(one.source.kind == "captions" for one in series):
+        told.append(
+            "A classifier that guesses the group from captions shows that words differ, not that they are wrong."
+        )
+    return told

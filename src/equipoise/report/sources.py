@@ -1,0 +1,205 @@
+"""What a report is made from: result folders of any kind, tables of images, a filter's funnel; damage told in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.data import Table
+from equipoise.data.results import read_results
+from equipoise.errors import InputError
+
+__all__ = ["Given", "Series", "Source", "plain_name", "read_given"]
+
+RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
+_CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One result folder: its numbers, and whatever else of it could be read."""
+
+    path: Path
+    kind: str
+    """``audit``, ``captions``, ``dataset``, or ``results`` where nothing says what made the numbers."""
+    results: pd.DataFrame
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    queries: pd.DataFrame | None = None
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The table that was asked about, by its fingerprint; ``None`` where it is not known."""
+        of = self.settings.get("of")
+        return str(of["table"]) if isinstance(of, Mapping) and of.get("table") else None
+
+
+@dataclass(frozen=True)
+class Series:
+    """The numbers of one model in one folder, under the name that the page shows."""
+
+    label: str
+    source: Source
+    results: pd.DataFrame
+    model: str
+
+
+@dataclass
+class Given:
+    """Everything that was given, sorted; ``problems`` are sentences on what could not be used."""
+
+    sources: list[Source] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    funnels: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def table_of(self, source: Source) -> Table | None:
+        """The table that ``source`` asked about: one given, or one that lies beside its folder."""
+        if source.fingerprint is None:
+            return None
+        for table in self.tables:
+            if table.fingerprint == source.fingerprint:
+                return table
+        found = _beside(source)
+        if found is not None:
+            self.tables.append(found)
+        return found
+
+
+def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
+    """Read every folder; a mapping gives each result folder the name that the page shows.
+
+    A folder without results, or with damaged ones, is refused in one sentence. What else is missing or damaged in a
+    result folder is told in ``problems``, and the page does without it.
+    """
+    named = dict(folders) if isinstance(folders, Mapping) else {}
+    paths = [Path(p) for p in (named.values() if named else folders)]
+    if not paths:
+        raise InputError("a report needs at least one folder with results; give the folder of an audit")
+    given = Given()
+    for path in paths:
+        _take(path, given)
+    if not given.sources:
+        told = ", ".join(map(str, paths))
+        raise InputError(f"{told}: no results here ({RESULTS} is missing); give the folder of a finished audit")
+    names = {Path(path): label for label, path in named.items()}
+    given.series = _series(given.sources, names)
+    return given
+
+
+def plain_name(model: str) -> str:
+    """A model's name without the folders of the machine.
+
+    >>> plain_name("table:/home/ada/runs/vectors"), plain_name("hf:openai/clip-vit-base-patch32")
+    ('table:vectors', 'hf:openai/clip-vit-base-patch32')
+    """
+    kind, colon, rest = model.rpartition(":")
+    return kind + colon + Path(rest).name if rest.startswith(("/", "~")) or "\\" in rest else model
+
+
+def _take(path: Path, given: Given) -> None:
+    if not path.exists():
+        raise InputError(f"{path}: there is no such folder; give the folder of a finished audit")
+    if path.is_file():
+        if path.name == FUNNEL:
+            given.funnels.append(path)
+            return
+        if path.name != RESULTS:
+            raise InputError(f"{path}: is a file; give the folder that holds {RESULTS}")
+        path = path.parent
+    known = {name for name in (RESULTS, TABLE, FUNNEL) if (path / name).is_file()}
+    if not known:
+        raise InputError(f"{path}: no results here ({RESULTS} is missing); give the folder of a finished audit")
+    if FUNNEL in known:
+        given.funnels.append(path / FUNNEL)
+    if TABLE in known:
+        table = Table.open(path)
+        if table.kind == "images":
+            given.tables.append(table)
+    if RESULTS in known:
+        given.sources.append(_source(path, given.problems))
+
+
+def _source(path: Path, problems: list[str]) -> Source:
+    results = read_results(path)
+    if results.empty:
+        raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
+    kind, settings = "results", {}
+    for name, known in _CONFIGS.items():
+        if (path / name).is_file():
+            kind, settings = known, _json(path / name, "its settings are not shown", problems)
+            break
+    else:
+        problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
+    told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
+    notes = tuple(str(note) for note in told.get("notes") or ())
+    return Source(path, kind, results, settings, notes, _queries(path, kind, problems))
+
+
+def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.append(f"{path.parent.name}/{path.name} is missing; {loss}")
+        return {}
+    except (OSError, ValueError):
+        problems.append(f"{path.parent.name}/{path.name} is damaged or cut short; {loss}")
+        return {}
+    if not isinstance(found, dict):
+        problems.append(f"{path.parent.name}/{path.name} is not what an audit writes; {loss}")
+        return {}
+    return found
+
+
+def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
+    file = path / "queries.parquet"
+    if not file.is_file():
+        if kind == "audit":
+            problems.append(f"{path.name}/queries.parquet is missing; two audits cannot be paired subject by subject")
+        return None
+    try:
+        frame = pd.read_parquet(file)
+        return frame[["metric", "variant", "pool", "axis", "group", "k", "query", "cluster", "value"]]
+    except (OSError, ValueError, KeyError):
+        problems.append(f"{path.name}/queries.parquet is damaged or cut short; it is left out")
+        return None
+
+
+def _series(sources: Sequence[Source], names: Mapping[Path, str]) -> list[Series]:
+    made: list[Series] = []
+    for source in sources:
+        model = source.results["model"].astype("object").where(source.results["model"].notna(), "")
+        for name in dict.fromkeys(model):
+            mine = source.results[model == name]
+            if not name and len(set(model)) > 1:
+                continue  # rows about all models together (R² over models)
+            given = names.get(source.path, "")
+            label = given if given and len(set(model)) == 1 else plain_name(str(name)) or source.path.name
+            made.append(Series(label, source, mine.reset_index(drop=True), str(name)))
+    return [_apart(one, made) for one in made]
+
+
+def _apart(one: Series, every: Sequence[Series]) -> Series:
+    """The same with the folder's name, where two series would be called alike."""
+    if sum(other.label == one.label for other in every) == 1:
+        return one
+    return Series(f"{one.label} ({one.source.path.name})", one.source, one.results, one.model)
+
+
+def _beside(source: Source) -> Table | None:
+    """A table of images with the right fingerprint in the folder that holds the result folder."""
+    from equipoise.data.atomic import sha256_of
+
+    for file in sorted(source.path.resolve().parent.glob(f"*/{TABLE}")):
+        try:
+            if sha256_of(file) == source.fingerprint:
+                return Table.open(file.parent)
+        except (OSError, InputError):
+            continue
+    return None

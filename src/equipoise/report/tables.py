@@ -1,0 +1,151 @@
+"""The tables of the page as plain cells: subjects, all numbers, the filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
+from equipoise.report.numbers import amount, count, interval, p_text, share, signed
+from equipoise.report.sources import Series
+
+__all__ = ["SUBJECT_COLUMNS", "SubjectRow", "all_rows", "funnel_rows", "subject_table"]
+
+SUBJECT_COLUMNS = (
+    ("subject", "subject", False),
+    ("axis", "axis", False),
+    ("favours", "favours", False),
+    ("value", "value", True),
+    ("chance", "chance", True),
+    ("excess", "excess", True),
+    ("p", "p", True),
+    ("n", "n", True),
+    ("metric", "metric", False),
+    ("model", "model", False),
+)
+MOST_ROWS = 5000
+_GAP = "counterfactual_gap"
+
+
+@dataclass(frozen=True)
+class SubjectRow:
+    """One row of the table of subjects: its words, and its numbers as shown and as sorted."""
+
+    subject: str
+    model: str
+    axis: str
+    metric: str
+    favours: str
+    sure: bool
+    numbers: tuple[tuple[str, str], ...]
+
+
+def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRow], pd.DataFrame, str]:
+    """The rows, the largest excess first, the same as data, and a note where rows had to be left out."""
+    parts = []
+    for wanted in dict.fromkeys((metric, _GAP)):
+        for one in series:
+            mine = subject_rows(one, wanted)
+            if len(mine):
+                parts.append(mine.assign(label=one.label, favours=_favours(one, mine)))
+    if not parts:
+        return [], pd.DataFrame(), ""
+    frame = pd.concat(parts, ignore_index=True)
+    frame = frame.sort_values(["excess", "subject"], ascending=[False, True], na_position="last", kind="stable")
+    shown = frame if len(frame) <= MOST_ROWS else frame[frame["metric"] == metric].head(MOST_ROWS)
+    note = "" if len(shown) == len(frame) else f"{len(shown):,} of {len(frame):,} rows are shown here."
+    columns = ["subject", "label", "axis", "group", "metric", "k", "favours", "value", "null_mean", "null_sd"]
+    columns += ["excess", "ci_low", "ci_high", "p_value", "n", "notes"]
+    return [_row(row) for row in shown.to_dict("records")], frame[columns], note
+
+
+def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
+    """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked."""
+    known = {(lean.axis, lean.subject): lean.towards for lean in leans(one)}
+    named = []
+    for row in rows.to_dict("records"):
+        if row["metric"] == _GAP:
+            first, _, second = str(row["group"]).partition(" - ")
+            named.append(first if row["value"] > 0 else second)
+        else:
+            named.append(known.get((row["axis"], row["subject"]), "–"))
+    return named
+
+
+def _row(row: Mapping[Any, Any]) -> SubjectRow:
+    pair = f": {row['group']}".replace(" - ", " − ") if isinstance(row["group"], str) else ""
+    digits = 3 if row["metric"] == _GAP else 2
+    p = row["p_value"]
+    numbers = [
+        (amount(row["value"], digits), row["value"]),
+        (amount(row["null_mean"], digits), row["null_mean"]),
+        (signed(row["excess"], digits), row["excess"]),
+        ("–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "), p),
+        (count(row["n"]), row["n"]),
+    ]
+    return SubjectRow(
+        subject=str(row["subject"]),
+        model=str(row["label"]),
+        axis=axis_name(row["axis"]) + pair,
+        metric=metric_name(str(row["metric"]), row["k"]),
+        favours=str(row["favours"]),
+        sure=bool(pd.notna(p) and p < LEVEL),
+        numbers=tuple((text, _key(value)) for text, value in numbers),
+    )
+
+
+def _key(value: Any) -> str:
+    """A number as the script sorts it: short, and empty where there is none."""
+    if value is None or pd.isna(value):
+        return ""
+    number = float(value)
+    return f"{number:.6g}" if math.isfinite(number) else ("1e99" if number > 0 else "-1e99")
+
+
+def all_rows(series: Sequence[Series]) -> list[list[str]]:
+    """Every number over all subjects, as cells."""
+    rows = []
+    for one in series:
+        for row in one.results[one.results["subject"].isna()].to_dict("records"):
+            name = metric_name(str(row["metric"]), row["k"])
+            if isinstance(row["variant"], str) and row["variant"] != "equipoise":
+                name += f" ({row['variant']})"
+            p = row["p_value"]
+            rows.append(
+                [
+                    name,
+                    one.label,
+                    axis_name(row["axis"]),
+                    row["group"] if isinstance(row["group"], str) else "–",
+                    row["pool"] if isinstance(row["pool"], str) else "–",
+                    amount(row["value"], 3),
+                    amount(row["null_mean"], 3),
+                    signed(row["excess"], 3),
+                    interval(row["ci_low"], row["ci_high"], 3) or "–",
+                    "–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "),
+                    count(row["n"]),
+                ]
+            )
+    return rows
+
+
+def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The filters' table as cells."""
+    rows = []
+    for row in table.to_dict("records"):
+        p = row["p_value"]
+        alike = p is None or pd.isna(p)
+        cells = [
+            (count(row["kept"]), True),
+            (count(row["dropped"]), True),
+            (f"{row['most_dropped']} ({share(row['highest_rate'], 1)})", False),
+            (f"{row['least_dropped']} ({share(row['lowest_rate'], 1)})", False),
+            ("–" if alike else p_text(p).removeprefix("p = ").removeprefix("p "), True),
+            (count(row["n"]), True),
+        ]
+        rows.append({"step": row["step"], "cells": cells})
+    return rows

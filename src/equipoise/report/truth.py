@@ -1,0 +1,166 @@
+"""Against a known truth: what was put in, subject by subject, and how well the measured preferences follow it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.report.findings import axis_name, subject_rows
+from equipoise.report.numbers import amount
+from equipoise.report.sources import Series
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+
+__all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
+
+_NEEDED = ("subject", "axis", "group", "log_odds")
+_LEAST = 3
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Measured preferences beside the injected ones, on one axis, for one pair of groups and one model."""
+
+    label: str
+    axis: str
+    pair: tuple[str, str]
+    table: pd.DataFrame
+    """One row a subject: ``subject``, ``injected`` (difference of log-odds), ``measured`` (gap inside sets)."""
+
+    @property
+    def correlation(self) -> float | None:
+        """Pearson's r over subjects; ``None`` where one side does not vary."""
+        x, y = self.table["injected"].to_numpy(float), self.table["measured"].to_numpy(float)
+        if len(x) < _LEAST or np.ptp(x) < 1e-9 or np.ptp(y) < 1e-12:
+            return None
+        return float(np.corrcoef(x, y)[0, 1])
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval of the correlation (Fisher's z)."""
+        r = self.correlation
+        if r is None or len(self.table) < 4 or abs(r) >= 1:
+            return None
+        z, half = math.atanh(r), 1.959964 / math.sqrt(len(self.table) - 3)
+        return math.tanh(z - half), math.tanh(z + half)
+
+    @property
+    def same_direction(self) -> tuple[int, int]:
+        """Of the subjects into which something was put, how many are measured in the same direction, and of how "
+        "many."""
+        leaning = self.table[self.table["injected"].abs() > 1e-9]
+        return int((np.sign(leaning["injected"]) == np.sign(leaning["measured"])).sum()), len(leaning)
+
+
+def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+    """The injected truth: a DataFrame or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
+
+    >>> read_truth("world:biased").query("subject == 'nurse' and group == 'female'")["log_odds"].round(1).item()
+    2.4
+    """
+    if truth is None:
+        return None
+    frame = truth if isinstance(truth, pd.DataFrame) else _from_name(str(truth))
+    missing = [name for name in _NEEDED if name not in frame]
+    if missing:
+        told = "the table of truth" if isinstance(truth, pd.DataFrame) else str(truth)
+        raise InputError(f"{told} has no column {missing[0]!r}; it needs {', '.join(_NEEDED)}")
+    if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
+        raise InputError("the column 'log_odds' of the truth holds something that is no number")
+    return frame[list(_NEEDED)].dropna().reset_index(drop=True)
+
+
+def _from_name(name: str) -> pd.DataFrame:
+    if name.startswith("world:"):
+        from equipoise.world import preset
+        from equipoise.world import truth as injected
+
+        return injected(preset(name.removeprefix("world:")))
+    try:
+        return pd.read_csv(name)
+    except OSError as error:
+        raise InputError(f"{name}: {(error.strerror or 'cannot be read').lower()}") from None
+    except ValueError as error:
+        raise InputError(f"{name}: not a CSV file of the truth ({error})") from None
+
+
+def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
+    """For each axis with gaps inside sets, the pair of groups whose injected difference varies most."""
+    gaps = subject_rows(one, "counterfactual_gap")
+    injected = (
+        truth.drop_duplicates(["subject", "axis", "group"])
+        .set_index(["axis", "group", "subject"])["log_odds"]
+        .sort_index()
+    )
+    found: dict[str, tuple[float, Recovered]] = {}
+    for key, some in gaps.groupby(["axis", "group"], sort=True):
+        axis, pair = (str(part) for part in key)
+        first, _, second = pair.partition(" - ")
+        measured = some.set_index("subject")["value"].astype(float)
+        known = {group: injected.xs((axis, group)) for group in (first, second) if (axis, group) in injected.index}
+        if len(known) < 2:
+            continue
+        table = pd.DataFrame({"injected": known[first] - known[second], "measured": measured}).dropna()
+        if len(table) < _LEAST:
+            continue
+        table = table.rename_axis("subject").reset_index().sort_values("injected", ignore_index=True)
+        spread = float(np.ptp(table["injected"].to_numpy()))
+        if axis not in found or spread > found[axis][0]:
+            found[axis] = spread, Recovered(one.label, axis, (first, second), table)
+    return [made for _, made in found.values()]
+
+
+def truth_figure(found: list[Recovered], colours: dict[str, int]) -> tuple[str, pd.DataFrame]:
+    """Scatter plots, one a model and axis: across what was put in, up what was measured."""
+    width, height, left, gap, columns = 330.0, 250.0, 52.0, 24.0, 2
+    rows = math.ceil(len(found) / columns)
+    drawing = Drawing("truth", columns * (width + gap), rows * (height + 62) + 4)
+    for number, one in enumerate(found):
+        x0, y0 = (number % columns) * (width + gap), (number // columns) * (height + 62)
+        same = [other for other in found if other.axis == one.axis]
+        xs = pd.concat([other.table["injected"] for other in same])
+        ys = pd.concat([other.table["measured"] for other in same])
+        across = Scale(*_padded(xs), x0 + left, x0 + width)
+        up = Scale(*_padded(ys), y0 + height, y0 + 30)
+        _panel(drawing, one, across, up, colours.get(one.label, 0) % SERIES_COLOURS, x0, y0)
+    tables = [f.table.assign(model=f.label, axis=f.axis, pair=" - ".join(f.pair)) for f in found]
+    r = found[0].correlation
+    label = f"Measured score gaps against injected log-odds, one dot a subject; correlation {amount(r)} in the first"
+    return drawing.svg(label), pd.concat(tables, ignore_index=True)
+
+
+def _panel(drawing: Drawing, one: Recovered, across: Scale, up: Scale, colour: int, x0: float, y0: float) -> None:
+    first, second = one.pair
+    r = "flat" if one.correlation is None else f"r = {amount(one.correlation)}"
+    drawing.text(x0 + 8, y0 + 15, f"{one.label}: {axis_name(one.axis)}", "bold")
+    drawing.text(across.end, y0 + 15, r, "soft num", "end")
+    drawing.x_axis(across, up.end, up.start, f"put in: log-odds of {first} rather than {second}")
+    for value in _few(up.low, up.high):
+        drawing.text(across.start - 6, up(value) + 4, f"{value:g}".replace("-", "−"), "soft num", "end")
+        drawing.line(across.start, up(value), across.end, up(value))
+    if up.low < 0 < up.high:
+        drawing.line(across.start, up(0), across.end, up(0), "axis")
+    if across.low < 0 < across.high:
+        drawing.line(across(0), up.end, across(0), up.start, "axis")
+    for subject, x, y in one.table.itertuples(index=False):
+        told = f"{subject}: put in {amount(x)}, measured {amount(y, 3)}"
+        drawing.dot(across(x), up(y), 4, f"c{colour} bar", told, str(subject))
+    for row, anchor, shift, lift in ((one.table.iloc[0], "start", -5, 18), (one.table.iloc[-1], "end", 5, -9)):
+        place = min(max(up(row["measured"]) + lift, up.end + 8), up.start - 4)
+        drawing.text(across(row["injected"]) + shift, place, str(row["subject"]), "small halo", anchor)
+
+
+def _few(low: float, high: float) -> list[float]:
+    from equipoise.report.svg import ticks
+
+    return ticks(low, high, 5)
+
+
+def _padded(values: pd.Series[float]) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    room = 0.08 * (high - low) or 0.5
+    return min(low - room, 0 - room), max(high + room, 0 + room)

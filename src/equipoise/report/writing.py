@@ -1,0 +1,103 @@
+"""One self-contained page from result folders, with its figures, their data and the cards beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from equipoise import __version__
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.report.cards import write_cards
+from equipoise.report.contents import Contents, gather
+from equipoise.report.sources import Given, Series, read_given
+from equipoise.report.svg import asset, standalone
+from equipoise.report.truth import read_truth
+
+__all__ = ["write"]
+
+Folders = Sequence[str | Path] | Mapping[str, str | Path]
+
+
+def write(
+    folders: str | Path | Folders,
+    out: str | Path,
+    *,
+    title: str | None = None,
+    truth: str | Path | pd.DataFrame | None = None,
+    before_after: tuple[str | Path, str | Path] | None = None,
+) -> Path:
+    """Write the page ``out`` from ``folders``, and return its path.
+
+    ``folders``: result folders (of ``audit``, ``captions``, ``dataset`` or ``compare``), tables of images, whose
+    pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to the
+    folder. A table that lies beside a result folder is found by itself.
+    ``truth``: what was injected: a table or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
+    ``before_after``: two of the folders, or two more: the audit before a remedy, and the audit after it.
+
+    Beside ``report.html`` lies ``report_files``: every figure as SVG with its data as CSV, ``subjects.csv``, a model
+    card for each model and a dataset card for each table in the format of the Hugging Face hub.
+    """
+    page = Path(out)
+    if page.is_dir() or not page.name:
+        raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
+    known = read_truth(truth)
+    given = read_given(_with_pair(folders, before_after))
+    pair = None if before_after is None else _pair(given, before_after)
+    contents = gather(given, title=title, truth=known, pair=pair)
+    beside = page.with_name(f"{page.stem}_files")
+    if beside.exists() and not beside.is_dir():
+        raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
+    beside.mkdir(parents=True, exist_ok=True)
+    for stale in [*beside.glob("*.svg"), *beside.glob("*.csv"), *beside.glob("*_card*.md")]:
+        stale.unlink()
+    for figure in contents.all_figures():
+        write_whole(beside / f"{figure.name}.svg", standalone(figure.svg).encode())
+        write_whole(beside / f"{figure.name}.csv", figure.csv.encode())
+    if len(contents.subject_data):
+        write_whole(beside / "subjects.csv", contents.subject_data.to_csv(index=False, lineterminator="\n").encode())
+    write_cards(beside, given, contents)
+    write_whole(page, rendered(contents, beside.name).encode())
+    return page
+
+
+def rendered(contents: Contents, files: str) -> str:
+    """The page as text."""
+    from jinja2 import Environment
+
+    script = asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = Environment(autoescape=True, trim_blocks=True).from_string(asset("page.html"))
+    style = asset("colours.css") + asset("figure.css") + asset("page.css")
+    text = template.render(
+        **contents.for_template(), style=style, script=script, script_hash=digest, version=__version__, files=files
+    )
+    return text.lstrip()
+
+
+def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path] | None) -> Folders:
+    """The folders with those of the pair, each once."""
+    if isinstance(folders, (str, Path)):
+        folders = [folders]
+    if isinstance(folders, Mapping):
+        there = {Path(path).resolve() for path in folders.values()}
+        more = [path for path in pair or () if Path(path).resolve() not in there]
+        return {**folders, **{Path(path).name: path for path in more}}
+    every = {Path(path).resolve(): path for path in [*folders, *(pair or ())]}
+    return list(every.values())
+
+
+def _pair(given: Given, pair: tuple[str | Path, str | Path]) -> tuple[Series, Series]:
+    if len(pair) != 2:
+        raise InputError(f"before_after names {len(pair)} folders; give two: before, after")
+    found = []
+    for path in pair:
+        mine = [one for one in given.series if one.source.path.resolve() == Path(path).resolve()]
+        if not mine:
+            raise InputError(f"{path}: no results here; before and after are two result folders")
+        found.append(mine[0])
+    return found[0], found[1]

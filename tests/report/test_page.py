@@ -1,0 +1,315 @@
+"""The page as text: what stands on it, what is escaped, how large it is, and what lies beside it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from equipoise.cli.report import report as command
+from equipoise.data.results import read_results
+from equipoise.errors import InputError
+from equipoise.report import model_card, read_given, write
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+def cut(file: Path, size: int) -> None:
+    file.write_bytes(file.read_bytes()[:size])
+
+
+class Outline(HTMLParser):
+    """Headings, ids, links, scripts and images of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.images: list[dict] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append(tag)
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if "id" in found:
+            self.ids.append(found["id"])
+        if tag == "a":
+            self.links.append(found["href"])
+        if tag == "img":
+            self.images.append(found)
+        if tag not in ("meta", "img", "input", "br", "link", "hr"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_file_with_every_part(page):
+    text = page.read_text(encoding="utf-8")
+    found = Outline(text)
+    assert found.open == []
+    for part in (
+        "verdict chance truth change subjects groups pictures sets words funnel dropped numbers method limits"
+    ).split():
+        assert part in found.ids, part
+        assert f"#{part}" in found.links, part
+    assert len(set(found.ids)) == len(found.ids)
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(found.headings, found.headings[1:], strict=False))
+    assert all(link.startswith(("#", "data:text/csv;base64,")) for link in found.links)
+    assert all(image["src"].startswith("data:image/") and image["alt"] for image in found.images)
+    assert found.tags.count("script") == 1
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert page.stat().st_size < 5_000_000
+
+
+def test_the_same_folders_give_the_same_bytes(page, runs, truth, captions_folder, tmp_path):
+    folders = [runs / "biased", runs / "repaired", captions_folder, runs / "filters"]
+    again = write(folders, tmp_path / "report.html", truth=truth, before_after=(runs / "biased", runs / "repaired"))
+    assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(page.read_bytes()).digest()
+
+
+def test_no_folder_of_the_machine_is_told(page, runs, captions_folder):
+    text = page.read_text(encoding="utf-8")
+    assert str(runs.parent) not in text
+    assert str(captions_folder.parent) not in text
+
+
+def test_every_figure_lies_beside_the_page_with_its_data(page):
+    beside = page.with_name("report_files")
+    drawn = {path.stem for path in beside.glob("*.svg")}
+    assert {"headline", "headline_captions", "truth", "change", "strip", "proportions", "intersections"} <= drawn
+    assert {"subject_groups", "funnel"} <= drawn
+    for name in drawn:
+        root = ET.fromstring((beside / f"{name}.svg").read_text(encoding="utf-8"))
+        assert root.get("aria-label")
+        with (beside / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            assert len(list(csv.reader(file))) > 1
+    assert len(pd.read_csv(beside / "subjects.csv")) > 50
+
+
+def test_the_verdict_answers_what_people_ask(page):
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8").split('class="verdict"')[1]))
+    paragraph = text.split("Is it biased?")[0]
+    assert "biased model is biased by perceived gender" in paragraph
+    assert "skin tone" not in paragraph.split(".")[0]
+    assert re.search(r"pictures labelled male for [^.]*nurse", paragraph)
+    assert re.search(r"pictures labelled female for [^.]*builder", paragraph)
+    assert "put in on purpose" in paragraph
+    assert re.search(r"correlation 0\.9\d, 95% interval", paragraph)
+    assert re.search(r"The repair \(repaired model\) (worked|helped)", paragraph)
+    assert re.search(r"(in 1,000|in 100)", paragraph)
+    for question in ("How sure are we?", "Against whom?", "What was put in, and was it found?", "Did the repair work?"):
+        assert question in text
+
+
+def test_a_repair_that_does_harm_is_told_so(runs, tmp_path):
+    made = write(
+        [runs / "repaired", runs / "biased"], tmp_path / "p.html", before_after=(runs / "repaired", runs / "biased")
+    )
+    text = made.read_text(encoding="utf-8")
+    assert "No bias beyond chance was found in repaired model." in text
+    assert "The repair (biased model) made things worse" in text
+
+
+def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
+    text = write(runs / "repaired", tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "No bias beyond chance was found" in text
+    assert "cannot be ruled out" in text
+    assert "does not show that a model is fair" in text
+
+
+def test_the_top_pictures_are_those_that_the_audit_counted(runs):
+    from equipoise.report.ranking import read_ranking
+
+    (one,) = read_given([runs / "biased"]).series
+    ranking = read_ranking(one, [])
+    shares = ranking.shares(["gender"], 6).groupby("group")["share"].mean()
+    rows = read_results(runs / "biased")
+    told = rows[(rows["metric"] == "representation") & (rows["axis"] == "gender") & rows["subject"].isna()]
+    for group, value in zip(told["group"], told["value"], strict=True):
+        assert shares[group] == pytest.approx(value)
+    assert len(ranking.order["developer"]) == len(ranking.order["web developer"]) == 24
+
+
+def test_markup_in_names_is_shown_as_text(results_folder, tmp_path):
+    row = {"metric": "max_skew", "variant": "equipoise", "model": HOSTILE, "axis": HOSTILE, "k": 5, "value": 0.7}
+    row |= {"null_mean": 0.2, "null_sd": 0.05, "excess": 0.5, "ci_low": 0.6, "ci_high": 0.8, "p_value": 0.001, "n": 9}
+    rows = [row, *({**row, "subject": f"{HOSTILE} {i}", "n": 1} for i in range(3))]
+    rows += [{**row, "metric": "representation", "group": f"{HOSTILE}{g}"} for g in "ab"]
+    made = write(results_folder(rows), tmp_path / "p.html", title=HOSTILE)
+    text = made.read_text(encoding="utf-8")
+    found = Outline(text)
+    assert found.tags.count("script") == 1
+    assert "img" not in found.tags
+    assert "&lt;script&gt;alert(1)" in text
+    for file in made.with_name("p_files").glob("*.svg"):
+        assert {e.tag.split("}")[1] for e in ET.fromstring(file.read_text(encoding="utf-8")).iter()} <= {
+            "svg", "style", "rect", "text", "line", "circle", "path", "title"
+        }  # fmt: skip
+    for file in made.with_name("p_files").glob("model_card*.md"):
+        assert "<script>" not in file.read_text(encoding="utf-8").split("---")[2]
+
+
+def test_a_page_of_150_subjects_stays_small(results_folder, tmp_path):
+    row = {"metric": "max_skew", "variant": "equipoise", "suite": "intersectional", "pool": "natural", "k": 12}
+    row |= {"value": 0.7, "null_mean": 0.2, "null_sd": 0.05, "excess": 0.5, "p_value": 0.001, "n": 150, "n_groups": 6}
+    rows = []
+    for model in ("a model with a long name", "another model with a long name", "a third"):
+        for axis in ("gender", "race", "age", "gender x race", "gender x age", "race x age", "gender x race x age"):
+            rows.append({**row, "model": model, "axis": axis, "ci_low": 0.6, "ci_high": 0.8})
+            rows += [
+                {**row, "model": model, "axis": axis, "subject": f"occupation number {i}", "excess": (i - 60) / 100}
+                for i in range(150)
+            ]
+            rows += [
+                {**row, "metric": "representation", "model": model, "axis": axis, "group": g, "value": 0.2}
+                for g in [" & ".join(f"{part}{j}" for part in axis.split(" x ")) for j in range(6)]
+            ]
+        rows += [
+            {
+                **row,
+                "metric": "counterfactual_gap",
+                "model": model,
+                "axis": "gender",
+                "group": "f - m",
+                "subject": f"s{i}",
+            }
+            for i in range(150)
+        ]
+    made = write(results_folder(rows), tmp_path / "p.html")
+    assert made.stat().st_size < 15_000_000
+
+
+@pytest.mark.parametrize(
+    ("break_it", "sentence"),
+    [
+        (lambda f: (f / "results.parquet").unlink(), r"no results here \(results\.parquet is missing\)"),
+        (
+            lambda f: (f / "results.parquet").write_bytes((f / "results.parquet").read_bytes()[:900]),
+            "not a readable Parquet",
+        ),
+        (lambda f: shutil.rmtree(f), "there is no such folder"),
+    ],
+)
+def test_results_that_cannot_be_read_are_refused_in_a_sentence(runs, tmp_path, break_it, sentence):
+    folder = shutil.copytree(runs / "biased", tmp_path / "biased")
+    break_it(folder)
+    with pytest.raises(InputError, match=sentence) as told:
+        write(folder, tmp_path / "p.html")
+    assert "biased" in str(told.value)
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "p.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("audit.json", "audit.json is damaged or cut short; its settings are not shown"),
+        ("results.json", "results.json is damaged or cut short; its notes are not shown"),
+        ("queries.parquet", "queries.parquet is damaged or cut short; it is left out"),
+        ("_evidence/evidence.json", "_evidence is damaged or cut short"),
+        ("_evidence/frame.parquet", "_evidence is damaged or cut short"),
+        ("_evidence/scores.npy", "_evidence is damaged or cut short"),
+    ],
+)
+def test_other_files_cut_short_are_told_on_the_page(runs, tmp_path, file, sentence):
+    folder = shutil.copytree(runs / "biased", tmp_path / "biased")
+    cut(folder / file, 40)
+    text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert sentence in text
+    assert "is biased by perceived gender" in text
+
+
+def test_evidence_that_is_missing_is_told(runs, tmp_path):
+    folder = shutil.copytree(runs / "biased", tmp_path / "biased")
+    shutil.rmtree(folder / "_evidence")
+    assert "no retrieved pictures can be shown" in write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_without_the_table_no_picture_is_shown_and_the_page_says_why(runs, tmp_path):
+    folder = shutil.copytree(runs / "biased", tmp_path / "biased")
+    text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "no pictures are shown" in text
+    assert "<img" not in text
+    with_table = write([folder, runs / "sets"], tmp_path / "q.html").read_text(encoding="utf-8")
+    assert with_table.count("<img") > 30
+
+
+def test_a_damaged_funnel_is_refused_with_its_row(runs, tmp_path):
+    bad = tmp_path / "funnel.csv"
+    bad.write_text("step,group,subject,kept,dropped\nsharp,female,nurse,9,-1\n")
+    with pytest.raises(InputError, match=r"funnel\.csv: row 1 has dropped = -1"):
+        write([runs / "biased", bad], tmp_path / "p.html")
+    bad.write_text("step,group,kept\nsharp,female,9\n")
+    with pytest.raises(InputError, match="the column 'subject' is missing"):
+        write([runs / "biased", bad], tmp_path / "p.html")
+
+
+def test_what_cannot_be_a_page_is_refused(runs, tmp_path):
+    with pytest.raises(InputError, match="is a folder; give the name of the page"):
+        write(runs / "biased", tmp_path)
+    with pytest.raises(InputError, match="at least one folder"):
+        write([], tmp_path / "p.html")
+    with pytest.raises(InputError, match="no results here"):
+        write(runs / "sets", tmp_path / "p.html")
+    with pytest.raises(InputError, match="has no column 'log_odds'"):
+        write(runs / "biased", tmp_path / "p.html", truth=pd.DataFrame({"subject": [], "axis": [], "group": []}))
+
+
+def test_cards_are_in_the_hubs_format(page, runs):
+    import datasets.utils.metadata as hub  # noqa: F401  (datasets installs huggingface_hub and yaml)
+    import yaml
+
+    beside = page.with_name("report_files")
+    text = (beside / "model_card_biased_model.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---")[1])
+    (result,) = head["model-index"][0]["results"]
+    rows = read_results(runs / "biased")
+    gender = rows[(rows["metric"] == "max_skew") & (rows["axis"] == "gender") & rows["subject"].isna()].iloc[0]
+    told = next(m for m in result["metrics"] if "on gender," in m["name"])
+    assert told["value"] == pytest.approx(gender["excess"], abs=1e-4)
+    assert set(result) == {"task", "dataset", "metrics"}
+    assert "does not show that a model is fair" in text
+    (dataset,) = beside.glob("dataset_card_*.md")
+    assert yaml.safe_load(dataset.read_text(encoding="utf-8").split("---")[1])["pretty_name"] == "sets"
+    assert "chance" in model_card(read_given([runs / "biased"]).series[0])
+
+
+def test_the_command_writes_the_page_and_names_it(runs, tmp_path):
+    app = typer.Typer()
+    app.command()(command)
+    out = tmp_path / "a.html"
+    pair = ["--before-after", str(runs / "biased"), str(runs / "repaired")]
+    done = CliRunner().invoke(app, [f"first={runs / 'biased'}", f"fixed={runs / 'repaired'}", "-o", str(out), *pair])
+    assert done.exit_code == 0, done.output
+    assert "wrote" in done.output
+    text = out.read_text(encoding="utf-8")
+    assert "first is biased by perceived gender" in text
+    assert "The repair (fixed)" in text
+    refused = CliRunner().invoke(app, [str(tmp_path / "nothing"), "-o", str(out)])
+    assert isinstance(refused.exception, InputError)
+
+
+def test_settings_are_on_the_page(page, runs):
+    settings = json.loads((runs / "biased" / "audit.json").read_text(encoding="utf-8"))
+    assert settings["of"]["table"] in page.read_text(encoding="utf-8")

@@ -1,0 +1,206 @@
+"""The parts of a page, by hand-worked values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InputError
+from equipoise.report import read_given
+from equipoise.report.change import changes
+from equipoise.report.findings import leans, main_metric, main_rows
+from equipoise.report.funnel import funnel_figure, funnel_table, read_funnel
+from equipoise.report.heat import _luminance, shade
+from equipoise.report.svg import Drawing, Scale, ticks
+from equipoise.report.truth import read_truth, recovered
+from equipoise.report.verdict import verdict
+from equipoise.report.words import read_words
+
+
+def row(**keys):
+    usual = {"metric": "max_skew", "variant": "equipoise", "model": "m", "axis": "gender", "k": 6, "value": 0.5}
+    usual |= {"null_mean": 0.2, "null_sd": 0.05, "excess": 0.3, "ci_low": 0.4, "ci_high": 0.6, "p_value": 0.001, "n": 8}
+    return usual | keys
+
+
+@given(st.floats(-1, 1))
+def test_words_on_a_cell_can_be_read(strength):
+    colour, words = shade(strength)
+    background = _luminance([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+    text = {"dark": 0.0, "light": 1.0}[words]
+    contrast = (max(background, text) + 0.05) / (min(background, text) + 0.05)
+    assert contrast >= 4.5
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
+def test_ticks_are_few_in_order_and_inside(low, span):
+    found = ticks(low, low + span)
+    assert len(found) <= 7
+    assert found == sorted(found)
+    assert all(low - 1e-6 * span - 1e-9 <= t <= low + span + 1e-6 * span + 1e-9 for t in found)
+
+
+@given(st.text())
+def test_any_text_in_a_figure_stays_text(words):
+    from html import unescape
+    from re import DOTALL, search
+
+    drawing = Drawing("d", 10, 10)
+    drawing.text(0, 0, words)
+    inside = search(r"<text[^>]*>(.*)</text>", drawing.svg("x"), DOTALL)
+    assert inside
+    assert "<" not in inside[1]
+    assert unescape(inside[1]) == unescape(words) or "&" in words
+
+
+def test_a_scale_keeps_what_lies_outside_at_its_edge():
+    scale = Scale(0, 1, 10, 20)
+    assert [scale(v) for v in (-1, 0, 0.5, 2)] == [10, 10, 15, 20]
+
+
+def test_the_main_metric_is_the_first_known_one_that_has_a_chance_level(results_folder):
+    rows = [row(metric="ndkl"), row(metric="max_skew", null_mean=None, excess=None, p_value=None), row(metric="other")]
+    assert main_metric(read_given([results_folder(rows)]).series) == "ndkl"
+    assert main_metric(read_given([results_folder([row(metric="unheard_of")], "b")]).series) == "unheard_of"
+    nothing = [row(null_mean=None, excess=None, p_value=None)]
+    series = read_given([results_folder(nothing, "c")]).series
+    assert main_metric(series) is None
+    assert "hold no number with a chance level" in verdict(series, None).text
+
+
+def test_main_rows_take_the_corrected_definition_once_an_axis(results_folder):
+    rows = [row(variant="berg", value=9.0), row(), row(k=12, value=7.0), row(axis="age"), row(subject="nurse")]
+    (one,) = read_given([results_folder(rows)]).series
+    found = main_rows(one, "max_skew")
+    assert found["value"].tolist() == [0.5, 0.5]
+    assert found["axis"].tolist() == ["gender", "age"]
+
+
+def test_whom_a_subject_leans_to_by_hand(results_folder):
+    gap = {"metric": "counterfactual_gap", "subject": "nurse", "axis": "tone", "k": None}
+    rows = [
+        row(),
+        row(**gap, group="dark - light", value=0.2, p_value=0.01),
+        row(**gap, group="dark - medium", value=-0.1, p_value=0.5),
+        row(**gap, group="light - medium", value=-0.4, p_value=0.02),
+    ]
+    (one,) = read_given([results_folder(rows)]).series
+    (lean,) = leans(one)
+    # dark (0.2 - 0.1) / 2 = 0.05; light (-0.2 - 0.4) / 2 = -0.3; medium (0.1 + 0.4) / 2 = 0.25
+    assert (lean.towards, lean.against) == ("medium", "light")
+    assert lean.size == pytest.approx(0.55)
+    assert lean.p_value == pytest.approx(0.03)
+
+
+def test_weak_evidence_is_not_called_bias(results_folder):
+    rows = [row(), row(axis="age", ci_low=0.1, p_value=0.01), row(axis="race", p_value=0.4)]
+    (one,) = read_given([results_folder(rows)]).series
+    made = verdict([one], "max_skew")
+    assert made.lead == "m is biased by perceived gender."
+    answer = dict(made.answers)["Is it biased?"]
+    assert "On age the evidence is weak" in answer
+    assert "On race nothing beyond chance was found" in answer
+
+
+def test_many_axes_raise_the_bar(results_folder):
+    rows = [row(axis=f"axis{i}", p_value=0.02) for i in range(5)]
+    (one,) = read_given([results_folder(rows)]).series
+    assert verdict([one], "max_skew").lead == "No bias beyond chance was found in m."
+
+
+def test_before_and_after_pairs_the_subjects_that_both_have(results_folder):
+    excess = {"a": (0.5, 0.1), "b": (0.4, 0.2), "c": (0.6, 0.1), "only before": (0.9, None)}
+    made = []
+    for place, name in enumerate(("before", "after")):
+        rows = [row()] + [row(subject=s, excess=v[place], n=1) for s, v in excess.items() if v[place] is not None]
+        made.append(read_given([results_folder(rows, name)]).series[0])
+    (change,) = changes(made[0], made[1], "max_skew")
+    assert change.difference is not None
+    assert change.difference.n == 3
+    assert change.difference.value == pytest.approx((0.4 + 0.2 + 0.5) / 3)
+
+
+def test_the_truth_is_recovered_and_its_absence_told(results_folder):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    injected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}
+    rows = [row()] + [row(**gap, subject=s, value=0.1 * v) for s, v in injected.items()]
+    (one,) = read_given([results_folder(rows)]).series
+    table = [{"subject": s, "axis": "gender", "group": "female", "log_odds": v / 2} for s, v in injected.items()]
+    table += [{"subject": s, "axis": "gender", "group": "male", "log_odds": -v / 2} for s, v in injected.items()]
+    (found,) = recovered(one, pd.DataFrame(table))
+    assert found.correlation == pytest.approx(1.0)
+    assert found.table["injected"].tolist() == [-2.0, -1.0, 1.0, 2.0]
+    assert found.same_direction == (4, 4)
+    (flat,) = recovered(one, pd.DataFrame(table).assign(log_odds=0.0))
+    assert flat.correlation is None
+    assert "nothing was put into" in verdict([one], "max_skew", truths=[flat]).text
+
+
+def test_the_interval_of_a_correlation_is_fishers(results_folder):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    measured = [0.0, 2.0, 1.0, 3.0, 5.0, 4.0, 6.0]
+    rows = [row()] + [row(**gap, subject=f"s{i}", value=v) for i, v in enumerate(measured)]
+    (one,) = read_given([results_folder(rows)]).series
+    put_in = {"female": 1, "male": 0}
+    truth = pd.DataFrame(
+        [
+            {"subject": f"s{i}", "axis": "gender", "group": g, "log_odds": i * by}
+            for i in range(7)
+            for g, by in put_in.items()
+        ]
+    )
+    (found,) = recovered(one, truth)
+    r = np.corrcoef(range(7), measured)[0, 1]
+    assert found.correlation == pytest.approx(r)
+    assert found.interval[0] == pytest.approx(math.tanh(math.atanh(r) - 1.959964 / 2), abs=1e-6)
+
+
+def test_truth_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read_truth(tmp_path / "truth.csv")
+    (tmp_path / "truth.csv").write_text("subject,axis,group,log_odds\nnurse,gender,female,much\n")
+    with pytest.raises(InputError, match="no number"):
+        read_truth(tmp_path / "truth.csv")
+
+
+def test_the_funnel_by_hand(tmp_path):
+    path = tmp_path / "funnel.csv"
+    path.write_text("step,group,subject,kept,dropped\na,x,,8,2\na,y,,10,0\nb,x,,4,4\nb,y,,10,0\n")
+    frame = read_funnel(path)
+    table = funnel_table(frame)
+    assert table["kept"].tolist() == [18, 14]
+    assert table["most_dropped"].tolist() == ["x", "x"]
+    assert table["highest_rate"].tolist() == [0.2, 0.5]
+    # chi-squared of [[4, 4], [10, 0]]: 18 (4*0 - 4*10)^2 / (8 * 10 * 14 * 4)
+    assert table["p_value"].iloc[1] == pytest.approx(math.erfc(math.sqrt(18 * 1600 / 4480 / 2)), rel=1e-6)
+    svg, _ = funnel_figure(frame)
+    assert "x 40% of 10" in svg
+    assert "y 100% of 10" in svg
+
+
+def test_words_that_tell_are_shaded_with_their_group(captions_folder):
+    (source,) = read_given([captions_folder]).sources
+    problems: list[str] = []
+    parts = {part.group: part for part in read_words(source, problems)}
+    assert not problems
+    tokens = [t for t in parts["female"].captions[0][0] if t.level]
+    assert {t.text for t in tokens} >= {"red"}
+    assert all(t.group == "female" for t in tokens if t.text == "red")
+    assert "".join(t.text for t in parts["male"].captions[0][0]) == "a person with a blue umbrella"
+
+
+@pytest.mark.parametrize("file", ["words.csv", "captions.csv"])
+def test_missing_words_are_told(captions_folder, tmp_path, file):
+    import shutil
+
+    folder = shutil.copytree(captions_folder, tmp_path / "captions")
+    (folder / file).unlink()
+    (source,) = read_given([folder]).sources
+    problems: list[str] = []
+    assert read_words(source, problems) == []
+    assert problems == [f"captions/{file} is missing; no caption words are shown"]
