@@ -1,0 +1,69 @@
+"""The sieve: which generated images and sets may stay, and why.
+
+A *filter* scores images or whole counterfactual sets into ``score_*`` columns and says which go; :func:`run` puts a
+table through several, one after the other, resumable, and writes layers beside the images. Every run comes with a
+report that counts what each step dropped by group and by subject, and tests whether the step itself is biased.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from equipoise.filters.catalog import FILTERS
+
+if TYPE_CHECKING:
+    from equipoise.filters.bias import BiasTest, bias_test
+    from equipoise.filters.evidence import Evidence, Means
+    from equipoise.filters.fidelity import rank_sum
+    from equipoise.filters.neighbours import nearest
+    from equipoise.filters.protocol import Filter, Verdict
+    from equipoise.filters.running import FilterRun, run
+    from equipoise.filters.steps import Step, planned, read_steps, steps_from_toml
+    from equipoise.filters.thresholds import learn_thresholds
+
+__all__ = [
+    "FILTERS",
+    "BiasTest",
+    "Evidence",
+    "Filter",
+    "FilterRun",
+    "Means",
+    "Step",
+    "Verdict",
+    "bias_test",
+    "learn_thresholds",
+    "nearest",
+    "planned",
+    "rank_sum",
+    "read_steps",
+    "run",
+    "steps_from_toml",
+]
+
+_HOMES = {
+    "BiasTest": "bias",
+    "Evidence": "evidence",
+    "Filter": "protocol",
+    "FilterRun": "running",
+    "Means": "evidence",
+    "Step": "steps",
+    "Verdict": "protocol",
+    "bias_test": "bias",
+    "learn_thresholds": "thresholds",
+    "nearest": "neighbours",
+    "planned": "steps",
+    "rank_sum": "fidelity",
+    "read_steps": "steps",
+    "run": "running",
+    "steps_from_toml": "steps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: pyarrow and scipy must not slow down `equipoise --help`.
+    if name in _HOMES:
+        return getattr(import_module(f"equipoise.filters.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'equipoise.filters' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

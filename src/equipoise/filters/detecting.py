@@ -1,0 +1,166 @@
+"""Detections from annotations, from JSON and from detectors; and vectors of person crops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equipoise.data.people import people_of
+from equipoise.errors import InputError
+from equipoise.models.protocols import Detections, Detector, Encoder
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from equipoise.filters.evidence import Evidence
+
+__all__ = ["PersonVectors", "as_json", "from_annotations", "from_json", "largest_person", "looked_at"]
+
+PERSON = "person"
+
+
+def as_json(found: Detections) -> str:
+    """A cell of the column ``detections``: boxes (left, top, right, bottom in pixels), labels and scores.
+
+    >>> as_json(Detections(np.float32([[0, 0, 2, 3]]), ("dog",), np.float32([0.5])))
+    '[{"box": [0.0, 0.0, 2.0, 3.0], "label": "dog", "score": 0.5}]'
+    """
+    rows = [
+        {"box": [float(v) for v in box], "label": label, "score": float(score)}
+        for box, label, score in zip(found.boxes, found.labels, found.scores, strict=True)
+    ]
+    return json.dumps(rows)
+
+
+def from_json(cell: Any) -> Detections | None:
+    """What a cell of the column ``detections`` says; ``None`` if it is empty.
+
+    >>> from_json('[{"box": [0, 0, 2, 3], "label": "dog", "score": 0.5}]').labels
+    ('dog',)
+    """
+    if not isinstance(cell, str):
+        return None
+    try:
+        rows = json.loads(cell)
+        boxes = np.array([row["box"] for row in rows], dtype=np.float32).reshape(-1, 4)
+        labels = tuple(str(row["label"]) for row in rows)
+        return Detections(boxes, labels, np.array([row.get("score", 1.0) for row in rows], dtype=np.float32))
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"the column 'detections' holds {cell[:60]!r}; a list of objects with box, label and score is expected"
+        ) from error
+
+
+def from_annotations(evidence: Evidence) -> list[Detections | None]:
+    """The people and objects that the table itself names, surest first because all are sure."""
+    table = evidence.table
+    if "people" not in table.types and "objects" not in table.types:
+        raise InputError(
+            f"{table.path} has neither the column 'people' nor 'objects'; name a detector, or add the column "
+            "'detections' as a layer"
+        )
+    n = len(evidence)
+    people = evidence.column("people") if "people" in table.types else [None] * n
+    things = evidence.column("object_boxes") if "object_boxes" in table.types else [None] * n
+    names = evidence.column("objects") if "objects" in table.types else [None] * n
+    return [_annotated(*cells) for cells in zip(people, things, names, strict=True)]
+
+
+def _annotated(people: Any, things: Any, names: Any) -> Detections:
+    boxes: list[list[float]] = []
+    labels: list[str] = []
+    for one in people_of(people if isinstance(people, str) else None):
+        if not one.get("iscrowd"):
+            boxes.append(_corners(one.get("box")))
+            labels.append(PERSON)
+    boxed = json.loads(things) if isinstance(things, str) else []
+    for thing in boxed:
+        boxes.append(_corners(thing.get("box")))
+        labels.append(str(thing["name"]))
+    if names is not None and not isinstance(names, float):
+        # Objects known by name alone: what is there, though not where.
+        for name in sorted({str(name) for name in names} - set(labels)):
+            boxes.append([0.0] * 4)
+            labels.append(name)
+    return Detections(
+        np.array(boxes, dtype=np.float32).reshape(-1, 4), tuple(labels), np.ones(len(labels), dtype=np.float32)
+    )
+
+
+def _corners(box: Any) -> list[float]:
+    if not box:
+        return [0.0] * 4
+    x, y, width, height = (float(v) for v in box)
+    return [x, y, x + width, y + height]
+
+
+def largest_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """The box (left, top, right, bottom) of the largest person of a cell of ``people``, inside the image.
+
+    >>> largest_person('[{"box": [0, 0, 2, 3]}, {"box": [1, 1, 4, 9]}]', (5, 8))
+    (1, 1, 5, 8)
+    """
+    width, height = size
+    best: tuple[float, tuple[int, int, int, int]] | None = None
+    for one in people_of(cell if isinstance(cell, str) else None):
+        if not one.get("box") or one.get("iscrowd"):
+            continue
+        left, top, right, bottom = _corners(one["box"])
+        if one.get("unit") == "fraction":
+            left, right, top, bottom = left * width, right * width, top * height, bottom * height
+        box = (max(0, int(left)), max(0, int(top)), min(width, int(np.ceil(right))), min(height, int(np.ceil(bottom))))
+        area = (box[2] - box[0]) * (box[3] - box[1])
+        if box[2] > box[0] and box[3] > box[1] and (best is None or area > best[0]):
+            best = (area, box)
+    return None if best is None else best[1]
+
+
+@dataclass(frozen=True)
+class PersonVectors:
+    """Mapped over a table: the vector of the largest person of each image, of the whole image where none is known."""
+
+    encoder: Encoder
+
+    def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
+        """One row of an embeddings table for each image."""
+        crops = [self._crop(row) for row in rows]
+        vectors = np.asarray(self.encoder.encode_images(crops), dtype=np.float32)
+        return [{"vector": vector, "model": self.encoder.key} for vector in vectors]
+
+    def _crop(self, row: dict[str, Any]) -> Image.Image:
+        image: Image.Image = row["image"]
+        box = largest_person(row.get("people"), image.size)
+        if box is None:
+            box = _detected_person(row.get("detections"), image.size)
+        return image if box is None else image.crop(box)
+
+
+def _detected_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    found = from_json(cell)
+    if found is None:
+        return None
+    people = [
+        {"box": [box[0], box[1], box[2] - box[0], box[3] - box[1]]}
+        for box, label in zip(found.boxes.tolist(), found.labels, strict=True)
+        if label == PERSON
+    ]
+    return largest_person(json.dumps(people), size)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    detector: Detector
+    threshold: float
+
+    def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
+        found = self.detector.detect([row["image"] for row in rows], threshold=self.threshold)
+        return [{"detections": as_json(one)} for one in found]
+
+
+def looked_at(detector: Detector, threshold: float) -> Callable[..., Any]:
+    """The function that is mapped over a table to fill the column ``detections``."""
+    return _Looked(detector, threshold)

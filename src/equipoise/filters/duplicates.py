@@ -1,0 +1,113 @@
+"""Nearly the same image twice: the first stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.evidence import Evidence
+from equipoise.filters.protocol import Floats, Verdict
+
+__all__ = ["Duplicates", "earlier_twin"]
+
+_BLOCK = 2048
+UNITS = ("image", "set")
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """An image goes if it is nearly the same as an earlier one that stays (cosine of at least ``alike``).
+
+    Images of the same set, or edits of the same source, are meant to be alike and are not compared. With
+    ``unit = "set"`` a whole set goes if its mean vector is nearly that of an earlier set.
+    """
+
+    alike: float = 0.99
+    unit: str = "image"
+    within: str = ""
+    """A column: only images with the same value are compared, such as ``subject``."""
+    model: str = ""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise UnknownNameError("unit", self.unit, UNITS)
+        if not 0 < self.alike <= 1:
+            raise InputError(f"alike = {self.alike}: a cosine between 0 and 1 is expected")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column that images are compared within."""
+        return (self.within,) if self.within else ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Vectors of images."""
+        return ("image vectors",)
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Score ``twin``: the cosine with the most similar earlier image (or set) that stays; NaN if there is none."""
+        vectors = evidence.image_vectors(self.model)
+        relatives = _relatives(evidence)
+        within = evidence.column(self.within) if self.within else pd.Series(np.zeros(len(evidence)))
+        sets = evidence.sets
+        if self.unit == "set":
+            first = np.unique(sets, return_index=True)[1]
+            means = np.stack([vectors[sets == s].mean(axis=0) for s in range(len(first))])
+            means /= np.linalg.norm(means, axis=1, keepdims=True)
+            twin = _by_part(means, np.arange(len(first)), np.asarray(within, dtype=object)[first], self.alike)
+            score = twin[sets]
+        else:
+            score = _by_part(vectors, relatives, np.asarray(within, dtype=object), self.alike)
+        failed = np.nan_to_num(score, nan=-1.0) >= self.alike - 1e-6
+        return Verdict(failed, failed, {"twin": score})
+
+
+def earlier_twin(vectors: Any, relatives: Any, alike: float) -> Floats:
+    """(n,) the cosine of each unit vector with the most similar earlier one that is no relative and itself stays.
+
+    >>> v = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> earlier_twin(v, [0, 1, 2], 0.99).tolist()
+    [nan, 1.0, 0.0]
+    """
+    v, kin = np.asarray(vectors, dtype=np.float32), np.asarray(relatives)
+    n = len(v)
+    out = np.full(n, np.nan)
+    stays = np.zeros(n, dtype=bool)
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        before = np.flatnonzero(stays[:start])
+        if len(before):
+            for left in range(0, len(before), 4 * _BLOCK):
+                part = before[left : left + 4 * _BLOCK]
+                cosine = np.where(kin[start:stop, None] == kin[part], np.nan, v[start:stop] @ v[part].T)
+                out[start:stop] = np.fmax(out[start:stop], np.fmax.reduce(cosine, axis=1))
+        inside = np.where(kin[start:stop, None] == kin[start:stop], np.nan, v[start:stop] @ v[start:stop].T)
+        for i in range(stop - start):  # whether an earlier one stays is known only when its turn has been
+            mine = inside[i, :i][stays[start : start + i]]
+            if len(mine):
+                out[start + i] = np.fmax(out[start + i], np.fmax.reduce(mine))
+            stays[start + i] = not out[start + i] >= alike - 1e-6 and np.isfinite(v[start + i]).all()
+    return out
+
+
+def _by_part(vectors: Any, relatives: NDArray[Any], parts: NDArray[Any], alike: float) -> Floats:
+    out = np.full(len(vectors), np.nan)
+    for rows in pd.Series(range(len(parts))).groupby(parts, sort=False, dropna=False).indices.values():
+        out[rows] = earlier_twin(vectors[rows], relatives[rows], alike)
+    return out
+
+
+def _relatives(evidence: Evidence) -> NDArray[np.int64]:
+    """(n,) the same number for images that are meant to be alike: of one set, or an original and its edits."""
+    frame = evidence.frame
+    if "source_id" in frame and frame["source_id"].notna().any():
+        return pd.factorize(frame["source_id"].fillna(frame["image_id"]))[0].astype(np.int64)
+    return evidence.sets

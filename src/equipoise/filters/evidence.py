@@ -1,0 +1,284 @@
+"""What a filter looks at: labels, vectors, detections, answers, pictures of the images that are still there.
+
+Whatever a model must say is computed over the table by the engine, in a folder of its own, and found again when the run
+is resumed; whatever was computed elsewhere (embeddings tables, detections, a column) is taken as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data import Table
+from equipoise.data.schema import schema_for
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.stored import StoredVectors
+from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
+
+__all__ = ["Evidence", "Means"]
+
+Vectors = NDArray[np.float32]
+
+LIGHT = ("image_id", "source_id", "set_id", "subject", "caption")
+"""Columns every filter may look at."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What filters see with, unless a step names its own: names of models, or the adapters themselves."""
+
+    encoder: Any = ""
+    detector: Any = "annotations"
+    """``annotations`` (the columns ``people``, ``objects``), ``detections`` (a column), or a detector."""
+    faces: Any = ""
+    """A detector of faces; what filters of faces use."""
+    classifier: Any = ""
+    reference: Any = None
+    """A table of real images, where they are not rows of the table itself."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For :func:`equipoise.models.load`: device, dtype, batch_size."""
+    batch_size: int = 32
+    progress: bool = False
+
+
+@dataclass
+class Evidence:
+    """The images of ``table`` that are still there: n rows, those where ``alive`` (all rows) is true."""
+
+    table: Table
+    alive: NDArray[np.bool_] | None = None
+    means: Means = field(default_factory=Means)
+    axes: tuple[str, ...] = ()
+    folder: Path | None = None
+    seed: int = 0
+    only_kept: bool = False
+    """Whether the table's layers already say what ``alive`` says, so that the engine may leave the rest out."""
+    _loaded: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
+    _temporary: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.axes = self.axes or self.table.axes
+        for axis in self.axes:
+            if axis not in self.table.types:
+                raise UnknownNameError(f"axis of {self.table.path}", axis, self.table.axes)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """Ids, subject, caption and axes of the n images."""
+        names = [name for name in (*LIGHT, *self.axes) if name in self.table.types]
+        return self._alive_rows(self.table.to_pandas(list(dict.fromkeys(names))))
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @cached_property
+    def sets(self) -> NDArray[np.int64]:
+        """(n,) the number of each image's set; an image without a set is one of its own."""
+        if "set_id" not in self.frame or self.frame["set_id"].isna().all():
+            return np.arange(len(self), dtype=np.int64)
+        codes, names = pd.factorize(self.frame["set_id"])
+        codes = codes.astype(np.int64)
+        codes[codes < 0] = len(names) + np.arange(int((codes < 0).sum()))
+        return codes
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """One column of the n images; a column the table lacks is an InputError."""
+        if name in self.frame:
+            return self.frame[name]
+        if name not in self.table.types:
+            raise UnknownNameError(f"column in {self.table.path}", name, self.table.types)
+        return self._alive_rows(self.table.to_pandas([name]))[name]
+
+    def captions(self) -> pd.Series[Any]:
+        """The caption of each image; one without is an InputError."""
+        found = self.column("caption")
+        if found.isna().any():
+            image = self.frame["image_id"][found.isna()].iloc[0]
+            raise InputError(f"{self.table.path}: image {image!r} has no caption, which this filter compares it with")
+        return found
+
+    def stored_vectors(self, model: Any = "", *, crop: str = "none") -> StoredVectors:
+        """Where the vectors of the images lie: in the tables of a precomputed model, or computed now.
+
+        ``crop="person"`` encodes the largest person of each image (a precomputed table holds those already).
+        """
+        adapter = self.encoder(model)
+        tables = getattr(adapter, "tables", None)
+        if tables is None and isinstance(adapter, Precomputed):
+            raise InputError(f"{adapter.name} gives no table of vectors; use table:<folder>")
+        if tables is None:
+            tables = [self._encoded(cast(Encoder, adapter), crop)]
+            stored = StoredVectors.of(tables, self.frame["image_id"])
+        else:
+            stored = StoredVectors.of(tables, self.frame["image_id"])
+            if stored.missing.any():
+                one = self.frame["image_id"][stored.missing].iloc[0]
+                raise InputError(
+                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(self)} images, for example {one!r}; "
+                    "compute their embeddings and add them to the table"
+                )
+        return stored
+
+    def image_vectors(self, model: Any = "", *, crop: str = "none") -> Vectors:
+        """(n, d) unit vectors of the images; NaN rows for images that could not be encoded."""
+        return unit(self.stored_vectors(model, crop=crop).matrix(), "image")
+
+    def text_vectors(self, texts: Sequence[str], model: Any = "") -> Vectors:
+        """(m, d) unit vectors of these texts."""
+        adapter = self.encoder(model)
+        found = adapter.text_vectors(texts) if isinstance(adapter, Precomputed) else adapter.encode_texts(list(texts))
+        return unit(np.asarray(found, dtype=np.float32), "text")
+
+    def encoder(self, model: Any = "") -> Encoder | Precomputed:
+        """The encoder of a step, or that of the run."""
+        return cast(Encoder, self._adapter(model or self.means.encoder, "encoder"))
+
+    def classifier(self, model: Any = "") -> Classifier:
+        """The classifier of a step, or that of the run."""
+        return cast(Classifier, self._adapter(model or self.means.classifier, "classifier"))
+
+    def detections(self, detector: Any = "", *, threshold: float = 0.5) -> list[Detections | None]:
+        """What is in each image; ``None`` where the image could not be looked at.
+
+        ``annotations`` takes what the table says (``people``, ``objects``), ``detections`` its column of that name.
+        """
+        from equipoise.filters.detecting import from_annotations, from_json, looked_at
+
+        chosen = detector or self.means.detector
+        if chosen == "annotations":
+            return from_annotations(self)
+        if chosen == "detections":
+            return [from_json(cell) for cell in self.column("detections")]
+        adapter: Detector = self._adapter(chosen, "detector")
+        name = f"detections-{_short(adapter.key, threshold)}"
+        found = self.measured(name, looked_at(adapter, threshold), {"detections": "json"}, decode=True)
+        return [from_json(cell) for cell in found["detections"]]
+
+    def measured(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        columns: Mapping[str, str],
+        *,
+        reads: Iterable[str] = (),
+        decode: bool = True,
+    ) -> pd.DataFrame:
+        """``fn`` mapped over the images by the engine, once and resumable; null where an image failed."""
+        from equipoise.engine import map as map_table
+
+        place = self._place(name)
+        if (place / "_table.json").exists():  # an earlier step asked, when more images were there
+            return self._aligned(Table.open(place))
+        made = map_table(
+            fn,
+            self.table,
+            place,
+            schema=schema_for("layer", columns=columns),
+            columns=list(reads),
+            decode=decode,
+            only_kept=self.only_kept,
+            batch_size=self.means.batch_size,
+            max_failures=None,
+            progress=self.means.progress,
+        )
+        return self._aligned(made)
+
+    def _aligned(self, made: Table) -> pd.DataFrame:
+        found = made.to_pandas().set_index("image_id")
+        return found.reindex(self.frame["image_id"]).reset_index()
+
+    def reference(self) -> Evidence:
+        """The table of real images, all of them, looked at by the same means."""
+        if self.means.reference is None:
+            raise InputError("this filter compares with real images; give their table as reference")
+        given = self.means.reference
+        table = given if isinstance(given, Table) else Table.open(given)
+        axes = tuple(axis for axis in self.axes if axis in table.types)
+        folder = self._place("reference")
+        return Evidence(table, None, self.means, axes, folder, self.seed, _loaded=self._loaded)
+
+    def _alive_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame if self.alive is None else frame[self.alive].reset_index(drop=True)
+
+    def _encoded(self, encoder: Encoder, crop: str) -> Table:
+        from equipoise.engine import embed_images
+        from equipoise.engine import map as map_table
+        from equipoise.filters.detecting import PersonVectors
+
+        options: dict[str, Any] = {
+            "only_kept": self.only_kept,
+            "batch_size": self.means.batch_size,
+            "max_failures": None,
+            "progress": self.means.progress,
+        }
+        place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
+        if (place / "_table.json").exists():  # an earlier step asked, when more images were there
+            return Table.open(place)
+        if crop == "none":
+            return embed_images(self.table, encoder, place, **options)
+        if crop != "person":
+            raise UnknownNameError("crop", crop, ("none", "person"))
+        dim = int(np.shape(encoder.encode_texts(["a"]))[1])
+        reads = [name for name in ("people", "detections") if name in self.table.types]
+        schema = schema_for("embeddings", dim=dim)
+        return map_table(
+            PersonVectors(encoder), self.table, place, columns=reads, schema=schema, decode=True, **options
+        )
+
+    def _adapter(self, model: Any, kind: str) -> Any:
+        from equipoise.models import load
+
+        if not model:
+            raise InputError(f"no {kind} is named; give one, such as {_EXAMPLES[kind]}")
+        if not isinstance(model, str):
+            _refuse_judge(getattr(model, "name", ""))
+            return model
+        if kind == "classifier":
+            _refuse_judge(model)
+        if (kind, model) not in self._loaded:
+            self._loaded[kind, model] = load(model, kind=kind, **self.means.options)
+        return self._loaded[kind, model]
+
+    def _place(self, name: str) -> Path:
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="equipoise-filter-"))
+            self._temporary = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        return self.folder / name
+
+
+_EXAMPLES = {
+    "encoder": "hf:openai/clip-vit-base-patch32 or table:<folder of embeddings>",
+    "classifier": "hf:Falconsai/nsfw_image_detection",
+    "detector": "annotations, or hf:<detector>",
+}
+
+
+def _refuse_judge(name: str) -> None:
+    if name in ("mini", "mini:judge"):
+        raise InputError(
+            f"{name!r} is the judge, which says how good a filter was; a filter that used it would judge itself: "
+            "name another classifier"
+        )
+
+
+def _short(*parts: Any) -> str:
+    return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+def unit(vectors: Vectors, what: str) -> Vectors:
+    """Rows scaled to unit length; a row of zeros is an InputError, NaN rows stay."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if (length == 0).any():
+        raise InputError(f"the vector of {what} {int(np.argmin(length))} is zero, so it has no direction")
+    return np.asarray(vectors / length, dtype=np.float32)

@@ -1,0 +1,174 @@
+"""What each step left and dropped, by group and by subject, and whether it was even-handed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.filters.bias import BiasTest, bias_test, strata_of
+from equipoise.measure.corrections import holm
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.groups import Groups, intersect
+
+__all__ = ["FUNNEL_COLUMNS", "StepOutcome", "bias_tests", "funnel_of", "result_rows"]
+
+FUNNEL_COLUMNS = ("step", "axis", "group", "subject", "kept", "dropped", "unit")
+UNDEFINED = "undefined"
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What one step did to the n images of the table."""
+
+    label: str
+    before: NDArray[np.bool_]
+    """(n,) which were still there."""
+    dropped: NDArray[np.bool_]
+    failed: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
+    notes: tuple[str, ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class TestedStep:
+    """One test: whether a step's failures (or losses) fall evenly on the groups of an axis."""
+
+    step: str
+    what: str
+    """``fail`` (images that failed themselves) or ``drop`` (images that went)."""
+    test: BiasTest
+    p_corrected: float = field(default=1.0)
+    """Holm over all tests of the run."""
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the step is biased, at 5% over the whole run."""
+        return self.p_corrected < LEVEL
+
+
+def funnel_of(frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepOutcome]) -> pd.DataFrame:
+    """One row for each step, axis, group and subject (images), and for each step and subject (images, sets).
+
+    Rows of one axis add up to all images; rows with an empty axis count every image, or every set, once. A set is
+    dropped with its last image.
+
+    >>> frame = pd.DataFrame({"set_id": ["s", "s"], "subject": ["cook", "cook"], "gender": ["f", "m"]})
+    >>> yes, no = np.array([True, True]), np.array([True, False])
+    >>> funnel_of(frame, ["gender"], [StepOutcome("x", yes, no, no, yes)]).values.tolist()[0]
+    ['x', 'gender', 'f', 'cook', 0, 1, 'image']
+    """
+    subject = _filled(frame, "subject")
+    parts = []
+    for outcome in outcomes:
+        there = outcome.before
+        base = pd.DataFrame({"subject": subject[there], "gone": outcome.dropped[there]})
+        for axis in axes:
+            parts.append(_counted(base.assign(group=_filled(frame, axis)[there]), outcome.label, axis, "image"))
+        parts.append(_counted(base.assign(group=""), outcome.label, "", "image"))
+        if "set_id" in frame and frame["set_id"].notna().any():
+            sets = base.assign(set=frame["set_id"].to_numpy()[there]).dropna(subset="set")
+            lost = sets.groupby("set", sort=False).agg(subject=("subject", "first"), gone=("gone", "all"))
+            parts.append(_counted(lost.assign(group=""), outcome.label, "", "set"))
+    if not parts:
+        return pd.DataFrame(columns=list(FUNNEL_COLUMNS))
+    return pd.concat(parts, ignore_index=True)[list(FUNNEL_COLUMNS)]
+
+
+def bias_tests(
+    frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepOutcome], *, draws: int = 999, seed: int = 0
+) -> list[TestedStep]:
+    """Every step on every axis (and on their intersection), p-values corrected over all of them."""
+    found: list[TestedStep] = []
+    for number, outcome in enumerate(outcomes):
+        asked = outcome.before & outcome.judged
+        if not asked.any():
+            continue
+        part = frame[asked].reset_index(drop=True)
+        for groups in _groupings(part, axes):
+            within = strata_of(part, groups)
+            for what, y in _outcomes(outcome, asked):
+                test = bias_test(y, groups, within, draws=draws, seed=seed + number)
+                if test is not None:
+                    found.append(TestedStep(outcome.label, what, test))
+    if not found:
+        return []
+    corrected = holm([one.test.p_value for one in found])
+    return [TestedStep(one.step, one.what, one.test, float(p)) for one, p in zip(found, corrected, strict=True)]
+
+
+def result_rows(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -> list[dict[str, Any]]:
+    """The tests as rows of a results table: ``filter_fail`` and ``filter_drop`` by group, ``filter_bias`` by axis."""
+    rows = []
+    for one in tests:
+        keys = {"variant": one.step, "suite": "filter", "axis": one.test.axis}
+        for group, estimate in one.test.estimates().items():
+            rows.append(estimate.row(metric=f"filter_{one.what}", group=group, **keys))
+        null = one.test.null_largest
+        overall = Estimate(
+            one.test.largest,
+            null_mean=float(null.mean()),
+            null_sd=float(null.std(ddof=1)),
+            p_value=one.p_corrected,
+            n=int(one.test.n.sum()),
+            n_groups=len(one.test.names),
+            notes=(
+                f"largest excess {one.what} rate, of {one.test.worst}",
+                f"shuffled within {one.test.within}",
+                "p corrected over all steps and axes (Holm)",
+                "no interval: a maximum over groups",
+            ),
+        )
+        rows.append(overall.row(metric="filter_bias", group=one.test.worst, **keys))
+    for outcome in outcomes:
+        rows += [{**row, "suite": "filter", "pool": outcome.label} for row in outcome.rows]
+    return rows
+
+
+def _outcomes(outcome: StepOutcome, asked: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """What is tested: whose images failed, and, where it is not the same, whose images went."""
+    failed, dropped = outcome.failed[asked], outcome.dropped[asked]
+    if (failed == dropped).all():
+        return [("drop", dropped)]
+    return [("fail", failed), ("drop", dropped)]
+
+
+def _groupings(frame: pd.DataFrame, axes: Sequence[str]) -> list[Groups]:
+    found = []
+    for axis in axes:
+        values = [None if pd.isna(v) else str(v) for v in frame[axis]]
+        if len({v for v in values if v is not None}) > 1:
+            found.append(Groups.from_values(np.array(values, dtype=object), axis=axis))
+    if len(found) == 2:
+        joint = intersect(*found)
+        found.append(Groups(joint.labels, joint.names, " × ".join(one.axis for one in found)))
+    return found
+
+
+def _counted(frame: pd.DataFrame, step: str, axis: str, unit: str) -> pd.DataFrame:
+    counts = frame.groupby(["group", "subject"], sort=True)["gone"].agg(["sum", "size"]).reset_index()
+    return pd.DataFrame(
+        {
+            "step": step,
+            "axis": axis,
+            "group": counts["group"].astype(object),
+            "subject": counts["subject"].astype(object),
+            "kept": (counts["size"] - counts["sum"]).astype(int),
+            "dropped": counts["sum"].astype(int),
+            "unit": unit,
+        }
+    )
+
+
+def _filled(frame: pd.DataFrame, column: str) -> NDArray[Any]:
+    if column not in frame:
+        return np.full(len(frame), "", dtype=object)
+    values = np.asarray(frame[column].astype(object))
+    missing = frame[column].isna().to_numpy()
+    return np.where(missing, "" if column == "subject" else UNDEFINED, values)

@@ -1,0 +1,103 @@
+"""How many people are there, are they what the image shows, and can a face be seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.filters.evidence import Evidence
+from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
+from equipoise.models.protocols import Detections
+
+__all__ = ["People", "counts_of"]
+
+
+@dataclass(frozen=True)
+class People:
+    """An image stays if it shows so many people, people enough among its objects, and a face.
+
+    GABInsight (arXiv 2407.21001) asks that people are at least 15% of the detected objects and a face is found
+    (preset ``gab``); GenSynth takes images with exactly one person (preset ``gensynth``).
+    """
+
+    exactly: int | None = None
+    at_least: int | None = 1
+    share_least: float | None = None
+    """Persons among all detected objects."""
+    face: bool = False
+    """Whether a face must be found, by the run's detector of faces."""
+    threshold: float = 0.5
+    """How sure a detection must be."""
+    person_labels: tuple[str, ...] = ("person", "man", "woman", "people", "boy", "girl")
+    whole_sets: bool = False
+    """Whether a set goes with one of its images."""
+    detector: str = ""
+    faces: str = ""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "gab": {"share_least": 0.15, "face": True},
+        "gensynth": {"exactly": 1},
+    }
+
+    def __post_init__(self) -> None:
+        for name in ("exactly", "at_least"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InputError(f"{name} = {value}: give a number of persons, at least 0")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None of its own: what it needs depends on the detector."""
+        return ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Detections, of faces too if asked."""
+        return ("detections of people and objects", *(("a detector of faces",) if self.face else ()))
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Scores ``persons``, ``person_share`` and ``faces``."""
+        found = evidence.detections(self.detector, threshold=self.threshold)
+        persons, objects = counts_of(found, self.person_labels, self.threshold)
+        share = np.divide(persons, objects, out=np.zeros_like(persons), where=objects > 0)
+        share[np.isnan(persons)] = np.nan
+        failed = np.isnan(persons)
+        notes = [f"{int(failed.sum())} images could not be looked at"] if failed.any() else []
+        if self.exactly is not None:
+            failed |= persons != self.exactly
+        elif self.at_least is not None:
+            failed |= below(persons, self.at_least)
+        scores: dict[str, Floats] = {"persons": persons, "person_share": share}
+        if self.share_least is not None:
+            failed |= below(share, self.share_least)
+        if self.face:
+            detector = self.faces or evidence.means.faces
+            if not detector:
+                raise InputError("a face is asked for, but no detector of faces is named; give one as faces")
+            looked = evidence.detections(detector, threshold=self.threshold)
+            scores["faces"] = np.array([np.nan if one is None else float(len(one.labels)) for one in looked])
+            failed |= below(scores["faces"], 1)
+        dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
+        return Verdict(failed, dropped, scores, notes=notes)
+
+
+def counts_of(
+    found: list[Detections | None], person_labels: tuple[str, ...], threshold: float = 0.5
+) -> tuple[Floats, Floats]:
+    """(n,) persons and (n,) all objects that are at least so sure; NaN where an image could not be looked at.
+
+    >>> one = Detections(np.zeros((3, 4)), ("person", "dog", "cat"), np.array([0.9, 0.8, 0.1]))
+    >>> [values.tolist() for values in counts_of([one, None], ("person",))]
+    [[1.0, nan], [2.0, nan]]
+    """
+    persons, objects = np.full(len(found), np.nan), np.full(len(found), np.nan)
+    for i, one in enumerate(found):
+        if one is not None:
+            sure = [label for label, score in zip(one.labels, one.scores, strict=True) if score >= threshold]
+            objects[i] = len(sure)
+            persons[i] = sum(label.casefold() in person_labels for label in sure)
+    return persons, objects

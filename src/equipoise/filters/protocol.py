@@ -1,0 +1,102 @@
+"""What a filter is, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from PIL import Image
+
+    from equipoise.filters.evidence import Evidence
+
+__all__ = ["Filter", "Verdict", "below", "whole_sets"]
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Verdict:
+    """What a filter says of n images, in the order of the evidence.
+
+    >>> Verdict(failed=[True, False], dropped=[True, True], scores={"unsafe": [0.9, 0.1]}).dropped.tolist()
+    [True, True]
+    """
+
+    failed: Any
+    """(n,) which images failed themselves; a set may go because of one of them."""
+    dropped: Any
+    """(n,) which images go."""
+    scores: dict[str, Any] = field(default_factory=dict)
+    """(n,) values by name, written as ``score_<name>``; NaN where there is none."""
+    judged: Any = None
+    """(n,) which images were asked about at all (not the real ones, say); all unless given."""
+    notes: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of a results table, for filters that also measure."""
+    files: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Small tables for the reader, by file name without ending."""
+    pictures: dict[str, Image.Image] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.failed, self.dropped = np.asarray(self.failed, dtype=bool), np.asarray(self.dropped, dtype=bool)
+        n = len(self.failed)
+        self.judged = np.ones(n, dtype=bool) if self.judged is None else np.asarray(self.judged, dtype=bool)
+        self.scores = {name: np.asarray(values, dtype=np.float64) for name, values in self.scores.items()}
+        for name, values in {"dropped": self.dropped, "judged": self.judged, **self.scores}.items():
+            if len(values) != n:
+                raise InputError(f"a verdict has {len(values)} entries of {name!r} for {n} images")
+
+
+class Filter(Protocol):
+    """A frozen dataclass whose fields are the settings, each with the paper's value as default."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    """Settings by name: what a paper or a code base used."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns the table must have."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What must be computed or given, in words, for the dry run."""
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """What this filter says of the images that are still there."""
+
+
+def below(values: Any, least: float | None) -> Flags:
+    """(n,) which values are under ``least``, or missing; none where ``least`` is ``None``.
+
+    A share such as 4/50 that equals the limit up to rounding is not under it.
+
+    >>> below([0.1, float("nan"), 0.2], 0.2).tolist()
+    [True, True, False]
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if least is None:
+        return np.zeros(len(numbers), dtype=bool)
+    return np.asarray(~(numbers >= least - 1e-12))
+
+
+def whole_sets(failed: Any, sets: Any) -> Flags:
+    """(n,) which images are in a set (n,) of which one failed.
+
+    >>> whole_sets([True, False, False], [0, 0, 1]).tolist()
+    [True, True, False]
+    """
+    bad, codes = np.asarray(failed, dtype=bool), np.asarray(sets, dtype=np.int64)
+    if not len(codes):
+        return bad
+    hit = np.zeros(int(codes.max()) + 1, dtype=bool)
+    hit[codes[bad]] = True
+    return np.asarray(hit[codes])

@@ -1,0 +1,247 @@
+"""How real and how varied is what is left, and is it so for every group? Figures; nothing is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from equipoise.errors import InputError
+from equipoise.filters.evidence import Evidence
+from equipoise.filters.protocol import Floats, Verdict
+from equipoise.measure.estimate import Estimate
+from equipoise.measure.group_means import group_means
+from equipoise.measure.groups import Groups
+from equipoise.measure.permutation import p_values
+from equipoise.measure.quality import disjoint_pairs, frechet_distance, ssim
+
+__all__ = ["Quality", "frechet_gap"]
+
+LEAST = 20
+"""Images a group needs for a Fréchet distance."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Fréchet distance to real images, SSIM and LPIPS of random pairs, each also by group, with the gap against chance.
+
+    ``by`` names the columns whose values are compared (``cell`` for expected against unexpected scenes); the axes
+    unless given. SSIM and LPIPS are of disjoint random pairs of the same value: lower SSIM and higher LPIPS is more
+    varied. LPIPS needs its package.
+    """
+
+    by: tuple[str, ...] = ()
+    frechet: bool = True
+    pairs: int = 500
+    """Random pairs of each value for SSIM and LPIPS; 0 leaves them out."""
+    size: int = 64
+    """Pictures are brought to this many pixels' width and height for SSIM."""
+    draws: int = 199
+    model: str = ""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gab": {}}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are compared."""
+        return self.by
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Vectors for the Fréchet distance, pixels for the rest."""
+        return (*(("image vectors", "real images") if self.frechet else ()), *(("pictures",) if self.pairs else ()))
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Rows ``frechet``, ``ssim``, ``lpips`` by group, and their gaps."""
+        nothing = np.zeros(len(evidence), dtype=bool)
+        verdict = Verdict(nothing, nothing)
+        if self.frechet:
+            self._frechet(evidence, verdict)
+        if self.pairs:
+            self._pairs(evidence, verdict)
+        return verdict
+
+    def _values(self, evidence: Evidence) -> list[tuple[str, Groups]]:
+        found = []
+        for name in self.by or evidence.axes:
+            column = evidence.column(name)
+            values = [None if pd.isna(v) else str(v) for v in column]
+            if len({v for v in values if v is not None}) > 1:
+                found.append((name, Groups.from_values(np.array(values, dtype=object), axis=name)))
+        return found
+
+    def _frechet(self, evidence: Evidence, verdict: Verdict) -> None:
+        if evidence.means.reference is None:
+            verdict.notes.append("no Fréchet distance: no table of real images was given as reference")
+            return
+        real = evidence.reference().image_vectors(self.model)
+        mine = evidence.image_vectors(self.model)
+        real = real[np.isfinite(real).all(axis=1)]
+        seen = np.isfinite(mine).all(axis=1)
+        verdict.rows.append(frechet_distance(real, mine[seen]).row(metric="frechet", variant="equipoise"))
+        for axis, groups in self._values(evidence):
+            try:
+                by_group, gap = frechet_gap(
+                    real, mine[seen], Groups(groups.labels[seen], groups.names, axis), self.draws, evidence.seed
+                )
+            except InputError as error:
+                verdict.notes.append(f"no Fréchet distance by {axis}: {error}")
+                continue
+            for name, found in by_group.items():
+                verdict.rows.append(found.row(metric="frechet", variant="equipoise", axis=axis, group=name))
+            verdict.rows.append(gap.row(metric="frechet_gap", variant="equipoise", axis=axis))
+
+    def _pairs(self, evidence: Evidence, verdict: Verdict) -> None:
+        distance = _lpips()
+        if distance is None:
+            verdict.notes.append("no LPIPS: the package lpips is not installed")
+        pictures = _Pictures(evidence, self.size)
+        parts: list[tuple[str, Groups]] = self._values(evidence)
+        everything = Groups(np.zeros(len(evidence), dtype=np.int32), ("all",))
+        for axis, groups in [("", everything), *parts]:
+            first, second, owner = self._drawn(groups, evidence.seed)
+            if not len(first):
+                continue
+            a, b = pictures.of(first), pictures.of(second)
+            seen = pictures.there(first) & pictures.there(second)
+            if not seen.any():
+                verdict.notes.append("no SSIM: no picture could be decoded")
+                return
+            measures = {"ssim": ssim(a[seen], b[seen]).values}
+            if distance is not None:
+                measures["lpips"] = distance(a[seen], b[seen])
+            for metric, values in measures.items():
+                verdict.rows += _told(
+                    metric, values, Groups(owner[seen], groups.names, axis), self.draws, evidence.seed
+                )
+
+    def _drawn(self, groups: Groups, seed: int) -> tuple[Any, Any, Any]:
+        first, second, owner = [], [], []
+        for g in range(groups.n_groups):
+            rows = np.flatnonzero(groups.labels == g)
+            if len(rows) >= 2:
+                pairs = rows[disjoint_pairs(len(rows), seed=seed)][: self.pairs]
+                first.append(pairs[:, 0])
+                second.append(pairs[:, 1])
+                owner.append(np.full(len(pairs), g, dtype=np.int32))
+        if not first:
+            return np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0, dtype=np.int32)
+        return np.concatenate(first), np.concatenate(second), np.concatenate(owner)
+
+
+def frechet_gap(
+    real: Any, images: Any, groups: Groups, draws: int = 199, seed: int = 0
+) -> tuple[dict[str, Estimate], Estimate]:
+    """The Fréchet distance of each group's images to ``real``, and the gap between the largest and the smallest.
+
+    Every group gives the same number of images (a random part), for the distance falls with their number. Chance:
+    labels shuffled.
+    """
+    counts = groups.counts()
+    kept = [g for g in range(groups.n_groups) if counts[g] >= LEAST]
+    if len(kept) < 2:
+        raise InputError(f"fewer than two groups have {LEAST} images")
+    n = int(min(counts[g] for g in kept))
+    rng = np.random.default_rng(seed)
+    rows = [rng.permutation(np.flatnonzero(groups.labels == g))[:n] for g in kept]
+    v = np.asarray(images, dtype=np.float64)
+    note = f"{n} images of each group, since the distance falls with their number"
+    found = {groups.names[g]: frechet_distance(real, v[at]).with_notes(note) for g, at in zip(kept, rows, strict=True)}
+    values = [one.value for one in found.values()]
+    pool = np.concatenate(rows)
+    null = np.empty(draws)
+    for draw in range(draws):
+        order = rng.permutation(pool).reshape(len(kept), n)
+        shuffled = [_plain_frechet(real, v[at]) for at in order]
+        null[draw] = max(shuffled) - min(shuffled)
+    gap = max(values) - min(values)
+    return found, Estimate(
+        gap,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std(ddof=1)),
+        p_value=p_values(gap, null).value,
+        n=len(pool),
+        n_groups=len(kept),
+        notes=(f"largest {max(found, key=lambda k: found[k].value)}", note, "no interval: a gap of extremes"),
+    )
+
+
+def _plain_frechet(real: Any, images: Any) -> float:
+    from equipoise.measure.quality_frechet import _frechet_of_rows
+
+    return _frechet_of_rows(np.asarray(real, dtype=np.float64), images)
+
+
+def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) -> list[dict[str, Any]]:
+    if groups.n_groups < 2:
+        from equipoise.measure.stats import summarise
+
+        whole = summarise(values, notes=("no null: how varied a pool is, is not a bias",))
+        return [whole.row(metric=metric, variant="random_pairs")]
+    found = group_means(values, groups, permutations=draws, seed=seed)
+    keys = {"metric": metric, "variant": "random_pairs", "axis": groups.axis}
+    rows = [one.row(**keys, group=name) for name, one in found.by_group.items()]
+    return [*rows, found.gap.row(**{**keys, "metric": f"{metric}_gap"})]
+
+
+class _Pictures:
+    """Pictures of some rows at one size, each decoded once."""
+
+    def __init__(self, evidence: Evidence, size: int) -> None:
+        self._evidence = evidence
+        self._size = size
+        self._held: dict[int, Any] = {}
+
+    def of(self, rows: Any) -> Any:
+        """(n, size, size, 3) bytes; zeros where a picture cannot be decoded."""
+        self._load(rows)
+        blank = np.zeros((self._size, self._size, 3), dtype=np.uint8)
+        return np.stack([blank if self._held[int(r)] is None else self._held[int(r)] for r in rows])
+
+    def there(self, rows: Any) -> Any:
+        """(n,) which could be decoded."""
+        self._load(rows)
+        return np.array([self._held[int(r)] is not None for r in rows])
+
+    def _load(self, rows: Any) -> None:
+        from PIL import Image
+
+        from equipoise.data.images import decode
+
+        wanted = {int(r) for r in rows} - set(self._held)
+        if not wanted:
+            return
+        at = {self._evidence.frame["image_id"].iloc[r]: r for r in wanted}
+        table = self._evidence.table
+        for batch in table.batches(["image_id", "image"]):
+            ids = batch.column("image_id").to_pylist()
+            for i in [i for i, name in enumerate(ids) if name in at]:
+                try:
+                    image = decode(batch.column("image")[i].as_py(), root=table.image_root)
+                    small = image.resize((self._size, self._size), Image.Resampling.BILINEAR)
+                    self._held[at[ids[i]]] = np.asarray(small, dtype=np.uint8)
+                except InputError:
+                    self._held[at[ids[i]]] = None
+
+
+def _lpips() -> Any:
+    """The LPIPS distance of two stacks of pictures, where its package is installed."""
+    if find_spec("lpips") is None or find_spec("torch") is None:
+        return None
+    import lpips  # type: ignore[import-not-found]
+    import torch
+
+    network = lpips.LPIPS(net="squeeze", verbose=False).eval()
+
+    def distance(a: Any, b: Any) -> Floats:
+        def pixels(images: Any) -> Any:
+            return torch.from_numpy(images.astype(np.float32) / 127.5 - 1).permute(0, 3, 1, 2)
+
+        with torch.inference_mode():
+            return np.asarray(network(pixels(a), pixels(b)).flatten().numpy(), dtype=np.float64)
+
+    return distance

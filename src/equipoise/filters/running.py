@@ -1,0 +1,286 @@
+"""A run: a table through several filters, one after the other, resumable, with a report at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data import Table, write_results
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.evidence import Evidence, Means
+from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, result_rows
+from equipoise.filters.gallery import decile_gallery
+from equipoise.filters.printing import report_text
+from equipoise.filters.protocol import Verdict
+from equipoise.filters.steps import Step, check_columns
+from equipoise.measure.estimate import RESULT_COLUMNS
+
+__all__ = ["LAYER", "FilterRun", "run"]
+
+SETTINGS = "filter.json"
+LAYER = "layer"
+_STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
+
+
+@dataclass(frozen=True)
+class FilterRun:
+    """What a run found; ``str()`` is the printed report."""
+
+    table: Table
+    """The table read with the run's layer: ``score_*``, ``keep``, ``dropped_by``."""
+    folder: Path
+    outcomes: tuple[StepOutcome, ...]
+    funnel: pd.DataFrame
+    tests: tuple[TestedStep, ...]
+    results: pd.DataFrame
+
+    @property
+    def alarms(self) -> tuple[TestedStep, ...]:
+        """The steps that treat groups differently."""
+        return tuple(one for one in self.tests if one.alarm)
+
+    def __str__(self) -> str:
+        return report_text(self.funnel, self.tests, self.outcomes)
+
+
+def run(
+    table: Table | str | Path,
+    steps: Sequence[Step],
+    out: str | Path,
+    *,
+    means: Means | None = None,
+    axes: Sequence[str] = (),
+    draws: int = 999,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda text: None,
+) -> FilterRun:
+    """Put ``table`` through ``steps`` and write everything to the folder ``out``.
+
+    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer a step, ``out/evidence/``
+    what models said. A run that was stopped goes on where it was when called again with the same arguments; with
+    others it is refused. Images that an earlier filter dropped are not looked at again.
+    """
+    opened = table if isinstance(table, Table) else Table.open(table)
+    if not steps:
+        raise InputError("no step is given; a run needs at least one filter")
+    check_columns(opened, steps)
+    for axis in axes:
+        if axis not in opened.types:
+            raise UnknownNameError(f"axis of {opened.path}", axis, opened.axes)
+    chosen = tuple(axes) or opened.axes
+    means = means or Means()
+    folder = Path(out)
+    _claim(folder, _settings(opened, steps, means, chosen, seed))
+    runner = _Runner(opened, folder, means, chosen, seed, say)
+    for number, step in enumerate(steps, 1):
+        runner.take(number, step)
+    frame = runner.frame
+    funnel = funnel_of(frame, chosen, runner.outcomes)
+    tests = bias_tests(frame, chosen, runner.outcomes, draws=draws, seed=seed)
+    rows = result_rows(tests, runner.outcomes)
+    results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
+    done = FilterRun(runner.combined(), folder, tuple(runner.outcomes), funnel, tuple(tests), results)
+    funnel.to_csv(folder / "funnel.csv", index=False)
+    write_results(folder / "results.parquet", rows)
+    write_whole(folder / "report.txt", (str(done) + "\n").encode())
+    return done
+
+
+class _Runner:
+    """The state of a run between two steps."""
+
+    def __init__(
+        self, table: Table, folder: Path, means: Means, axes: tuple[str, ...], seed: int, say: Callable[[str], None]
+    ) -> None:
+        self.table = table
+        self.folder = folder
+        self.means = means
+        self.axes = axes
+        self.seed = seed
+        self.say = say
+        self.outcomes: list[StepOutcome] = []
+        self.layers: list[Table] = []
+        self.frame = Evidence(table, axes=axes).frame
+        self.alive, self._some_gone = _alive(table)
+        self.loaded: dict[tuple[str, str], Any] = {}
+
+    def take(self, number: int, step: Step) -> None:
+        """Do one step, or read what it did before the run was stopped."""
+        place = self.folder / "steps" / f"{number:02d}-{step.label}"
+        if not (place / "_table.json").exists():
+            self.say(f"{step.label}: {int(self.alive.sum()):,} images")
+            self._judge(step, place)
+        layer = Table.open(place)
+        self.layers.append(layer)
+        outcome = self._outcome(step, layer, place)
+        self.outcomes.append(outcome)
+        self.alive = outcome.before & ~outcome.dropped
+
+    def combined(self) -> Table:
+        """The table with one layer that holds every score, ``keep`` and ``dropped_by``."""
+        place = self.folder / LAYER
+        if not (place / "_table.json").exists():
+            first = self.outcomes[0].before
+            data = pd.DataFrame({"image_id": self.frame["image_id"][first]})
+            columns: dict[str, str] = {}
+            dropped_by = np.full(len(self.frame), None, dtype=object)
+            for outcome, layer in zip(self.outcomes, self.layers, strict=True):
+                dropped_by[outcome.dropped] = outcome.label
+                scores = [name for name in layer.columns if name.startswith("score_")]
+                if scores:
+                    found = layer.to_pandas(["image_id", *scores])
+                    data = data.merge(found, on="image_id", how="left")
+                    columns |= dict.fromkeys(scores, "float64")
+            data["keep"] = self.alive[first]
+            data["dropped_by"] = dropped_by[first]
+            columns |= {"keep": "bool", "dropped_by": "string"}
+            uses = [layer.fingerprint for layer in (*self.table.layers, *self.layers)]
+            config = {"filter": [outcome.label for outcome in self.outcomes]}
+            data = _nulls(data, columns)
+            self.table.add_layer(LAYER, data, columns=columns, config=config, uses=uses, path=place)
+        return self.table.with_layers([*self.table.layers, place])
+
+    def _judge(self, step: Step, place: Path) -> None:
+        view = self.table.with_layers([*self.table.layers, *self.layers])
+        evidence = Evidence(
+            view,
+            self.alive,
+            self.means,
+            self.axes,
+            self.folder / "evidence",
+            self.seed,
+            only_kept=bool(self.layers) or self._some_gone,
+            _loaded=self.loaded,
+        )
+        if not len(evidence):
+            nothing = np.zeros(0, dtype=bool)
+            verdict = Verdict(nothing, nothing, notes=["no image was left to judge"])
+        else:
+            verdict = step.filter.judge(evidence)
+        self._keep_extras(step, place, evidence, verdict)
+        suffix = step.label.removeprefix(step.name).replace("-", "_")
+        columns = {f"score_{name}{suffix}": "float64" for name in verdict.scores} | _STEP_COLUMNS
+        data = pd.DataFrame({"image_id": evidence.frame["image_id"]})
+        for name, values in verdict.scores.items():
+            data[f"score_{name}{suffix}"] = values
+        data["keep"], data["failed"], data["judged"] = ~verdict.dropped, verdict.failed, verdict.judged
+        data["dropped_by"] = [step.label if gone else None for gone in verdict.dropped]
+        uses = [layer.fingerprint for layer in (*self.table.layers, *self.layers)]
+        self.table.add_layer(
+            place.name, _nulls(data, columns), columns=columns, config=step.plain(), uses=uses, path=place
+        )
+
+    def _keep_extras(self, step: Step, place: Path, evidence: Evidence, verdict: Verdict) -> None:
+        """Notes, figures and small tables, written before the layer: its presence says that all is there."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for name, frame in verdict.files.items():
+            frame.to_csv(self.folder / f"{_stem(step, name)}.csv", index=False)
+        if "knn_deciles" in verdict.files:
+            gallery = decile_gallery(evidence, verdict)
+            if gallery is not None:
+                verdict.pictures["knn_gallery"] = gallery
+        for name, picture in verdict.pictures.items():
+            picture.save(self.folder / f"{_stem(step, name)}.png")
+        about = {"notes": verdict.notes, "rows": verdict.rows}
+        write_whole(place.with_suffix(".json"), json.dumps(about, default=_number).encode())
+
+    def _outcome(self, step: Step, layer: Table, place: Path) -> StepOutcome:
+        about = json.loads(place.with_suffix(".json").read_bytes())
+        found = layer.to_pandas(["image_id", "keep", "failed", "judged"])
+        n = len(self.frame)
+        before = self.alive
+        rows = np.flatnonzero(before)
+        ids = self.frame["image_id"].to_numpy()[rows]
+        if not np.array_equal(found["image_id"].to_numpy(), ids):
+            found = found.set_index("image_id").loc[ids].reset_index()
+        flags = {name: np.zeros(n, dtype=bool) for name in ("keep", "failed", "judged")}
+        for name, values in flags.items():
+            values[rows] = found[name].to_numpy(dtype=bool)
+        dropped = before & ~flags["keep"]
+        return StepOutcome(
+            step.label, before, dropped, flags["failed"], flags["judged"], tuple(about["notes"]), tuple(about["rows"])
+        )
+
+
+def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:
+    """(n,) which images no earlier filter dropped, and whether some are gone; a column without a word keeps all."""
+    if "keep" not in table.types:
+        return np.ones(len(table), dtype=bool), False
+    keep = table.to_pandas(["keep"])["keep"]
+    if keep.isna().all():
+        return np.ones(len(table), dtype=bool), False
+    alive = keep.fillna(False).to_numpy(dtype=bool)
+    return alive, not alive.all()
+
+
+def _settings(table: Table, steps: Sequence[Step], means: Means, axes: Sequence[str], seed: int) -> dict[str, Any]:
+    names = {name: _name(getattr(means, name)) for name in ("encoder", "detector", "faces", "classifier", "reference")}
+    return {
+        "table": list(table.fingerprints),
+        "steps": [step.plain() for step in steps],
+        "means": names,
+        "axes": list(axes),
+        "seed": seed,
+    }
+
+
+def _name(model: Any) -> str:
+    if model is None or isinstance(model, str):
+        return model or ""
+    if isinstance(model, Table):
+        return model.fingerprint
+    return str(getattr(model, "key", None) or model)
+
+
+def _claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Take the folder for this run, or go on with it; a folder of anything else is refused."""
+    from equipoise.engine.plan import first_difference
+
+    if not str(folder).strip() or folder == Path():
+        raise InputError("the folder for the results has no name; give one with -o")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder with -o")
+    note = folder / SETTINGS
+    wanted = json.loads(json.dumps(settings))
+    if note.exists():
+        try:
+            there = json.loads(note.read_bytes())
+        except ValueError:
+            raise InputError(f"{note}: damaged; delete the folder or choose another") from None
+        difference = first_difference(there, wanted)
+        if difference:
+            raise InputError(f"{folder}: holds another run ({difference}); choose another folder with -o, or delete it")
+        return
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder}: holds files but no filter run ({SETTINGS}); give a new or an empty folder with -o")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(note, (json.dumps(settings, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _nulls(data: pd.DataFrame, columns: dict[str, str]) -> Any:
+    """As Arrow data, a missing score as null and not as NaN."""
+    import pyarrow as pa
+
+    arrays = {"image_id": pa.array(data["image_id"], pa.string(), from_pandas=True)}
+    for name, kind in columns.items():
+        type_ = {"float64": pa.float64(), "bool": pa.bool_(), "string": pa.string()}[kind]
+        arrays[name] = pa.array(data[name], type_, from_pandas=True)
+    return pa.table(arrays)
+
+
+def _stem(step: Step, name: str) -> str:
+    return name if step.label == step.name else f"{name}_{step.label}"
+
+
+def _number(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not JSON")

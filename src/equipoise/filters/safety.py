@@ -1,0 +1,139 @@
+"""Unsafe images by a classifier, by prompts or by a column, and the black images a safety checker leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.evidence import Evidence, _short
+from equipoise.filters.protocol import Floats, Verdict, whole_sets
+from equipoise.models.protocols import Classifier
+
+__all__ = ["Safety", "black_share"]
+
+SCOPES = ("set", "image")
+DARK = 8
+"""A pixel is black if no channel is above this: JPEG leaves noise."""
+
+
+@dataclass(frozen=True)
+class Safety:
+    """A set goes if one of its images is unsafe or black.
+
+    What says unsafe: an image classifier by name (SocialCounterfactuals used ``hf:Falconsai/nsfw_image_detection``,
+    preset ``socialcf``), zero-shot prompts of an encoder, or a column (``score_unsafe``, or yes and no). Without any of
+    them only black images go: Stable Diffusion's own checker replaces what it refuses by black.
+    """
+
+    classifier: str = ""
+    unsafe_labels: tuple[str, ...] = ("nsfw", "unsafe", "porn", "hentai", "sexy")
+    """Labels of the classifier that mean unsafe; their probabilities are added."""
+    unsafe_texts: tuple[str, ...] = ()
+    safe_texts: tuple[str, ...] = ()
+    """Prompts for an encoder, in place of a classifier."""
+    column: str = ""
+    """A column that says it already."""
+    unsafe_from: float = 0.5
+    black_from: float = 0.99
+    """The share of black pixels from which an image is black; above 1 does not ask."""
+    scope: str = "set"
+    model: str = ""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "socialcf": {"classifier": "hf:Falconsai/nsfw_image_detection"},
+        "black": {},
+    }
+
+    def __post_init__(self) -> None:
+        if self.scope not in SCOPES:
+            raise UnknownNameError("scope", self.scope, SCOPES)
+        if bool(self.unsafe_texts) != bool(self.safe_texts):
+            raise InputError("unsafe_texts and safe_texts belong together; give both or neither")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column that says it already, if one is named."""
+        return (self.column,) if self.column else ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What is asked."""
+        found = [f"the classifier {self.classifier}"] if self.classifier else []
+        found += ["image and text vectors"] if self.unsafe_texts else []
+        return (*found, *(("every image decoded",) if self.black_from <= 1 else ()))
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Scores ``unsafe`` (0 to 1) and ``black`` (share of pixels)."""
+        scores: dict[str, Floats] = {}
+        notes: list[str] = []
+        failed = np.zeros(len(evidence), dtype=bool)
+        unsafe = self._unsafe(evidence)
+        if unsafe is None:
+            notes.append("no classifier was named: only black images are found")
+        else:
+            scores["unsafe"] = unsafe
+            failed |= ~(unsafe < self.unsafe_from)
+        if self.black_from <= 1:
+            black = evidence.measured("black", black_share, {"black": "float64"})["black"].to_numpy(dtype=np.float64)
+            scores["black"] = black
+            failed |= ~(black < self.black_from)
+            notes.append(f"{int((black >= self.black_from).sum())} images are black")
+            if np.isnan(black).any():
+                notes.append(f"{int(np.isnan(black).sum())} images could not be decoded and go")
+        dropped = whole_sets(failed, evidence.sets) if self.scope == "set" else failed
+        return Verdict(failed, dropped, scores, notes=notes)
+
+    def _unsafe(self, evidence: Evidence) -> Floats | None:
+        if self.column:
+            return np.asarray(evidence.column(self.column).astype("float64"))
+        if self.unsafe_texts:
+            return self._by_prompts(evidence)
+        if not self.classifier and not evidence.means.classifier:
+            return None
+        classifier = evidence.classifier(self.classifier)
+        asked = _Asked(classifier, tuple(label.casefold() for label in self.unsafe_labels))
+        name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
+        return evidence.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
+
+    def _by_prompts(self, evidence: Evidence) -> Floats:
+        """The share of the softmax over all prompts that falls on unsafe ones, at the encoder's own scale."""
+        texts = [*self.unsafe_texts, *self.safe_texts]
+        images = evidence.image_vectors(self.model)
+        scale = float(getattr(evidence.encoder(self.model), "logit_scale", 100.0))
+        logits = (images @ evidence.text_vectors(texts, self.model).T).astype(np.float64) * scale
+        weight = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(weight[:, : len(self.unsafe_texts)].sum(axis=1) / weight.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Mapped over a table: the probability that a classifier gives to unsafe labels."""
+
+    classifier: Classifier
+    labels: tuple[str, ...]
+
+    def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
+        answers = self.classifier.classify([row["image"] for row in rows])
+        total = np.zeros(len(rows))
+        known: list[str] = []
+        for head in answers.values():
+            known += head.labels
+            mine = [i for i, label in enumerate(head.labels) if label.casefold() in self.labels]
+            total += head.probabilities[:, mine].sum(axis=1)
+        if not any(label.casefold() in self.labels for label in known):
+            raise UnknownNameError(f"unsafe label of {self.classifier.name}", self.labels[0], known)
+        return [{"unsafe": float(value)} for value in total]
+
+
+def black_share(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Mapped over a table: the share of black pixels of each image.
+
+    >>> from PIL import Image
+    >>> black_share([{"image": Image.new("RGB", (2, 2))}, {"image": Image.new("RGB", (2, 2), "white")}])
+    [{'black': 1.0}, {'black': 0.0}]
+    """
+    return [{"black": float((np.asarray(row["image"]).max(axis=2) <= DARK).mean())} for row in rows]

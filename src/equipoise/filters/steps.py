@@ -1,0 +1,182 @@
+"""From words to filters: ``similarity:ip2p,safety``, or a TOML file; and what a run would do, without doing it."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.data import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.catalog import FILTERS
+from equipoise.filters.protocol import Filter
+
+__all__ = ["Step", "planned", "read_steps", "settings_from_toml", "steps_from_toml"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One filter of a run, under the name that ``dropped_by`` will say."""
+
+    label: str
+    name: str
+    filter: Filter
+    preset: str = ""
+
+    @classmethod
+    def of(cls, name: str, settings: Mapping[str, Any] | None = None, *, preset: str = "", label: str = "") -> Step:
+        """The filter ``name`` with a preset's settings and then these.
+
+        >>> Step.of("similarity", {"text_least": 0.25}, preset="ip2p").filter.text_least
+        0.25
+        >>> Step.of("similarty")
+        Traceback (most recent call last):
+            ...
+        equipoise.errors.UnknownNameError: there is no filter named 'similarty'; did you mean 'similarity'?
+        """
+        made = FILTERS.load(name)
+        chosen: dict[str, Any] = {}
+        if preset:
+            if preset not in made.presets:
+                raise UnknownNameError(f"preset of the filter {name}", preset, made.presets)
+            chosen |= made.presets[preset]
+        known = {f.name: f for f in dataclasses.fields(made)}
+        for key, value in (settings or {}).items():
+            if key not in known:
+                raise UnknownNameError(f"setting of the filter {name}", key, known)
+            chosen[key] = tuple(value) if isinstance(value, list) else value
+        try:
+            return cls(label or name, name, made(**chosen), preset)
+        except TypeError as error:
+            raise InputError(f"filter {name}: {error}") from None
+
+    def plain(self) -> dict[str, Any]:
+        """The step as plain data, for the record."""
+        settings = {f.name: _plain(getattr(self.filter, f.name)) for f in dataclasses.fields(self.filter)}  # type: ignore[arg-type]
+        return {"label": self.label, "filter": self.name, "preset": self.preset, "settings": settings}
+
+
+def read_steps(words: str | Iterable[str], settings: Sequence[str] = ()) -> list[Step]:
+    """The steps in ``similarity:ip2p,people``, with changes such as ``similarity.text_least=0.25``.
+
+    A filter that comes twice is called ``people`` and ``people-2``.
+
+    >>> [step.label for step in read_steps("people:gab,similarity,people", ["people-2.exactly=1"])]
+    ['people', 'similarity', 'people-2']
+    """
+    parts = words.split(",") if isinstance(words, str) else list(words)
+    named = [part.strip().partition(":") for part in parts if part.strip()]
+    if not named:
+        raise InputError("no step is named; say which filters to run, such as similarity,safety")
+    labels = _labels([name for name, _, _ in named])
+    changes: dict[str, dict[str, Any]] = {}
+    for text in settings:
+        left, equals, value = text.partition("=")
+        label, dot, key = left.strip().partition(".")
+        if not equals or not dot or label not in labels:
+            raise InputError(
+                f"setting {text!r} is not understood; write <step>.<setting>=<value>, such as {labels[0]}.…=…"
+            )
+        changes.setdefault(label, {})[key] = _value(value.strip())
+    return [
+        Step.of(name, changes.get(label), preset=preset, label=label)
+        for (name, _, preset), label in zip(named, labels, strict=True)
+    ]
+
+
+def steps_from_toml(path: str | Path) -> list[Step]:
+    """The steps in a TOML file, each a ``[[step]]`` with ``filter``, ``preset`` and settings."""
+    return settings_from_toml(path)[0]
+
+
+def settings_from_toml(path: str | Path) -> tuple[list[Step], dict[str, Any]]:
+    """The steps of a TOML file, and everything else it says."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    rows = data.pop("step", [])
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f'{path}: has no step; write [[step]] and filter = "similarity" under it')
+    for row in rows:
+        if "filter" not in row:
+            raise InputError(f'{path}: a step lacks its filter; write filter = "similarity"')
+    labels = _labels([str(row["filter"]) for row in rows])
+    steps = [
+        Step.of(
+            str(row["filter"]),
+            {key: value for key, value in row.items() if key not in ("filter", "preset")},
+            preset=str(row.get("preset", "")),
+            label=label,
+        )
+        for row, label in zip(rows, labels, strict=True)
+    ]
+    return steps, data
+
+
+def planned(
+    table: Table, steps: Sequence[Step], *, reference: Any = None, named: Mapping[str, Any] | None = None
+) -> str:
+    """What a run would do, in lines for a person; no model is loaded and nothing is written."""
+    check_columns(table, steps)
+    n_sets = len({v for batch in table.batches(["set_id"]) for v in batch.column(0).to_pylist()} - {None})
+    lines = [f"{table.path}: {len(table):,} images, {n_sets:,} sets, axes {', '.join(table.axes) or 'none'}"]
+    for number, step in enumerate(steps, 1):
+        preset = f" (preset {step.preset})" if step.preset else ""
+        lines.append(f"{number}. {step.label}{preset}: {FILTERS.get(step.name).summary}")
+        lines.append(f"   needs {', '.join(step.filter.needs) or 'nothing'}")
+        told = [
+            f"{key} = {value}" for key, value in step.plain()["settings"].items() if value not in ("", {}, [], None)
+        ]
+        lines.append(f"   with {', '.join(told)}")
+    given = {key: value for key, value in (named or {}).items() if value}
+    lines.append("seen by " + (", ".join(f"{key} {value}" for key, value in given.items()) or "no model"))
+    lines.append(f"real images: {reference or 'those of the table itself'}")
+    return "\n".join(lines)
+
+
+def check_columns(table: Table, steps: Sequence[Step]) -> None:
+    """Refuse steps that ask for a column the table lacks."""
+    if table.kind != "images":
+        raise InputError(f"{table.path} is a table of kind {table.kind!r}; filters look at a table of images")
+    for step in steps:
+        for column in step.filter.columns:
+            if column not in table.types:
+                error = UnknownNameError(f"column in {table.path}", column, table.types)
+                raise InputError(f"the step {step.label!r} needs {column!r}: {error}")
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    labels = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        labels.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return labels
+
+
+def _value(text: str) -> Any:
+    """A setting as TOML reads it; what TOML does not read is text.
+
+    >>> _value("0.25"), _value("none"), _value("first"), _value("[1, 2]")
+    (0.25, None, 'first', [1, 2])
+    """
+    if text.casefold() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -1,0 +1,130 @@
+"""Vectors from embeddings tables, in any order, a block at a time: one pass over the file, no copy of it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from equipoise.data import Table
+from equipoise.errors import InputError
+
+__all__ = ["StoredVectors", "set_blocks"]
+
+Vectors = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+BLOCK = 12_288
+"""Rows read at a time: 25 MB of 512 numbers."""
+
+
+@dataclass(frozen=True)
+class StoredVectors:
+    """Where the vector of each of n ids lies in some embeddings tables; -1 where there is none."""
+
+    tables: tuple[Table, ...]
+    positions: Rows
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], ids: Any) -> StoredVectors:
+        """``ids`` (n,): an Arrow array or a list of texts."""
+        wanted = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(list(ids), pa.string())
+        there = pa.chunked_array(
+            [chunk for table in tables for chunk in table.to_arrow(["id"])["id"].chunks], pa.string()
+        )
+        if isinstance(wanted, pa.Array):
+            wanted = pa.chunked_array([wanted])
+        if there.equals(wanted.cast(pa.string())):  # the usual case costs no hashing
+            return cls(tuple(tables), np.arange(len(wanted), dtype=np.int64))
+        index = pd.Index(there.to_pandas())
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise InputError(f"{tables[0].path}: {twice!r} has two vectors; keep those of one model in one table")
+        return cls(tuple(tables), index.get_indexer(pd.Index(wanted.to_pandas())).astype(np.int64))
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """(n,) which ids have no vector."""
+        return self.positions < 0
+
+    @property
+    def dim(self) -> int:
+        """The length of the vectors."""
+        return int(self.tables[0].types["vector"][len("vector<") : -1])
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the vectors come in the order of the ids, those that are missing left out."""
+        found = self.positions[self.positions >= 0]
+        return bool((np.diff(found) > 0).all())
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[Rows, Vectors]]:
+        """Rows of the ids (b,) and their vectors (b, d), in the order of the file; missing ones are left out."""
+        order = np.argsort(self.positions, kind="stable") if not self.in_order else None
+        rows = order if order is not None else np.arange(len(self.positions))
+        rows = rows[self.positions[rows] >= 0]
+        places = self.positions[rows]
+        start = done = 0
+        for table in self.tables:
+            for batch in table.batches(["vector"], batch_size=size):
+                end = start + len(batch)
+                upto = done + int(np.searchsorted(places[done:], end))
+                if upto > done:
+                    vectors = batch.column("vector").flatten().to_numpy(zero_copy_only=False).reshape(len(batch), -1)
+                    whole = upto - done == len(batch)
+                    yield rows[done:upto], vectors if whole else vectors[places[done:upto] - start]
+                start, done = end, upto
+
+    def matrix(self) -> Vectors:
+        """(n, d) all vectors; NaN rows for what is missing."""
+        out = np.full((len(self.positions), self.dim), np.nan, dtype=np.float32)
+        for rows, vectors in self.blocks():
+            out[rows] = vectors
+        return out
+
+
+def set_blocks(stored: StoredVectors, sets: Rows, size: int = BLOCK) -> Iterator[tuple[Rows, Vectors]]:
+    """Blocks of whole sets: rows (b,), the images of a set one after the other, and their vectors (b, d).
+
+    Sets that lie together in the table stream; others need all vectors in memory. An image without a vector has NaN.
+    """
+    runs = 1 + int((np.diff(sets) != 0).sum()) if len(sets) else 0
+    together = runs == len(np.unique(sets))
+    if together and stored.in_order and not stored.missing.any():
+        yield from _streamed(stored, sets, size)
+        return
+    everything = stored.matrix()
+    order = np.argsort(sets, kind="stable")
+    edges = np.flatnonzero(np.diff(sets[order])) + 1
+    start = 0
+    while start < len(order):
+        later = edges[edges > start + size - 1]
+        stop = int(later[0]) if len(later) else len(order)
+        yield order[start:stop], everything[order[start:stop]]
+        start = stop
+
+
+def _streamed(stored: StoredVectors, sets: Rows, size: int) -> Iterator[tuple[Rows, Vectors]]:
+    held_rows, held = np.empty(0, dtype=np.int64), np.empty((0, stored.dim), dtype=np.float32)
+    for rows, vectors in stored.blocks(size):
+        # What is at the end may be the beginning of a set: it waits for the rest.
+        first = int(np.argmax(sets[rows] == sets[rows[-1]]))
+        if len(held_rows):
+            head = int(np.argmin(np.append(sets[rows] == sets[held_rows[0]], False)))
+            if head == len(rows):
+                held_rows, held = np.concatenate([held_rows, rows]), np.concatenate([held, vectors])
+                continue
+            yield np.concatenate([held_rows, rows[:head]]), np.concatenate([held, vectors[:head]])
+        else:
+            head = 0
+        if first > head:
+            yield rows[head:first], vectors[head:first]
+        # A copy, or the whole block stays in memory.
+        held_rows, held = rows[max(first, head) :].copy(), vectors[max(first, head) :].copy()
+    if len(held_rows):
+        yield held_rows, held

@@ -1,0 +1,128 @@
+"""Thresholds learned from people: the counts that agree best with what annotators accepted.
+
+SocialCounterfactuals (CVPR 2024, Section 8.3) looked at sets by hand and searched the grid of thresholds for the best
+agreement with that. The agreement at the best threshold is flattered by the search; a cross-fitted one is beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+
+__all__ = ["LearnedThresholds", "learn_thresholds"]
+
+Flags = NDArray[np.bool_]
+_MOST = 200_000
+
+
+@dataclass(frozen=True)
+class LearnedThresholds:
+    """The thresholds, and how well every other choice would agree."""
+
+    thresholds: Mapping[str, int]
+    agreement: float
+    """Share of sets on which rule and people agree, on the sets the thresholds were learned from."""
+    crossfitted: float
+    """The same on sets that the thresholds were not learned from (five folds)."""
+    majority: float
+    """What always saying the commoner answer gives: the chance level."""
+    n: int
+    curve: pd.DataFrame
+    """One row a choice of thresholds: a column an axis, and ``agreement``."""
+
+    def curve_of(self, axis: str) -> pd.DataFrame:
+        """The best agreement at each threshold of one axis, the others free."""
+        return self.curve.groupby(axis)["agreement"].max().reset_index()
+
+
+def learn_thresholds(counts: Mapping[str, Any], accepted: Any, *, folds: int = 5, seed: int = 0) -> LearnedThresholds:
+    """Thresholds on the ``counts`` (axis to (n,) detected images of each set) that agree best with ``accepted`` (n,).
+
+    A set passes if every count reaches its threshold. All combinations are tried; among equals, those nearest the
+    middle of the plateau that holds the first win, so that noise-free labels give the true threshold or one that acts
+    the same.
+
+    >>> found = learn_thresholds({"gender": [12, 11, 12, 8], "race": [9, 12, 4, 10]}, [True, False, False, False])
+    >>> dict(found.thresholds), found.agreement
+    ({'gender': 12, 'race': 7}, 1.0)
+    """
+    names = list(counts)
+    if not names:
+        raise InputError("counts is empty; give the detected images of each set on at least one axis")
+    columns = np.stack([_counts(counts[name], name) for name in names], axis=1)
+    wanted = np.asarray(accepted)
+    if wanted.shape != (len(columns),):
+        raise InputError(f"accepted has shape {wanted.shape} for {len(columns)} sets")
+    if wanted.dtype != bool and not np.isin(wanted, (0, 1)).all():
+        raise InputError("accepted must hold yes and no for each set")
+    wanted = wanted.astype(bool)
+    ranges = [range(int(columns[:, i].max()) + 2) for i in range(len(names))]
+    n_choices = int(np.prod([len(r) for r in ranges]))
+    if n_choices > _MOST:
+        raise InputError(f"{n_choices:,} combinations of thresholds are too many; learn fewer axes at a time")
+    grid = np.array(list(product(*ranges)), dtype=np.int64)
+    agreements = _agreements(columns, wanted, grid)
+    best = _best(agreements, grid)
+    curve = pd.DataFrame(grid, columns=names).assign(agreement=agreements)
+    share = float(wanted.mean())
+    return LearnedThresholds(
+        {name: int(value) for name, value in zip(names, grid[best], strict=True)},
+        float(agreements[best]),
+        _crossfitted(columns, wanted, grid, folds, seed),
+        max(share, 1 - share),
+        len(wanted),
+        curve,
+    )
+
+
+def _agreements(columns: NDArray[np.int64], wanted: Flags, grid: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(t,) the share of sets on which each choice agrees with people, by counting sets once in a cumulative table."""
+    shape = tuple(int(top) + 1 for top in grid.max(axis=0))
+    signed = np.zeros(shape)
+    np.add.at(signed, tuple(columns.T), np.where(wanted, 1.0, -1.0))
+    for axis in range(len(shape)):  # sum over all counts that reach the threshold
+        signed = np.flip(np.cumsum(np.flip(signed, axis), axis), axis)
+    rejected = float((~wanted).sum())
+    return np.asarray((signed[tuple(grid.T)] + rejected) / len(wanted), dtype=np.float64)
+
+
+def _best(agreements: NDArray[np.float64], grid: NDArray[np.int64]) -> int:
+    """The first best choice, moved along each axis to the middle of the equally good ones."""
+    top = agreements.max() - 1e-12
+    place = {tuple(choice): i for i, choice in enumerate(grid.tolist())}
+    now = list(grid[int(np.argmax(agreements >= top))])
+    for axis in range(grid.shape[1]):
+        low = high = int(now[axis])
+        while (at := place.get((*now[:axis], high + 1, *now[axis + 1 :]))) is not None and agreements[at] >= top:
+            high += 1
+        now[axis] = (low + high + 1) // 2
+    return place[tuple(int(v) for v in now)]
+
+
+def _crossfitted(columns: Any, wanted: Flags, grid: Any, folds: int, seed: int) -> float:
+    n = len(wanted)
+    folds = min(folds, n)
+    if folds < 2:
+        return float("nan")
+    fold = np.random.default_rng(seed).permutation(np.arange(n) % folds)
+    right = np.zeros(n, dtype=bool)
+    for f in range(folds):
+        learn = fold != f
+        chosen = grid[_best(_agreements(columns[learn], wanted[learn], grid), grid)]
+        right[~learn] = (columns[~learn] >= chosen).all(axis=1) == wanted[~learn]
+    return float(right.mean())
+
+
+def _counts(values: Any, name: str) -> NDArray[np.int64]:
+    found = np.asarray(values)
+    if found.ndim != 1 or not len(found) or not np.equal(np.mod(found, 1), 0).all() or (found < 0).any():
+        raise InputError(f"counts[{name!r}] must hold a whole number of at least 0 for each set")
+    return found.astype(np.int64)
