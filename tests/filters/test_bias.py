@@ -1,0 +1,217 @@
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InputError
+from equipoise.filters import bias
+from equipoise.filters.bias import Within, bias_test, global_p_values, strata_of
+from equipoise.filters.funnel import StepOutcome, bias_tests, funnel_of, result_rows
+from equipoise.filters.printing import report_text
+from equipoise.measure.groups import Groups
+
+
+def sets_of_twelve(n_sets):
+    """Two genders by six tones, the same in every set."""
+    frame = pd.DataFrame(
+        {
+            "image_id": [f"{s}-{i}" for s in range(n_sets) for i in range(12)],
+            "set_id": np.repeat([f"s{s}" for s in range(n_sets)], 12),
+            "subject": np.repeat([f"job{s % 10}" for s in range(n_sets)], 12),
+            "gender": ["female", "male"] * (6 * n_sets),
+            "skin_tone": [f"tone{i // 2}" for i in range(12)] * n_sets,
+        }
+    )
+    return frame, Groups.from_values(frame["gender"], axis="gender"), Groups.from_values(frame["skin_tone"])
+
+
+def outcome(label, failed, dropped=None):
+    every = np.ones(len(failed), dtype=bool)
+    failed = np.asarray(failed, dtype=bool)
+    return StepOutcome(label, every, failed if dropped is None else dropped, failed, every)
+
+
+def test_moments_by_hand():
+    # set 1: f f m, one of three fails; set 2: f m, one of two: f expects 2/3 + 1/2
+    groups = Groups.from_values(["f", "f", "m", "f", "m"], axis="gender")
+    test = bias_test([True, False, False, True, False], groups, [0, 0, 0, 1, 1])
+    assert test.expected == pytest.approx([(2 / 3 + 1 / 2) / 3, (1 / 3 + 1 / 2) / 2])
+    # variances: 2/9 and 1/4
+    assert test.sd == pytest.approx([np.sqrt(2 / 9 + 1 / 4) / 3, np.sqrt(2 / 9 + 1 / 4) / 2])
+    assert test.rates == pytest.approx([2 / 3, 0])
+    # none of f fails with chance 1/3 * 1/2, which is farther from 7/6; two with 2/3 * 1/2: ties, broken by the seed
+    assert 1 / 6 - 0.04 < test.p_value < 1 / 3 + 1 / 6 + 0.05
+
+
+@given(st.integers(0, 10_000))
+def test_shuffles_have_the_stated_mean_and_spread(seed):
+    rng = np.random.default_rng(seed)
+    labels, strata = rng.integers(0, 3, 60), rng.integers(0, 6, 60)
+    y = rng.random(60) < 0.4
+    problem = bias._Problem.of(
+        y.astype(float), Groups(labels, ("a", "b", "c")), Within(strata.astype(np.int64), "strata")
+    )
+    _, variance = problem.moments()
+    null = problem.shuffled(400, np.random.default_rng(seed))
+    spread = np.sqrt(variance)
+    assert (np.abs(null.mean(axis=0)) < 6 * spread / 20 + 1e-9).all()
+    assert null.std(axis=0) == pytest.approx(spread, rel=0.25, abs=1e-9)
+    normal = problem.normal(4000, rng)
+    assert normal.std(axis=0) == pytest.approx(spread, rel=0.1, abs=1e-6)
+    assert np.allclose(normal.sum(axis=1), 0, atol=1e-6)
+
+
+def test_the_normal_law_and_the_shuffles_agree(monkeypatch):
+    frame, gender, _ = sets_of_twelve(100)
+    rng = np.random.default_rng(1)
+    failed = rng.random(len(frame)) < np.where(gender.labels == 0, 0.32, 0.25)
+    exact = bias_test(failed, gender, strata_of(frame, gender), draws=1999)
+    monkeypatch.setattr(bias, "EXACT_LIMIT", 0)
+    normal = bias_test(failed, gender, strata_of(frame, gender), draws=1999)
+    assert normal.notes
+    assert not exact.notes
+    assert normal.p_value == pytest.approx(exact.p_value, abs=0.015)
+    assert 0.0005 <= exact.p_value < 0.05
+
+
+def test_the_batch_gives_the_same_p_values():
+    frame, gender, tone = sets_of_twelve(40)
+    rng = np.random.default_rng(2)
+    failed = rng.random((5, len(frame))) < 0.3
+    for groups in (gender, tone):
+        within = strata_of(frame, groups)
+        one_by_one = [bias_test(y, groups, within, draws=1999).p_value for y in failed]
+        together = global_p_values(failed, groups, within.strata, draws=1999)
+        assert together == pytest.approx(one_by_one, abs=0.05)
+
+
+def test_unbiased_filters_raise_the_alarm_in_one_of_twenty():
+    # harder sets lose more images, harder subjects too: none of it has to do with a group
+    frame, gender, tone = sets_of_twelve(200)
+    rng = np.random.default_rng(0)
+    hard = rng.beta(2, 4, (1000, 200)).repeat(12, axis=1)
+    failed = rng.random((1000, len(frame))) < hard
+    started = time.process_time()
+    # filters of one call share their shuffles, and so the shuffles' luck; ten calls even that out
+    p = [
+        np.concatenate(
+            [
+                global_p_values(failed[b::10], groups, strata_of(frame, groups).strata, seed=b + 10 * i)
+                for b in range(10)
+            ]
+        )
+        for i, groups in enumerate((gender, tone))
+    ]
+    took = time.process_time() - started
+    alarms = np.minimum(p[0], p[1]) * 2 < 0.05  # Holm's first step
+    assert 0.035 <= alarms.mean() <= 0.065
+    for one in p:  # each axis alone keeps its level too
+        assert 0.03 <= (one < 0.05).mean() <= 0.07
+    assert took < 60
+
+
+def test_a_planted_biased_filter_is_named_with_its_p_value():
+    frame, _, _ = sets_of_twelve(60)
+    rng = np.random.default_rng(5)
+    dark = (frame["skin_tone"] == "tone5").to_numpy()
+    biased = rng.random(len(frame)) < np.where(dark, 0.5, 0.2)
+    fair = rng.random(len(frame)) < 0.2
+    outcomes = [outcome("fair", fair), outcome("harsh", biased)]
+    tests = bias_tests(frame, ("gender", "skin_tone"), outcomes, draws=999)
+    alarms = {(one.step, one.test.axis): one for one in tests if one.alarm}
+    assert ("harsh", "skin_tone") in alarms
+    assert not any(step == "fair" for step, _ in alarms)
+    assert ("harsh", "gender") not in alarms
+    found = alarms["harsh", "skin_tone"]
+    assert found.test.worst == "tone5"
+    assert found.p_corrected < 0.01
+    assert found.test.rates[found.test.names.index("tone5")] == pytest.approx(biased[dark].mean())
+    text = report_text(funnel_of(frame, ("gender", "skin_tone"), outcomes), tests, outcomes)
+    line = next(line for line in text.splitlines() if line.startswith("BIASED") and "skin_tone tone5" in line)
+    assert "harsh drops" in line
+    assert "p 0.0" in line
+    rows = pd.DataFrame(result_rows(tests, outcomes))
+    row = rows[(rows.metric == "filter_bias") & (rows.variant == "harsh") & (rows.axis == "skin_tone")].iloc[0]
+    assert row["group"] == "tone5"
+    assert row.p_value == found.p_corrected
+    assert row.null_mean > 0
+    groups = rows[(rows.metric == "filter_drop") & (rows.variant == "harsh") & (rows.axis == "skin_tone")]
+    assert (groups.ci_low <= groups.value).all()
+    assert (groups.value <= groups.ci_high).all()
+
+
+def test_whole_sets_cannot_be_biased_but_their_failures_can():
+    frame, gender, _ = sets_of_twelve(30)
+    failed = (gender.labels == 0) & (np.random.default_rng(0).random(len(frame)) < 0.2)
+    gone = np.isin(frame["set_id"], frame["set_id"][failed].unique())
+    tests = bias_tests(frame, ("gender",), [outcome("detect", failed, gone)])
+    assert [(one.what, one.test.worst, one.alarm) for one in tests] == [("fail", "female", True)]
+    assert bias_test(gone, gender, strata_of(frame, gender)) is None
+
+
+def test_labels_that_never_vary_within_a_set_move_with_it():
+    # every set has one group; 4 copies of a decision are one decision
+    groups = Groups.from_values(np.repeat(["a", "b"] * 10, 4), axis="gender")
+    frame = pd.DataFrame({"set_id": np.repeat([f"s{i}" for i in range(20)], 4), "subject": ["x"] * 80})
+    within = strata_of(frame, groups)
+    assert within.units is not None
+    gone = np.repeat(np.arange(20) < 6, 4)  # three sets of each
+    assert bias_test(gone, groups, within).p_value > 0.5
+    gone = np.repeat((np.arange(20) % 2 == 0) & (np.arange(20) < 8), 4)  # four of a, none of b
+    p_sets = bias_test(gone, groups, within).p_value
+    p_images = bias_test(gone, groups, np.zeros(80)).p_value
+    assert p_images < 0.01 < 0.05 < p_sets
+
+
+def test_the_largest_sample_is_quick():
+    frame, gender, _ = sets_of_twelve(20_000)
+    failed = np.random.default_rng(0).random(len(frame)) < 0.3
+    started = time.process_time()
+    test = bias_test(failed, gender, strata_of(frame, gender))
+    assert time.process_time() - started < 5
+    assert test.notes
+    assert test.n.sum() == 240_000
+
+
+def test_undefined_groups_take_no_part():
+    groups = Groups.from_values(["f", "m", None, "f", "m", None], axis="gender")
+    test = bias_test([True, False, True, False, True, True], groups, [0, 0, 0, 1, 1, 1])
+    assert test.n.tolist() == [2, 2]
+    assert test.rates.tolist() == [0.5, 0.5]
+
+
+def test_what_cannot_be_tested_is_none_and_too_few_draws_are_refused():
+    one = Groups.from_values(["f", "f"], axis="gender")
+    assert bias_test([True, False], one, [0, 0]) is None
+    two = Groups.from_values(["f", "m"], axis="gender")
+    assert bias_test([False, False], two, [0, 0]) is None
+    with pytest.raises(InputError, match="at least 19"):
+        bias_test([True, False], two, [0, 0], draws=10)
+
+
+def test_the_funnel_adds_up():
+    frame, _, _ = sets_of_twelve(20)
+    rng = np.random.default_rng(0)
+    first = rng.random(len(frame)) < 0.5
+    second = ~first & (rng.random(len(frame)) < 0.5)
+    every = np.ones(len(frame), dtype=bool)
+    funnel = funnel_of(
+        frame,
+        ("gender", "skin_tone"),
+        [StepOutcome("one", every, first, first, every), StepOutcome("two", ~first, second, second, every)],
+    )
+    assert list(funnel.columns[:6]) == ["step", "axis", "group", "subject", "kept", "dropped"]
+    for axis in ("gender", "skin_tone", ""):
+        part = funnel[(funnel.axis == axis) & (funnel.unit == "image")].groupby("step")[["kept", "dropped"]].sum()
+        assert part.loc["one"].tolist() == [int((~first).sum()), int(first.sum())]
+        assert part.loc["two"].tolist() == [int((~first & ~second).sum()), int(second.sum())]
+    cell = funnel[(funnel.step == "one") & (funnel.group == "female") & (funnel.subject == "job3")]
+    mine = (frame.gender == "female") & (frame.subject == "job3")
+    assert cell[["kept", "dropped"]].values.tolist() == [[int((~first[mine]).sum()), int(first[mine].sum())]]
+    sets = funnel[(funnel.unit == "set") & (funnel.step == "one")]
+    gone = pd.Series(first).groupby(frame["set_id"]).all().sum()
+    assert sets["dropped"].sum() == gone
+    assert sets["kept"].sum() == 20 - gone

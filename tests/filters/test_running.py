@@ -1,0 +1,222 @@
+"""A run from end to end: layers, report, resuming, refusals; and the command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from equipoise.cli.filter import filter as command
+from equipoise.data import Table, read_results
+from equipoise.errors import InputError
+from equipoise.filters import FILTERS, Evidence, Means, Step, Verdict, read_steps, run, steps_from_toml
+from equipoise.filters.steps import planned
+
+
+@pytest.fixture
+def known(world, embedded):
+    """Vectors for the world: every set alike, captions that fit, but dark pictures do not fit theirs as often."""
+    frame = world.to_pandas(["image_id", "set_id", "caption", "skin_tone"])
+    rng = np.random.default_rng(0)
+    text = {caption: rng.normal(size=16) for caption in frame["caption"].unique()}
+    common = np.r_[np.zeros(16), 2.0]
+    vectors = []
+    for row in frame.itertuples():
+        fits = not (row.skin_tone == "dark" and rng.random() < 0.5)
+        vectors.append(np.r_[text[row.caption] * (1 if fits else -1), 0.0] / 4 + common)
+    texts = [np.r_[v, 0.0] for v in text.values()]
+    return embedded("known", frame["image_id"], vectors, list(text), texts)
+
+
+def test_every_filter_is_registered_with_its_settings():
+    assert set(FILTERS.names()) >= {
+        *("similarity", "knn", "safety", "detectability", "fidelity", "people", "quality", "duplicates", "sharpness"),
+    }
+    for entry in FILTERS:
+        made = entry.load()
+        assert callable(made.judge)
+        for preset in made.presets:
+            Step.of(entry.name, preset=preset)
+
+
+def test_a_run_writes_scores_verdicts_and_the_report(world, known, tmp_path):
+    steps = read_steps("people,similarity", ["similarity.image_least=none"])
+    done = run(world, steps, tmp_path / "out", means=Means(encoder=known), axes=("gender", "skin_tone"))
+    table = Table.open(world.path, layers=[tmp_path / "out" / "layer"])
+    frame = table.to_pandas(["image_id", "set_id", "score_caption_image", "score_persons", "keep", "dropped_by"])
+    low = frame["score_caption_image"] < 0.2
+    assert low.any()
+    gone = frame["set_id"].isin(frame["set_id"][low].unique())
+    assert (frame["keep"] == ~gone).all()
+    assert set(frame["dropped_by"][gone]) == {"similarity"}
+    assert frame["dropped_by"][~gone].isna().all()
+    funnel = pd.read_csv(tmp_path / "out" / "funnel.csv", keep_default_na=False)
+    assert list(funnel.columns[:6]) == ["step", "axis", "group", "subject", "kept", "dropped"]
+    total = funnel[(funnel.step == "similarity") & (funnel.axis == "") & (funnel.unit == "image")]
+    assert total["dropped"].sum() == gone.sum()
+    # whose images failed is found although sets go whole
+    alarm = next(one for one in done.alarms if one.test.axis == "skin_tone")
+    assert (alarm.step, alarm.what, alarm.test.worst) == ("similarity", "fail", "dark")
+    assert "BIASED: similarity fails skin_tone dark" in (tmp_path / "out" / "report.txt").read_text()
+    results = read_results(tmp_path / "out")
+    row = results[(results.metric == "filter_bias") & (results.axis == "skin_tone")].iloc[0]
+    assert row["group"] == "dark"
+    assert row["p_value"] < 0.05
+
+
+def test_a_second_run_reads_what_the_first_wrote(world, known, tmp_path, monkeypatch):
+    steps = read_steps("people,similarity")
+    first = run(world, steps, tmp_path / "out", means=Means(encoder=known))
+    monkeypatch.setattr("equipoise.filters.similarity.Similarity.judge", None)  # asked again, it would raise
+    second = run(world, steps, tmp_path / "out", means=Means(encoder=known))
+    pd.testing.assert_frame_equal(first.funnel, second.funnel)
+    pd.testing.assert_frame_equal(first.results, second.results)
+    assert str(first) == str(second)
+    with pytest.raises(InputError, match=r"holds another run \(seed was 0, is now 1\)"):
+        run(world, steps, tmp_path / "out", means=Means(encoder=known), seed=1)
+    with pytest.raises(InputError, match="steps"):
+        run(world, read_steps("people"), tmp_path / "out", means=Means(encoder=known))
+
+
+def test_a_killed_run_ends_with_the_same_bytes(world, known, tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal, sys
+        from equipoise.filters import Means, read_steps, run, similarity
+        if len(sys.argv) > 4:
+            similarity.Similarity.judge = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
+        run(sys.argv[1], read_steps("people,similarity"), sys.argv[2], means=Means(encoder=sys.argv[3]))
+        """
+    )
+    out = [str(tmp_path / name) for name in ("killed", "whole")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    call = [sys.executable, "-c", script, str(world.path)]
+    died = subprocess.run([*call, out[0], known, "kill"], env=environment)
+    assert died.returncode == -signal.SIGKILL
+    for folder in out:
+        subprocess.run([*call, folder, known], env=environment, check=True)
+    for name in ("funnel.csv", "report.txt", "layer/part-00000.parquet", "layer/_table.json", "filter.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_dropped_images_are_not_looked_at_again(world, tmp_path):
+    seen = []
+
+    class Half:
+        presets = columns = needs = ()
+
+        def judge(self, evidence: Evidence) -> Verdict:
+            seen.append(len(evidence))
+            gone = np.arange(len(evidence)) % 2 == 0
+            return Verdict(gone, gone, {"half": gone.astype(float)})
+
+    steps = [_Plain(f"half-{i}" if i > 1 else "half", "half", Half()) for i in (1, 2)]
+    done = run(world, steps, tmp_path / "out")
+    assert seen == [180, 90]
+    frame = done.table.to_pandas(["keep", "dropped_by", "score_half", "score_half_2"])
+    assert frame["keep"].sum() == 45
+    assert frame["dropped_by"].value_counts().to_dict() == {"half": 90, "half-2": 45}
+    assert frame["score_half_2"].notna().sum() == 90
+    again = run(done.table, [_Plain("half", "half", Half())], tmp_path / "next")
+    assert seen[-1] == 45
+    assert again.table.to_pandas(["image_id"], only_kept=True).shape[0] == 22
+
+
+class _Plain(Step):
+    """A step whose filter is no dataclass."""
+
+    def plain(self):
+        return {"label": self.label}
+
+
+def test_the_encoder_runs_once_for_several_steps(world, fair_clip, tmp_path):
+    calls = []
+
+    class Counting:
+        name, key, logit_scale = "counting", "counting 1", 100.0
+
+        def encode_images(self, images):
+            calls.append(len(images))
+            return fair_clip.encode_images(images)
+
+        def encode_texts(self, texts):
+            return fair_clip.encode_texts(texts)
+
+    steps = read_steps("similarity,detectability", ["similarity.text_least=-1", "detectability.least=0.0"])
+    done = run(world, steps, tmp_path / "out", means=Means(encoder=Counting()), axes=("gender", "skin_tone"))
+    assert sum(calls) == 180
+    assert (done.folder / "confusions_gender.csv").exists()
+    assert "detect_gender" in " ".join(done.table.columns)
+
+
+def test_steps_from_a_file_and_from_words(tmp_path):
+    path = tmp_path / "sieve.toml"
+    path.write_text('model = "mini:clip-fair"\n[[step]]\nfilter = "similarity"\npreset = "ip2p"\ntext_least = 0.25\n')
+    assert steps_from_toml(path)[0] == read_steps("similarity:ip2p", ["similarity.text_least=0.25"])[0]
+    path.write_text("x = 1\n")
+    with pytest.raises(InputError, match="has no step"):
+        steps_from_toml(path)
+    with pytest.raises(InputError, match="did you mean 'similarity'"):
+        read_steps("similarty")
+    with pytest.raises(InputError, match="no setting of the filter similarity named 'text'"):
+        read_steps("similarity", ["similarity.text=1"])
+    with pytest.raises(InputError, match="no preset of the filter knn named 'clip'"):
+        read_steps("knn:clip")
+    with pytest.raises(InputError, match="is not understood"):
+        read_steps("knn", ["k=3"])
+
+
+def test_a_plan_says_what_would_be_done_and_what_is_missing(world, images):
+    text = planned(world, read_steps("similarity:socialcf,safety"), named={"model": "mini:clip-fair"})
+    assert "180 images, 30 sets" in text
+    assert "1. similarity (preset socialcf)" in text
+    assert "needs image and caption vectors" in text
+    with pytest.raises(InputError, match="'knn' needs 'gender'"):
+        planned(images([{"image_id": "a"}]), read_steps("knn"))
+
+
+def test_a_folder_of_something_else_is_refused(world, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds files but no filter run"):
+        run(world, read_steps("people"), tmp_path)
+
+
+# the command
+
+
+def call(*arguments):
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_the_command_prints_the_funnel(world, known, tmp_path):
+    found = call(world.path, "--steps", "people,similarity", "-m", known, "-o", tmp_path / "out", "--axis", "skin_tone")
+    assert found.exit_code == 0, found.output
+    assert "BIASED: similarity fails skin_tone dark" in found.output
+    assert json.loads((tmp_path / "out" / "filter.json").read_text())["axes"] == ["skin_tone"]
+
+
+def test_a_dry_run_writes_nothing_and_loads_nothing(world, tmp_path):
+    found = call(world.path, "-s", "similarity,knn:dino", "-m", "hf:no/where", "--dry-run", "-o", tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    assert "knn (preset dino)" in found.output
+    assert "model hf:no/where" in found.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_reads_a_file_and_lists_filters(world, known, tmp_path):
+    path = tmp_path / "sieve.toml"
+    path.write_text(f'model = "{known}"\naxes = ["gender"]\n[[step]]\nfilter = "similarity"\n')
+    assert call(world.path, "--config", path, "-o", tmp_path / "out").exit_code == 0
+    path.write_text('modle = "x"\n[[step]]\nfilter = "similarity"\n')
+    assert "'modle' is not understood" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
+    assert "presets: socialcf, ip2p" in call("--list").output
+    assert "one of them" in str(call(world.path).exception)

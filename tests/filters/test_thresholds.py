@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.errors import InputError
+from equipoise.filters.thresholds import learn_thresholds
+
+
+def planted(n, thresholds, wrong, seed, top=(12, 12)):
+    rng = np.random.default_rng(seed)
+    counts = {f"axis{i}": rng.integers(0, high + 1, n) for i, high in enumerate(top[: len(thresholds)])}
+    accepted = np.all([counts[f"axis{i}"] >= t for i, t in enumerate(thresholds)], axis=0)
+    return counts, accepted ^ (rng.random(n) < wrong)
+
+
+@pytest.mark.parametrize("thresholds", [(9,), (12, 9), (10, 5), (3, 11)])
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_planted_thresholds_come_back(thresholds, wrong):
+    counts, accepted = planted(3000, thresholds, wrong, seed=sum(thresholds))
+    found = learn_thresholds(counts, accepted)
+    assert tuple(found.thresholds.values()) == thresholds
+    assert found.agreement == pytest.approx(1 - wrong, abs=0.03)
+    assert found.crossfitted == pytest.approx(1 - wrong, abs=0.03)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 40))
+def test_the_curve_is_the_agreement_of_every_choice(seed, n):
+    rng = np.random.default_rng(seed)
+    counts = {"a": rng.integers(0, 4, n), "b": rng.integers(0, 3, n)}
+    accepted = rng.random(n) < 0.5
+    found = learn_thresholds(counts, accepted)
+    for a, b, agreement in found.curve.itertuples(index=False):
+        says = (counts["a"] >= a) & (counts["b"] >= b)
+        assert agreement == pytest.approx((says == accepted).mean())
+    assert found.agreement == pytest.approx(found.curve["agreement"].max())
+    assert found.agreement >= found.majority - 1e-12  # accepting all or none is among the choices
+
+
+def test_the_curve_of_one_axis_has_its_top_at_the_threshold():
+    counts, accepted = planted(2000, (10, 5), 0.05, seed=0)
+    curve = learn_thresholds(counts, accepted).curve_of("axis0")
+    assert curve.loc[curve["agreement"].idxmax(), "axis0"] == 10
+    assert len(curve) == 14
+
+
+def test_labels_without_a_rule_do_not_beat_the_commoner_answer_when_cross_fitted():
+    counts, _ = planted(400, (10, 5), 0.0, seed=0)
+    accepted = np.random.default_rng(1).random(400) < 0.5
+    found = learn_thresholds(counts, accepted)
+    assert found.agreement > found.majority  # flattered by the search
+    assert found.crossfitted < found.agreement
+    assert found.crossfitted == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("counts", "accepted", "message"),
+    [
+        ({}, [True], "counts is empty"),
+        ({"a": [1, 2]}, [True], "accepted has shape"),
+        ({"a": [0.5, 1]}, [True, False], "whole number"),
+        ({"a": [1, 2]}, [0, 2], "yes and no"),
+    ],
+)
+def test_what_cannot_be_learned_is_said(counts, accepted, message):
+    with pytest.raises(InputError, match=message):
+        learn_thresholds(counts, accepted)
