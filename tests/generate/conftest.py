@@ -43,11 +43,13 @@ class Painter:
 
     def edit(self, images: Sequence[Any], instructions: Sequence[str], **how: Any) -> list[Any]:
         self.calls.append({"sizes": [image.size for image in images], "instructions": list(instructions), **how})
-        return [self._noise(t, im.size, **how) for im, t in zip(images, instructions, strict=True)]
+        pairs = enumerate(zip(images, instructions, strict=True))
+        return [self._noise(t, im.size, i=i, **how) for i, (im, t) in pairs]
 
     def inpaint(self, images: Sequence[Any], masks: Sequence[Any], prompts: Sequence[str], **how: Any) -> list[Any]:
         self.calls.append({"masks": list(masks), "prompts": list(prompts), **how})
-        return [self._noise(t, im.size, **how) for im, t in zip(images, prompts, strict=True)]
+        pairs = enumerate(zip(images, prompts, strict=True))
+        return [self._noise(t, im.size, i=i, **how) for i, (im, t) in pairs]
 
 
 @pytest.fixture

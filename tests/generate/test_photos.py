@@ -70,6 +70,7 @@ def test_edits_leave_everything_outside_the_box(few_photos: Table, painter: Any,
         assert made["gender"].value_counts().to_dict() == {"female": 8, "male": 8}
         assert len({(json.loads(p)["template"], json.loads(p)["guidance"]) for p in made["params"]}) == 8
         assert made["seed"].nunique() == 1
+    assert len(painter.calls) == FEW * 4, "four instructions of one group and scale at a time"
     for call in painter.calls:
         assert all(max(size) == 64 and min(size) % 8 == 0 for size in call["sizes"])
         assert call["guidance"] in (9.5, 15.0)
@@ -125,11 +126,11 @@ def test_fitting_keeps_the_shape_as_far_as_multiples_allow() -> None:
 
 
 def test_inpaints_leave_everything_outside_the_mask(few_photos: Table, painter: Any, tmp_path: Path) -> None:
-    config = InpaintConfig(per_group=3, dilation=8)
+    config = InpaintConfig(per_group=6, guidance=(7.5, 9.5, 15.0), dilation=8)
     plan = plan_inpaint(few_photos, config)
     assert plan.n_tasks >= FEW, plan.left_out
     table = run(plan, tmp_path / "out", painter, **QUIET)
-    assert len(table) == plan.n_images == plan.n_tasks * 2 * 3
+    assert len(table) == plan.n_images == plan.n_tasks * 2 * 6
     before = pixels(few_photos)
     frame = table.to_pandas().set_index("image_id")
     drawn_in = 0
@@ -146,11 +147,12 @@ def test_inpaints_leave_everything_outside_the_mask(few_photos: Table, painter: 
         assert mask.sum() < source.shape[0] * source.shape[1]
     assert drawn_in == len(table)
     for _, made in frame.groupby("source_id"):
-        assert made["gender"].value_counts().to_dict() == {"female": 3, "male": 3}
-        scales = [json.loads(p)["guidance"] for p in made["params"]]
-        assert sorted(scales) == [7.5, 7.5, 9.5, 9.5, 15.0, 15.0]
-        by_seed = made.groupby("seed")["gender"].nunique()
-        assert (by_seed == 2).all(), "the groups share the seeds"
+        assert made["gender"].value_counts().to_dict() == {"female": 6, "male": 6}
+        params = [json.loads(p) for p in made["params"]]
+        assert sorted(p["guidance"] for p in params) == [7.5] * 4 + [9.5] * 4 + [15.0] * 4
+        noise = made.assign(place=[p["place"] for p in params]).groupby(["seed", "place"])["gender"].apply(sorted)
+        assert len(noise) == 6
+        assert (noise.map(tuple) == ("female", "male")).all(), "the groups are drawn from the same noise"
         texts = made.groupby("gender")["caption"].unique()
         assert all(len(t) == 1 for t in texts)
         assert texts["female"][0] != texts["male"][0]

@@ -18,9 +18,7 @@ app = typer.Typer(
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are used.")
 OUT = typer.Argument(..., metavar="OUT", help="The folder of the new table.")
-MODEL = typer.Option(
-    "mini:generator", "--generator", "-g", help="diffusers:<repo or folder>, mini:generator, or api:<url>#<model>."
-)
+MODEL = typer.Option("mini", "--generator", "-g", help="mini, diffusers:<repo or folder>, or api:<url>#<model>.")
 DEVICE = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.")
 DTYPE = typer.Option("auto", "--dtype", help="float32, float16 or bfloat16; auto is float16 on a GPU.")
 PRICE = typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up.")
@@ -102,7 +100,7 @@ def sets(
 def edits(
     table: Path = TABLE,
     out: Path = OUT,
-    generator: str = typer.Option(..., "--generator", "-g", help="An editor: diffusers:<InstructPix2Pix>."),
+    generator: str = typer.Option("mini:edit", "--generator", "-g", help="An editor: mini:edit, or diffusers:<repo>."),
     axis: str = AXIS,
     groups: str = GROUPS,
     guidance: str = typer.Option("", "--guidance", help="Guidance scales, separated by commas; 9.5,15 by default."),
@@ -144,7 +142,7 @@ def edits(
 def inpaint(
     table: Path = TABLE,
     out: Path = OUT,
-    generator: str = typer.Option(..., "--generator", "-g", help="An inpainter: diffusers:<repo or folder>."),
+    generator: str = typer.Option("mini:inpaint", "--generator", "-g", help="mini:inpaint, or diffusers:<repo>."),
     axis: str = AXIS,
     groups: str = typer.Option("female,male", "--groups", help="The groups to draw, separated by commas."),
     per_group: int = typer.Option(30, "-m", min=1, help="Images of each group."),

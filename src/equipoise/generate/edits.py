@@ -47,7 +47,7 @@ class EditsConfig:
     area: str = "person"
     """``person``: cut out, edit, paste back; ``whole``: edit the photograph."""
     long_side: int | None = None
-    """The longer side that the cut-out is edited at; by default the editor's own size."""
+    """Give the editor the cut-out with this longer side; by default as it is, for editors fit images to their size."""
     feather: int = 0
     """So many pixels along the inside of the box fade into the photograph."""
     only_labelled: bool = True
@@ -129,7 +129,9 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     photo = tools.source(task["place"])
     box = whole_pixels(box_in_pixels(task["person"], *photo.size), *photo.size)
     area = box if task["area"] == "person" else (0, 0, *photo.size)
-    cut = fitted(photo.crop(area), task["long_side"] or max(tools.generator.size))
+    cut = photo.crop(area)
+    if task["long_side"] is not None:
+        cut = fitted(cut, task["long_side"])
     made: list[dict[str, Any]] = []
     for i, image in enumerate(_edited(task, cut, tools.generator)):
         text, group, template, guidance = task["edits"][i]
@@ -162,11 +164,15 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
 
 
 def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
-    """One image an edit, in their order; those of one guidance scale are made together."""
+    """One image an edit, in their order.
+
+    Those of one group and guidance scale are made together, each group with the same seed: the same template has the
+    same noise for every group.
+    """
     found: dict[int, Image.Image] = {}
-    scales: list[float] = list(dict.fromkeys(edit[3] for edit in task["edits"]))
-    for scale in scales:
-        places = [i for i, edit in enumerate(task["edits"]) if edit[3] == scale]
+    kinds: list[tuple[str, float]] = list(dict.fromkeys((edit[1], edit[3]) for edit in task["edits"]))
+    for group, scale in kinds:
+        places = [i for i, edit in enumerate(task["edits"]) if (edit[1], edit[3]) == (group, scale)]
         images = editor.edit(
             [cut] * len(places),
             [task["edits"][i][0] for i in places],

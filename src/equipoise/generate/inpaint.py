@@ -166,33 +166,34 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
         raise InputError(f"the mask of the {task['area']} holds no pixel of the image")
     anew = dilated(mask, task["dilation"])
     shape = json.dumps(masks.encode(anew))
-    prompts = [text for _, text in task["prompts"]]
+    each = task["per_group"] // len(task["guidance"])
     made: list[dict[str, Any]] = []
-    for j in range(task["per_group"]):
-        # One seed for all groups: they differ by the prompt and by nothing else.
-        guidance = task["guidance"][j * len(task["guidance"]) // task["per_group"]]
-        seed = (task["seed"] + j) % 2**31
-        images = tools.generator.inpaint(
-            [photo] * len(prompts), [anew] * len(prompts), prompts, seed=seed, guidance=guidance, steps=task["steps"]
-        )
-        for (group, text), image in zip(task["prompts"], images, strict=True):
-            params = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "candidate": j} | what
-            made.append(
-                {
-                    "image": composited(photo, image, anew),
-                    "image_id": f"{task['id']}--{group}-{j:02d}",
-                    "source_id": task["id"],
-                    "set_id": task["id"],
-                    "caption": text,
-                    task["axis"]: group,
-                    "label_source": "prompt",
-                    "generator": tools.generator.name,
-                    "params": json.dumps(params, sort_keys=True),
-                    "seed": seed,
-                    "people": json.dumps(task["people"]),
-                    "drawn_mask": shape,
-                }
+    for number, guidance in enumerate(task["guidance"]):
+        seed = (task["seed"] + number) % 2**31
+        for group, text in task["prompts"]:
+            # Called with the same seed for every group: candidate k of each is drawn from the same noise.
+            images = tools.generator.inpaint(
+                [photo] * each, [anew] * each, [text] * each, seed=seed, guidance=guidance, steps=task["steps"]
             )
+            for k, image in enumerate(images):
+                candidate = number * each + k
+                how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": k}
+                made.append(
+                    {
+                        "image": composited(photo, image, anew),
+                        "image_id": f"{task['id']}--{group}-{candidate:02d}",
+                        "source_id": task["id"],
+                        "set_id": task["id"],
+                        "caption": text,
+                        task["axis"]: group,
+                        "label_source": "prompt",
+                        "generator": tools.generator.name,
+                        "params": json.dumps(how | what | {"candidate": candidate}, sort_keys=True),
+                        "seed": seed,
+                        "people": json.dumps(task["people"]),
+                        "drawn_mask": shape,
+                    }
+                )
     return tools.finished(task["id"], made)
 
 
