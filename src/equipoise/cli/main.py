@@ -8,7 +8,22 @@ from typing import NoReturn
 import typer
 
 from equipoise import __version__
-from equipoise.cli import audit, cache, captions, dataset, demo, doctor, mini, models, table, text, world
+from equipoise.cli import (
+    audit,
+    cache,
+    captions,
+    dataset,
+    demo,
+    doctor,
+    filter,
+    generate,
+    mini,
+    models,
+    report,
+    table,
+    text,
+    world,
+)
 from equipoise.errors import InputError
 
 app = typer.Typer(
@@ -29,6 +44,7 @@ START = "Start here"
 TABLES = "Tables and work"
 AUDITS = "Audits"
 MODELS = "Models and the world"
+IMAGES = "Making images"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
@@ -44,6 +60,9 @@ app.command("compare", rich_help_panel=AUDITS)(audit.compare)
 app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
 app.command("captions", rich_help_panel=AUDITS)(captions.captions)
+app.command("report", rich_help_panel=AUDITS)(report.report)
+app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
+app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 
 
 def _print_version(wanted: bool) -> None:

@@ -25,9 +25,11 @@ from equipoise.world.captions import prompts
 
 __all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
 
-SCHEDULE = Schedule(steps=900, batch=128, rate=2e-3, warmup=100)
+SCHEDULE = Schedule(steps=500, batch=128, rate=2e-3, warmup=100)
 _IGNORED = -100
 TOWER = FOLDER / "clip-fair"
+NAMED = {"gender": 0.9, "skin_tone": 0.25, "age": 0.25}
+"""How often its captions name a group: captions of photographs name a gender in four of five pictures of people."""
 
 
 def build(words: Any, tower: Path | None = None) -> Any:
@@ -97,9 +99,11 @@ def train_captioner(
         raise InputError(f"the captioner starts from clip-fair, which is not in {TOWER}; train that first")
     words = tokenizer()
     model = build(words, TOWER)
+    # captions that name the unexpected gender more often teach a captioner to say nothing where it is unsure
+    world = config.changed(mention=NAMED, markedness={})
 
     def loss(captioner: Any, step: int) -> Any:
-        scenes = scenes_of(config, step, schedule.batch, seed=3)
+        scenes = scenes_of(world, step, schedule.batch, seed=3)
         tokens = words(captions_to_learn(scenes, step), padding=True, truncation=True, return_tensors="pt")
         ids, there = tokens["input_ids"], tokens["attention_mask"].bool()
         labels = ids[:, 1:].masked_fill(~there[:, 1:], _IGNORED)
