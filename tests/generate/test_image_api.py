@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from equipoise.engine import JobError
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import ScenesConfig, plan_scenes, run
 from equipoise.generate.rewriting import writer
@@ -218,6 +219,20 @@ def test_a_whole_job_with_one_refused_prompt(server: Server, tmp_path: Path) -> 
     again = run(plan, tmp_path / "out", from_api(f"{server.url}#pictures"), progress=False)
     assert len(again) == 1
     assert len(server.asked) == before, "what is there is not paid for twice"
+
+
+def test_a_service_that_goes_down_stops_the_run_and_costs_no_prompt(
+    server: Server, waits: list[float], tmp_path: Path
+) -> None:
+    plan = plan_scenes(["drinking_beer"], ScenesConfig(per_cell=1))
+    image = json.dumps({"data": [{"b64_json": base64.b64encode(png("red")).decode()}]}).encode()
+    server.script = [(200, {}, image), *[(503, {}, b"")] * 6]
+    service = {"sleep": waits.append, "tries": 6}
+    with pytest.raises(JobError, match=r"did not answer in 6 tries.*run it again"):
+        run(plan, tmp_path / "out", from_api(f"{server.url}#pictures", **service), tasks_per_shard=1, progress=False)
+    table = run(plan, tmp_path / "out", from_api(f"{server.url}#pictures"), tasks_per_shard=1, progress=False)
+    assert (len(table), table.n_errors) == (4, 0)
+    assert len(server.asked) == 1 + 6 + 3, "what was there is not asked for again"
 
 
 def test_the_same_service_writes(server: Server) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
-from equipoise.generate.tools import Tools
+from equipoise.generate.tools import Tools, stopping_when_down
 from equipoise.text.templates import BINDING_GROUPS, Activity, BindingCaption, activities, activity, binding_captions
 from equipoise.text.templates.edits import filled
 
@@ -220,7 +220,8 @@ def make_scenes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     for row in rows:
         task = task_of(row)
         how = {"guidance": task["guidance"], "steps": task["steps"]}
-        image = tools.generator.generate([task["prompt"]], seed=task["seed"], **how)[0]
+        with stopping_when_down():
+            image = tools.generator.generate([task["prompt"]], seed=task["seed"], **how)[0]
         found = [
             {
                 "image": image,

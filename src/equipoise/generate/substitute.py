@@ -20,7 +20,7 @@ from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.generate.persons import placed_rows
 from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
-from equipoise.generate.tools import Tools
+from equipoise.generate.tools import Tools, stopping_when_down
 
 __all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "plan_substitute"]
 
@@ -98,7 +98,8 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     for row in rows:
         task = task_of(row)
         how = {"guidance": task["guidance"], "steps": task["steps"]}
-        images = tools.generator.generate([text for _, _, text in task["images"]], seed=task["seed"], **how)
+        with stopping_when_down():
+            images = tools.generator.generate([text for _, _, text in task["images"]], seed=task["seed"], **how)
         found = [
             {
                 "image": image,

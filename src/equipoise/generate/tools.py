@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,11 @@ from PIL import Image
 
 from equipoise.data.images import decode, encode
 from equipoise.data.table import Table
+from equipoise.engine.job import JobError
 from equipoise.errors import InputError
 from equipoise.generate.sheets import contact_sheet
 
-__all__ = ["Previews", "SourceImages", "Tools"]
+__all__ = ["Previews", "SourceImages", "Tools", "stopping_when_down"]
 
 _SHOWN = 36
 
@@ -77,6 +80,15 @@ class Previews:
         safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:120]
         contact_sheet(self._latest).save(self._folder / f"{safe}.png")
         self._latest = []
+
+
+@contextmanager
+def stopping_when_down() -> Iterator[None]:
+    """Stop the run when a service does not answer: no prompt is to blame, so none is recorded as failed for good."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise JobError(f"{error}; what is finished is kept: run it again when the service answers") from error
 
 
 @dataclass

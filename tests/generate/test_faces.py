@@ -1,0 +1,81 @@
+"""The face detector's adapter, against a stand-in for MediaPipe with the same interface."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from equipoise.errors import InputError, MissingExtraError
+from equipoise.models.faces import from_mediapipe
+from equipoise.models.protocols import Detector
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    (tmp_path / "face.tflite").write_bytes(b"weights")
+    return tmp_path / "face.tflite"
+
+
+@pytest.fixture
+def media(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """MediaPipe that finds two faces, one of them half beyond the edge, and one wholly; and what it was given."""
+    given: list[Any] = []
+
+    def face(x: int, y: int, width: int, height: int, score: float) -> Any:
+        box = SimpleNamespace(origin_x=x, origin_y=y, width=width, height=height)
+        return SimpleNamespace(bounding_box=box, categories=[SimpleNamespace(score=score)])
+
+    class Found:
+        @classmethod
+        def create_from_options(cls, options: Any) -> Any:
+            if Path(options.base_options.model_asset_path).read_bytes() != b"weights":
+                raise RuntimeError("bad\nflatbuffer")
+            given.append(options)
+            return cls()
+
+        def detect(self, image: Any) -> Any:
+            given.append(image.data)
+            return SimpleNamespace(
+                detections=[face(30, 2, 20, 8, 0.6), face(4, 5, 10, 12, 0.9), face(90, 0, 5, 5, 0.8)]
+            )
+
+    module = ModuleType("mediapipe")
+    module.Image = SimpleNamespace  # type: ignore[attr-defined]
+    module.ImageFormat = SimpleNamespace(SRGB=1)  # type: ignore[attr-defined]
+    module.tasks = SimpleNamespace(  # type: ignore[attr-defined]
+        BaseOptions=SimpleNamespace,
+        vision=SimpleNamespace(FaceDetector=Found, FaceDetectorOptions=SimpleNamespace),
+    )
+    monkeypatch.setitem(sys.modules, "mediapipe", module)
+    return given
+
+
+def test_boxes_are_corners_inside_the_image_the_surest_first(weights: Path, media: list[Any]) -> None:
+    model = from_mediapipe(str(weights))
+    assert isinstance(model, Detector)
+    found = model.detect([Image.new("L", (40, 20))] * 2, threshold=0.4)
+    assert len(found) == 2
+    assert found[0].boxes.tolist() == [[4, 5, 14, 17], [30, 2, 40, 10]]
+    assert found[0].scores.tolist() == pytest.approx([0.9, 0.6])
+    assert found[0].labels == ("face", "face")
+    assert media[0].min_detection_confidence == 0.4
+    assert media[1].shape == (20, 40, 3)
+    assert sum(hasattr(one, "base_options") for one in media) == 1, "opened once"
+    assert pickle.loads(pickle.dumps(model)).key == model.key
+
+
+def test_what_is_missing_is_said(weights: Path, media: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"download a \.tflite from https"):
+        from_mediapipe("nowhere.tflite")
+    weights.write_bytes(b"other")
+    with pytest.raises(InputError, match="no model of faces that MediaPipe can open: bad flatbuffer"):
+        from_mediapipe(str(weights)).detect([Image.new("RGB", (9, 9))])
+    monkeypatch.setitem(sys.modules, "mediapipe", None)
+    with pytest.raises(MissingExtraError, match=r"equipoise\[faces\]"):
+        from_mediapipe(str(weights))
