@@ -19,9 +19,11 @@ from equipoise.world import Scenes, WorldConfig, render_batch, sample
 
 __all__ = ["CHANNELS", "CROPS_UNTIL", "FACTOR", "SCHEDULE", "build", "pictures", "train_vae", "world"]
 
-SCHEDULE = Schedule(steps=16000, batch=48, rate=2e-3, weight_decay=0.0, save_every=500, average=0.998)
-CROPS_UNTIL = 10000
-"""Up to this step a batch is of crops, a quarter of a picture each: four times as many, and twice as many of them."""
+SCHEDULE = Schedule(steps=9000, batch=48, rate=2e-3, weight_decay=0.0, save_every=500, average=0.998)
+CROPS_UNTIL = 6000
+"""Up to this step a batch is of two crops of each picture, a quarter of it each; after it, of whole pictures, half as
+many. Both cost the same.
+"""
 CROP = SIZE // 2
 CHANNELS = 4
 FACTOR = 4
@@ -91,7 +93,7 @@ def train_vae(folder: Path, target: Path, say: Callable[[str], None], stop_at: i
 
 
 def _batch(config: WorldConfig, step: int) -> Any:
-    """Whole pictures, or two crops of each, which cost half as much."""
+    """Two crops of each picture, or half as many whole pictures."""
     import torch
 
     images = pictures(scenes_of(config, step, SCHEDULE.batch // (1 if step < CROPS_UNTIL else 2) or 1, seed=4))

@@ -1,0 +1,31 @@
+"""The page of the miniatures holds the figures of their cards, and says first what the pictures are."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from equipoise.models.miniatures import PARTS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def script():
+    spec = importlib.util.spec_from_file_location("miniatures_table", DOCS / "miniatures_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_figures_are_those_of_the_cards():
+    text = (DOCS / "miniatures.md").read_text(encoding="utf-8")
+    assert script().page(text) == text, "run: python docs/miniatures_table.py"
+
+
+def test_the_page_says_what_they_are_and_names_every_part():
+    text = (DOCS / "miniatures.md").read_text(encoding="utf-8")
+    first = text.split("\n\n")[1]
+    assert first.startswith("These are signs, not people")
+    assert [part for part in PARTS if f"| `{part}` |" not in text] == []
