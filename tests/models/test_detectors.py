@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers")
 from PIL import Image  # noqa: E402
 
 from equipoise.errors import InputError  # noqa: E402
-from equipoise.models import load  # noqa: E402
+from equipoise.models import check, load  # noqa: E402
 from equipoise.models.detectors import components  # noqa: E402
 from equipoise.models.protocols import Detector, Filler  # noqa: E402
 
@@ -208,3 +208,13 @@ def test_a_filler_refuses_what_it_cannot_fill(bert, detr):
         load(f"hf:{detr}", kind="filler")
     with pytest.raises(InputError, match="neither detects objects nor segments images"):
         load(f"hf:{bert}", kind="detector")
+
+
+def test_detectors_and_fillers_keep_their_promises(detr, segformer, bert):
+    for folder, kind in ((detr, "detector"), (segformer, "detector")):
+        report = check(load(f"hf:{folder}", kind=kind))
+        assert report.ok, str(report)
+    filler = load(f"hf:{bert}", kind="filler")
+    assert check(filler).ok
+    filler.fill = lambda texts, top: [[("nurse", 1.5)] * 3] * len(texts)
+    assert not check(filler).ok

@@ -14,7 +14,7 @@ diffusers = pytest.importorskip("diffusers")
 from PIL import Image  # noqa: E402
 
 from equipoise.errors import InputError  # noqa: E402
-from equipoise.models import load, miniatures  # noqa: E402
+from equipoise.models import check, load, miniatures  # noqa: E402
 from equipoise.models.protocols import Generator  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import tokenizer  # noqa: E402
 
@@ -204,6 +204,16 @@ def test_inpainting_takes_a_mask_of_the_images_size(folders):
         model.inpaint([image], [mask.astype(np.uint8)], ["a woman"], seed=2)
     with pytest.raises(InputError, match=r"truth values of shape \(32, 32\)"):
         model.inpaint([image], [mask[:5]], ["a woman"], seed=2)
+
+
+@pytest.mark.parametrize("family", ["StableDiffusionPipeline", "StableDiffusionInpaintPipeline"])
+def test_a_generator_keeps_its_promises(folders, family):
+    model = generator(folders, family)
+    report = check(model)
+    assert report.ok, str(report)
+    calls = iter(range(99))
+    model._made = lambda **call: [picture(model.size, seed=next(calls)) for _ in call["prompt"]]
+    assert not check(model).ok
 
 
 def test_an_adapter_travels_to_another_process(folders):

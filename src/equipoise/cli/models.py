@@ -32,7 +32,9 @@ def list_models(as_json: bool = JSON) -> None:
 @app.command()
 def check(
     spec: str = SPEC,
-    kind: str = typer.Option("encoder", "--kind", help="encoder, captioner or classifier."),
+    kind: str = typer.Option(
+        "encoder", "--kind", help="encoder, captioner, classifier, generator, detector or filler."
+    ),
     device: str = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."),
     dtype: str = typer.Option("auto", "--dtype", help="float32, float16 or bfloat16; auto is float16 on a GPU."),
     allow_pickle: bool = PICKLE,

@@ -1,4 +1,4 @@
-"""Adapters: one way to ask any encoder, captioner, classifier, generator or detector, by name.
+"""Adapters: one way to ask any encoder, captioner, classifier, generator, detector or filler, by name.
 
 ``load("mini")`` gives the packaged CLIP, ``load("hf:<repo or folder>")`` any dual encoder of ``transformers``,
 ``load("table:<folder>")`` precomputed embeddings. A model is loaded only when asked for, from safetensors; the error
@@ -7,7 +7,19 @@ for a name that cannot be had says what was tried and what to install or downloa
 
 from equipoise.models.checking import Check, CheckReport, check
 from equipoise.models.loading import SCHEMES, load
-from equipoise.models.protocols import KINDS, Answers, Captioner, Classifier, Encoder, Precomputed, Vectors
+from equipoise.models.protocols import (
+    KINDS,
+    Answers,
+    Captioner,
+    Classifier,
+    Detections,
+    Detector,
+    Encoder,
+    Filler,
+    Generator,
+    Precomputed,
+    Vectors,
+)
 
 __all__ = [
     "KINDS",
@@ -17,7 +29,11 @@ __all__ = [
     "Check",
     "CheckReport",
     "Classifier",
+    "Detections",
+    "Detector",
     "Encoder",
+    "Filler",
+    "Generator",
     "Precomputed",
     "Vectors",
     "check",

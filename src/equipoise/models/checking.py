@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.models.protocols import Captioner, Classifier, Encoder, Precomputed
+from equipoise.models.protocols import KINDS, Captioner, Classifier, Detector, Encoder, Filler, Generator, Precomputed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -49,7 +49,7 @@ class CheckReport:
 
 
 def check(model: Any) -> CheckReport:
-    """Ask ``model`` (an encoder, a captioner or a classifier) small questions whose answers are known.
+    """Ask ``model``, of any kind, small questions whose answers are known.
 
     An encoder must give unit vectors of one length for images and texts, the same ones each time, in any batch and
     order; read greyscale as grey colours; refuse pixels that were scaled already; and cut a text that is too long.
@@ -62,8 +62,14 @@ def check(model: Any) -> CheckReport:
         asked = (_captions, _captions_again)
     elif isinstance(model, Classifier):
         asked = (_answers, _answers_apart)
+    elif isinstance(model, Generator):
+        asked = tuple(_GENERATOR[what] for what in ("generate", "edit", "inpaint") if what in model.can)
+    elif isinstance(model, Detector):
+        asked = (_boxes,)
+    elif isinstance(model, Filler):
+        asked = (_words,)
     else:
-        raise InputError(f"a {type(model).__name__} is no encoder, captioner or classifier")
+        raise InputError(f"a {type(model).__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     return CheckReport(model.name, tuple(_asked(question, model) for question in asked))
 
 
@@ -212,3 +218,54 @@ def _answers_apart(model: Classifier) -> Check:
         for i in range(len(images))
     )
     return _within("batch independence", model, worst, "alone, a probability differs by")
+
+
+def _drawn(name: str, once: Callable[[], list[Any]], size: tuple[int, int], n: int) -> Check:
+    """``n`` pictures of a size, and the same ones when asked again."""
+    first, second = once(), once()
+    sizes = [image.size for image in first]
+    if sizes != [size] * n:
+        return Check(name, False, f"pictures of {sizes} where {n} of {size} were asked for")
+    differences = [
+        np.abs(np.asarray(a, dtype=int) - np.asarray(b, dtype=int)) for a, b in zip(first, second, strict=True)
+    ]
+    worst = max(int(d.max()) for d in differences)
+    return Check(name, worst <= 1, f"{n} of {size[0]} x {size[1]} pixels; the second time a pixel differs by {worst}")
+
+
+def _generates(model: Generator) -> Check:
+    return _drawn("generate", lambda: model.generate(list(_TEXTS[:2]), seed=1, steps=2), model.size, 2)
+
+
+def _edits(model: Generator) -> Check:
+    image = pictures()[1]
+    return _drawn("edit", lambda: model.edit([image], ["make it red"], seed=1, steps=2), image.size, 1)
+
+
+def _inpaints(model: Generator) -> Check:
+    image = pictures()[1]
+    mask = np.zeros((image.height, image.width), dtype=bool)
+    mask[10:30, 10:30] = True
+    return _drawn("inpaint", lambda: model.inpaint([image], [mask], [_TEXTS[0]], seed=1, steps=2), image.size, 1)
+
+
+_GENERATOR = {"generate": _generates, "edit": _edits, "inpaint": _inpaints}
+
+
+def _boxes(model: Detector) -> Check:
+    images = pictures()
+    for image, found in zip(images, model.detect(images, threshold=0.0), strict=True):
+        edges = [image.width, image.height, image.width, image.height]
+        inside = bool((found.boxes >= 0).all() and (found.boxes <= edges).all())
+        if not inside or not len(found.boxes) == len(found.labels) == len(found.scores):
+            return Check("boxes", False, f"{len(found.labels)} labels for {found.boxes.tolist()} in {image.size}")
+        if (np.diff(found.scores) > 0).any() or not set(found.labels) <= set(model.labels):
+            return Check("boxes", False, "not the surest first, or labels that it does not list")
+    return Check("boxes", True, f"{len(model.labels)} labels; inside the picture, the surest first")
+
+
+def _words(model: Filler) -> Check:
+    rows = model.fill([f"a photo of a {model.mask}", f"{model.mask} is a doctor"], top=3)
+    shares = [share for row in rows for _, share in row]
+    ok = [len(row) for row in rows] == [3, 3] and all(0 <= share <= 1 for share in shares)
+    return Check("words", ok, f"such as {[word for word, _ in rows[0]]}")
