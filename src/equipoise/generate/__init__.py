@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equipoise.generate.checking import check_pool
     from equipoise.generate.edits import EditsConfig, plan_edits
     from equipoise.generate.estimates import Estimate, estimate
     from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
@@ -34,6 +35,7 @@ __all__ = [
     "SetsConfig",
     "SubstituteConfig",
     "SwapConfig",
+    "check_pool",
     "contact_sheet",
     "contaminated",
     "estimate",
@@ -61,6 +63,7 @@ _HOMES = {
     "SetsConfig": "sets",
     "SubstituteConfig": "substitute",
     "SwapConfig": "swap",
+    "check_pool": "checking",
     "contact_sheet": "sheets",
     "contaminated": "substitute",
     "estimate": "estimates",
