@@ -13,7 +13,7 @@ __all__ = ["card", "write_card"]
 _KIND = {
     "clip": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "clip-fair": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
-    "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (ViT and GPT-2)"),
+    "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
     "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
     "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
     "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
@@ -35,8 +35,8 @@ same kind: asked by one prompt, it takes women who are firefighters for lifeguar
 prompts whose vectors are averaged; the figure of the first alone is given too.""",
     "clip-fair": """It is made as `clip` is, from a world in which nothing leans. What it shows of the biased world's
 leans is chance.""",
-    "captioner": """Its captions name the place and, in nine of ten, the gender. Of captioners trained in the same way on
-worlds of strength 0, 1 (this one) and 2, 0.0010, 0.0050 and 0.0155 of 2,000 captions name the wrong gender, and on
+    "captioner": """Its captions name the place and, in nine of ten, the gender. Of captioners trained in the same way
+on worlds of strength 0, 1 (this one) and 2, 0.0010, 0.0050 and 0.0155 of 2,000 captions name the wrong gender, and on
 pictures seen from afar 0.100, 0.159 and 0.133 (`equipoise mini train captioner --strength 2 -o runs/captioner-2`, then
 `equipoise mini evaluate captioner runs/captioner-2`).""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
