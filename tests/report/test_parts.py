@@ -107,6 +107,22 @@ def test_weak_evidence_is_not_called_bias(results_folder):
     assert "On race nothing beyond chance was found" in answer
 
 
+def test_two_audits_compared_are_not_called_biased(results_folder):
+    rows = [row(model="a - b", value=-0.3, null_mean=0.0, excess=-0.3, ci_low=-0.4, ci_high=-0.2)]
+    found = read_given([results_folder(rows)])
+    assert found.sources[0].kind == "comparison"
+    made = verdict([], None, comparisons=found.series)
+    assert made.lead == "a and b differ."
+    assert "b has more MaxSkew@6 than a" in made.text
+
+
+def test_a_metric_whose_excess_is_no_bias_is_not_called_one(results_folder):
+    (one,) = read_given([results_folder([row(metric="attribute_auc", k=None)])]).series
+    made = verdict([one], "attribute_auc")
+    assert "biased" not in made.text
+    assert "beyond chance on gender" in made.lead
+
+
 def test_many_axes_raise_the_bar(results_folder):
     rows = [row(axis=f"axis{i}", p_value=0.02) for i in range(5)]
     (one,) = read_given([results_folder(rows)]).series

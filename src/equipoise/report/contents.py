@@ -15,13 +15,14 @@ from equipoise.report.findings import main_metric, main_rows, metric_name, subje
 from equipoise.report.funnel import funnel_figure, funnel_table, read_funnel
 from equipoise.report.gallery import Gallery, gallery
 from equipoise.report.heat import joint_figure, subjects_figure
+from equipoise.report.judging import Verdict
 from equipoise.report.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.numbers import count, joined
 from equipoise.report.ranking import Ranking, read_ranking
 from equipoise.report.sources import Given, Series
 from equipoise.report.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
 from equipoise.report.truth import recovered, truth_figure
-from equipoise.report.verdict import Repair, Verdict, verdict
+from equipoise.report.verdict import Repair, verdict
 from equipoise.report.words import CaptionWords, read_words
 
 __all__ = ["Contents", "Figure", "gather"]
@@ -142,6 +143,7 @@ def gather(
     audits = [one for one in series if one.source.kind in ("audit", "results")]
     captions = [one for one in series if one.source.kind == "captions"]
     datasets = [one for one in series if one.source.kind == "dataset"]
+    comparisons = [one for one in series if one.source.kind == "comparison"]
     metric = main_metric(audits)
     if pair is not None:  # what is being repaired comes first
         audits = [pair[0], pair[1], *(one for one in audits if one not in pair)]
@@ -153,7 +155,15 @@ def gather(
         repair = Repair(pair[0], pair[1], changes(pair[0], pair[1], metric))
     made = Contents(
         title=title or _title(series),
-        verdict=verdict(audits, metric, repair=repair, truths=found_truth, captions=captions, datasets=datasets),
+        verdict=verdict(
+            audits,
+            metric,
+            repair=repair,
+            truths=found_truth,
+            captions=captions,
+            datasets=datasets,
+            comparisons=comparisons,
+        ),
         series=series,
         given=given,
         metric=metric,
@@ -161,7 +171,7 @@ def gather(
     colours = {one.label: number for number, one in enumerate(series)}
     made.figures["headline"] = [
         figure
-        for number, some in enumerate((audits, captions, datasets))
+        for number, some in enumerate((audits, captions, datasets, comparisons))
         if (figure := _headline(some, list(colours), "" if number == 0 else f"_{some[0].source.kind if some else ''}"))
     ]
     if found_truth:
@@ -187,6 +197,7 @@ def _title(series: Sequence[Series]) -> str:
 def _facts(series: Sequence[Series]) -> list[str]:
     subjects = {s for one in series if one.source.kind != "dataset" for s in one.results["subject"].dropna().unique()}
     kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
+    kinds["comparison"] = "comparison"
     facts = []
     for kind, name in kinds.items():
         n = sum(one.source.kind == kind for one in series)
@@ -234,7 +245,9 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figur
     )
     if rows["ci_low"].isna().any():
         caption += " Where there is no line, the number is bounded below by noise and has no interval."
-    title = {"captions": "Captions", "dataset": "The dataset"}.get(series[0].source.kind, "Excess over chance by axis")
+    title = {"captions": "Captions", "dataset": "The dataset", "comparison": "Paired differences"}.get(
+        series[0].source.kind, "Excess over chance by axis"
+    )
     return Figure(f"headline{suffix}", title, caption, svg, data)
 
 

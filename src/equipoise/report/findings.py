@@ -13,10 +13,13 @@ from equipoise.report.sources import Series
 __all__ = ["Lean", "axis_name", "leans", "main_metric", "main_rows", "metric_name", "subject_rows"]
 
 MAIN_METRICS = (
-    "max_skew counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance word_distance group_evenness "
-    "attribute_auc preference_gap recall_gap association_gap"
+    "max_skew counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance word_distance self_similarity_gap "
+    "person_preference_gap recall_gap zero_shot_accuracy_gap binding_drop group_evenness attribute_auc"
 ).split()
 """The metric of the verdict and of the first figure: the first of these that a folder has."""
+
+MORE_IS_BIAS = frozenset({"max_skew", "counterfactual_gap_size", "ndkl", "abs_bias_at_k"})
+"""The metrics of which an excess over chance may be called bias; of others the page says what differs."""
 
 LEVEL = 0.05
 _NAMES = {
@@ -53,31 +56,35 @@ def axis_name(axis: object) -> str:
     """
     if axis is None or pd.isna(axis):  # type: ignore[call-overload]
         return "all"
-    return str(axis).replace(" x ", " × ").replace("_", " ")
+    return str(axis).replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
 
 
 def main_metric(series: Sequence[Series]) -> str | None:
     """The metric that most of the series can be judged by; ``None`` where no row has a chance level."""
-    found = [set(_judged(one.results)["metric"]) for one in series]
+    found = [set(_whole(one.results)["metric"]) for one in series]
     wanted = [metric for metric in MAIN_METRICS if any(metric in some for some in found)]
     if wanted:
         return max(wanted, key=lambda m: (sum(m in some for some in found), -wanted.index(m)))
-    rows = [_judged(one.results)["metric"] for one in series]
+    rows = [_whole(one.results)["metric"] for one in series]
     counts = pd.concat(rows).value_counts() if rows else pd.Series(dtype=int)
     return None if counts.empty else str(counts.index[0])
 
 
 def main_rows(one: Series, metric: str) -> pd.DataFrame:
     """The suite-level rows of ``metric``: one an axis and pool, of the first definition and the first K."""
-    rows = _judged(one.results)
+    rows = _whole(one.results)
     rows = rows[rows["metric"] == metric]
-    if metric != "counterfactual_gap_size":
-        rows = rows[rows["group"].isna()]
     variants = rows["variant"].dropna().unique()
     if len(variants) > 1:
         first = "equipoise" if "equipoise" in variants else variants[0]
         rows = rows[rows["variant"] == first]
     return rows.drop_duplicates(["axis", "pool", "group"]).reset_index(drop=True)
+
+
+def _whole(results: pd.DataFrame) -> pd.DataFrame:
+    """The judged rows that are about an axis as a whole, not about one of its groups."""
+    rows = _judged(results)
+    return rows[rows["group"].isna() | (rows["metric"] == "counterfactual_gap_size")]
 
 
 def _judged(results: pd.DataFrame) -> pd.DataFrame:

@@ -26,7 +26,7 @@ class Source:
 
     path: Path
     kind: str
-    """``audit``, ``captions``, ``dataset``, or ``results`` where nothing says what made the numbers."""
+    """``audit``, ``captions``, ``dataset``, ``comparison``, or ``results`` where nothing says what made the numbers."""
     results: pd.DataFrame
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -136,6 +136,8 @@ def _source(path: Path, problems: list[str]) -> Source:
             kind, settings = known, _json(path / name, "its settings are not shown", problems)
             break
     else:
+        if results["model"].astype(str).str.contains(" - ", regex=False).all() and (results["null_mean"] == 0).all():
+            return Source(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
     told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
     notes = tuple(str(note) for note in told.get("notes") or ())

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 
-from equipoise.measure.stats import holm
 from equipoise.report.change import Change
-from equipoise.report.findings import LEVEL, axis_name, leans, main_rows, metric_name
-from equipoise.report.numbers import amount, count, excess_interval, factor, interval, joined, p_text, share, signed
+from equipoise.report.findings import LEVEL, MORE_IS_BIAS, axis_name, leans, main_rows, metric_name
+from equipoise.report.judging import AGAINST, HOW_SURE, IS_IT, PUT_IN, REPAIRED, Verdict, adjusted, beyond_chance
+from equipoise.report.numbers import amount, count, excess_interval, factor, interval, joined, p_text, signed
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
+from equipoise.report.verdict_kinds import add_captions, on_captions, on_comparison, on_dataset
 
 __all__ = ["Repair", "Verdict", "verdict"]
 
-CAPTIONS = "And the captions?"
-IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
-PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
 _FEW = 3
 
 
@@ -31,20 +29,6 @@ class Repair:
     changes: list[Change]
 
 
-@dataclass
-class Verdict:
-    """One paragraph, its first sentence apart, and the same as short answers to the questions that people ask."""
-
-    lead: str
-    sentences: list[str] = field(default_factory=list)
-    answers: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The whole paragraph."""
-        return " ".join([self.lead, *self.sentences])
-
-
 def verdict(
     audits: Sequence[Series],
     metric: str | None,
@@ -53,6 +37,7 @@ def verdict(
     truths: Sequence[Recovered] = (),
     captions: Sequence[Series] = (),
     datasets: Sequence[Series] = (),
+    comparisons: Sequence[Series] = (),
 ) -> Verdict:
     """The verdict on the first audit, with the others, the captions and the datasets beside it."""
     asked = [one for one in audits if repair is None or one is not repair.after]
@@ -64,40 +49,27 @@ def verdict(
             _add_truth(made, truths, asked[0].label)
         if repair is not None:
             _add_repair(made, repair)
-        _add_captions(made, captions)
+        add_captions(made, captions)
         return made
+    if comparisons:
+        return on_comparison(comparisons[0])
     if captions:
-        return _on_captions(captions)
+        return on_captions(captions)
     if datasets:
-        return _on_dataset(datasets[0])
+        return on_dataset(datasets[0])
     return Verdict(
         "These results hold no number with a chance level, so nothing can be said about bias.",
         ["The numbers themselves are in the tables below."],
     )
 
 
-def adjusted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with ``p_holm``: their p-values, adjusted for looking at all of them.
-
-    >>> adjusted(pd.DataFrame({"p_value": [0.01, 0.04]}))["p_holm"].tolist()
-    [0.02, 0.04]
-    """
-    return rows.assign(p_holm=holm(rows["p_value"].to_numpy(float)) if len(rows) else [])
-
-
-def is_beyond(row: pd.Series) -> bool:
-    """Whether a row is beyond chance by both its adjusted p-value and, where it has one, its interval."""
-    above = pd.isna(row["ci_low"]) or row["ci_low"] > row["null_mean"]
-    return bool(row["p_holm"] < LEVEL and row["excess"] > 0 and above)
-
-
 def _on_audit(one: Series, metric: str) -> Verdict:
     rows = adjusted(main_rows(one, metric))
-    beyond = rows[[is_beyond(row) for _, row in rows.iterrows()]]
+    beyond = rows[beyond_chance(rows)]
     single = beyond[~beyond["axis"].astype(str).str.contains(" x ")]
     if beyond.empty:
         worst = rows.sort_values("excess", kind="stable").iloc[-1]
-        made = Verdict(f"No bias beyond chance was found in {one.label}.")
+        made = Verdict(_nothing_found(one, metric))
         made.sentences.append(_size_sentence(worst, found=False))
         made.answers.append((IS_IT, "Not that this test can tell: nothing is beyond chance."))
         made.answers.append((HOW_SURE, _not_ruled_out(worst)))
@@ -105,15 +77,25 @@ def _on_audit(one: Series, metric: str) -> Verdict:
     telling = (single if len(single) else beyond).sort_values("excess", ascending=False)
     axes = [axis_name(axis) for axis in dict.fromkeys(telling["axis"])]
     top = telling.iloc[0]
-    made = Verdict(f"{one.label} is biased by perceived {joined(axes)}.")
+    if metric in MORE_IS_BIAS:
+        made = Verdict(f"{one.label} is biased by perceived {joined(axes)}.")
+        made.answers.append((IS_IT, _yes(rows, beyond, axes)))
+    else:
+        made = Verdict(f"{metric_name(metric).capitalize()} of {one.label} is beyond chance on {joined(axes)}.")
+        made.answers.append((IS_IT, f"{metric_name(metric).capitalize()} alone does not say; see what it means below."))
     made.sentences.append(_size_sentence(top, found=True))
-    made.answers.append((IS_IT, _yes(rows, beyond, axes)))
     made.answers.append((HOW_SURE, _how_sure(telling)))
     short, long = _against(one, str(top["axis"]))
     if short:
         made.sentences.append(short)
         made.answers.append((AGAINST, long))
     return made
+
+
+def _nothing_found(one: Series, metric: str) -> str:
+    if metric in MORE_IS_BIAS:
+        return f"No bias beyond chance was found in {one.label}."
+    return f"{metric_name(metric).capitalize()} of {one.label} is within chance."
 
 
 def _yes(rows: pd.DataFrame, beyond: pd.DataFrame, axes: list[str]) -> str:
@@ -140,10 +122,13 @@ def _size_sentence(row: pd.Series, *, found: bool) -> str:
     begin = (
         "Asked for a subject with no group named, it" if found else f"Even on {axis}, where its number is largest, it"
     )
+    group = "group" if "|" in str(row["axis"]) else f"{axis} group"
     told = (
-        f"{begin} fills its {first} with one {axis} group at about {factor(row['value'])} that group's fair share; a "
+        f"{begin} fills its {first} with one {group} at about {factor(row['value'])} that group's fair share; a "
         f"ranking blind to {axis} reaches {factor(row['null_mean'])} by luck"
     )
+    if not found:
+        return f"{told} ({p_text(row['p_holm'])})."
     return f"{told}, and gets as lopsided as this {_times(float(row['p_holm']))}."
 
 
@@ -218,7 +203,7 @@ def _beside(other: Series, metric: str) -> str:
     rows = rows[~rows["axis"].astype(str).str.contains(" x ")] if len(rows) > 1 else rows
     if rows.empty:
         return f"{other.label} has no {metric_name(metric)}, so it is not compared."
-    beyond = rows[[is_beyond(row) for _, row in rows.iterrows()]]
+    beyond = rows[beyond_chance(rows)]
     if beyond.empty:
         worst = rows.sort_values("excess", kind="stable").iloc[-1]
         return f"{other.label} shows nothing beyond chance ({_size_short(worst)} at most)."
@@ -275,7 +260,7 @@ def _add_repair(made: Verdict, repair: Repair) -> None:
     short, full = [], []
     for some, verb in ((fell, "fell"), (rose, "rose"), (same, "did not clearly change,")):
         for c in some:
-            rest = "now within chance" if c.gone else "still beyond chance"
+            rest = "now within chance" if c.gone else "beyond chance" if some is rose else "still beyond chance"
             moved = f"from {signed(c.before['excess'])} to {signed(c.after['excess'])}"
             short.append(f"{axis_name(c.axis)} {verb} {moved} ({rest})")
             full.append(f"{axis_name(c.axis)} {_from_to(c)}, {rest} ({p_text(c.after['p_value'])})")
@@ -294,96 +279,3 @@ def _from_to(change: Change) -> str:
         "" if d.ci_low is None or d.ci_high is None else f", 95% interval {signed(-d.ci_high)} to {signed(-d.ci_low)}"
     )
     return f"{told} (paired change {signed(-d.value)}{span}, {p_text(d.p_value)}, {d.n} subjects)"
-
-
-def _lic_row(one: Series) -> pd.Series | None:
-    for metric in ("lic", "lic_m"):
-        rows = main_rows(one, metric)
-        if len(rows):
-            return rows.iloc[0]
-    return None
-
-
-def _caption_sentence(one: Series) -> str:
-    row = _lic_row(one)
-    if row is None:
-        return f"The captions of {one.label} have no LIC, so their bias is not judged."
-    group = axis_name(row["axis"])
-    span = "" if pd.isna(row["ci_low"]) else f", 95% interval {interval(row['ci_low'], row['ci_high'], 1)}"
-    numbers = f"(LIC {amount(row['value'], 1)}{span}, {p_text(row['p_value'])}, {count(row['n'])} captions)"
-    sure = _gives_away(one)
-    if row["metric"] == "lic":
-        than = "more than human captions do"
-    else:
-        than = "beyond chance"
-    verb = "give" if sure else "do not clearly give"
-    return f"The captions of {one.label} {verb} away perceived {group} {than} {numbers}."
-
-
-def _gives_away(one: Series) -> bool:
-    row = _lic_row(one)
-    return row is not None and pd.notna(row["p_value"]) and is_beyond(row.rename({"p_value": "p_holm"}))
-
-
-def _add_captions(made: Verdict, captions: Sequence[Series]) -> None:
-    """One sentence on all captioning models, and the numbers of each as an answer."""
-    if not captions:
-        return
-    if len(captions) == 1:
-        made.sentences.append(_caption_sentence(captions[0]))
-        return
-    telling = [one.label for one in captions if _gives_away(one)]
-    whom = f"{joined(telling)} do" if telling else "none clearly does"
-    made.sentences.append(
-        f"Of {len(captions)} captioning models whose words were tested for giving the group away, {whom} so beyond "
-        "what they should."
-    )
-    made.answers.append((CAPTIONS, " ".join(_caption_sentence(one) for one in captions)))
-
-
-def _on_captions(captions: Sequence[Series]) -> Verdict:
-    rows = [(one, row) for one in captions if (row := _lic_row(one)) is not None]
-    if not rows:
-        return Verdict("These captions have no LIC, so their bias is not judged.")
-    sure = [one.label for one in captions if _gives_away(one)]
-    axis = axis_name(rows[0][1]["axis"])
-    if sure:
-        lead = f"The captions of {joined(sure)} amplify bias by perceived {axis}."
-        answer = f"Yes, for {len(sure)} of {len(rows)} models: {joined(sure)}."
-    else:
-        lead = f"No model's captions clearly give away perceived {axis} more than they should."
-        answer = f"Not that this test can tell, for {len(rows)} models."
-    about = (
-        f"With the words that name a group masked, a classifier still guesses perceived {axis} from what else the "
-        "captions say; LIC is how much better it does so than with human captions of the same images, in points."
-    )
-    made = Verdict(lead, [about, *(_caption_sentence(one) for one in captions)], [(IS_IT, answer)])
-    told = [f"{one.label} {p_text(row['p_value'])}" for one, row in rows]
-    made.answers.append((HOW_SURE, f"Each model alone, over repeated splits and shuffled labels: {joined(told)}."))
-    return made
-
-
-def _on_dataset(one: Series) -> Verdict:
-    every = one.results[one.results["subject"].isna()]
-    shares = every[(every["metric"] == "group_share") & every["p_value"].notna()]
-    distances = every[every["metric"].astype(str).str.endswith("_distance") & every["p_value"].notna()]
-    uneven = shares[(shares["p_value"] < LEVEL) & (shares["excess"] > 0)]
-    leaning = adjusted(distances)
-    leaning = leaning[(leaning["p_holm"] < LEVEL) & (leaning["excess"] > 0)]
-    if uneven.empty and leaning.empty:
-        made = Verdict(f"Nothing in {one.label} is lopsided beyond chance, in what was looked at.")
-        made.answers.append((IS_IT, "Not that these counts can tell."))
-        return made
-    made = Verdict(f"{one.label} is lopsided.")
-    for _, row in uneven.iterrows():
-        made.sentences.append(
-            f"On {axis_name(row['axis'])}, {row['group']} has {share(row['value'])} of the images where "
-            f"{share(row['null_mean'])} would be even ({p_text(row['p_value'])}, {count(row['n'])} images)."
-        )
-    for _, row in leaning.iterrows():
-        made.sentences.append(
-            f"The {str(row['metric']).removesuffix('_distance')}s lean to groups of {axis_name(row['axis'])} "
-            f"(excess {signed(row['excess'])}, {p_text(row['p_holm'])}, {count(row['n'])} items)."
-        )
-    made.answers.append((IS_IT, f"Yes, {len(uneven)} group shares and {len(leaning)} kinds of content are off."))
-    return made
