@@ -32,9 +32,9 @@ $(DOCS_STAMP): pyproject.toml constraints.txt $(STAMP)
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
-# The slow tests also want Ray, which the default suite does not need.
+# The slow tests also want Ray and the COCO caption scorers, which the default suite does not need.
 $(ALL_STAMP): pyproject.toml constraints.txt $(STAMP)
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[ray]"
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[ray,java-metrics]"
 	@touch $@
 
 demo: $(STAMP)
