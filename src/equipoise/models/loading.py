@@ -56,6 +56,23 @@ SCHEMES.add(
     citation="Equipoise",
     licence="Apache-2.0",
 )
+SCHEMES.add(
+    "api",
+    "equipoise.models.image_api:from_api",
+    summary="An image service with OpenAI's interface: api:<url>#<model>.",
+    citation="OpenAI images API",
+    licence="the service's own",
+    kinds=("generator",),
+)
+SCHEMES.add(
+    "mediapipe",
+    "equipoise.models.faces:from_mediapipe",
+    summary="Faces by MediaPipe: mediapipe:<file.tflite>.",
+    citation="Bazarevsky et al., BlazeFace, arXiv 1907.05047",
+    licence="Apache-2.0",
+    needs="faces",
+    kinds=("detector",),
+)
 
 
 def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
