@@ -15,6 +15,12 @@ from equipoise.world import preset, write_counterfactual_table
 SUBJECTS = ("nurse", "chef", "farmer", "judge", "pilot")
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """What an earlier test run encoded must not answer for this one."""
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     """30 sets of six pictures: five subjects, two genders by three skin tones."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -220,3 +221,14 @@ def test_the_command_reads_a_file_and_lists_filters(world, known, tmp_path):
     assert "'modle' is not understood" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
     assert "presets: socialcf, ip2p" in call("--list").output
     assert "one of them" in str(call(world.path).exception)
+
+
+def test_the_example_of_a_new_filter_works(world):
+    page = Path(__file__).parents[2] / "docs" / "adding-a-filter.md"
+    code = page.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
+    names = {"__name__": "brightness"}
+    exec(textwrap.dedent(code), names)
+    evidence = Evidence(world)
+    verdict = names["Brightness"](least=0.5).judge(evidence)
+    expected = [np.asarray(image).mean() / 255 < 0.5 for _, image in world.images()]
+    assert verdict.dropped.tolist() == expected

@@ -137,6 +137,16 @@ class Evidence:
     def text_vectors(self, texts: Sequence[str], model: Any = "") -> Vectors:
         """(m, d) unit vectors of these texts."""
         adapter = self.encoder(model)
+        tables = getattr(adapter, "tables", None)
+        if tables is not None:
+            stored = StoredVectors.of(tables, texts)
+            if stored.missing.any():
+                one = texts[int(np.argmax(stored.missing))]
+                raise InputError(
+                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(texts)} texts, for example {one!r}; "
+                    "compute their embeddings and add them to the table"
+                )
+            return unit(stored.matrix(), "text")
         found = adapter.text_vectors(texts) if isinstance(adapter, Precomputed) else adapter.encode_texts(list(texts))
         return unit(np.asarray(found, dtype=np.float32), "text")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from equipoise.data import Table
@@ -39,13 +39,14 @@ class StoredVectors:
         )
         if isinstance(wanted, pa.Array):
             wanted = pa.chunked_array([wanted])
-        if there.equals(wanted.cast(pa.string())):  # the usual case costs no hashing
+        wanted = wanted.cast(pa.string())
+        if there.slice(0, len(wanted)).equals(wanted):  # the usual case costs no hashing
             return cls(tuple(tables), np.arange(len(wanted), dtype=np.int64))
-        index = pd.Index(there.to_pandas())
-        if not index.is_unique:
-            twice = index[index.duplicated()][0]
+        if len(pc.unique(there)) < len(there):
+            twice = next(one["values"] for one in pc.value_counts(there).to_pylist() if one["counts"] > 1)
             raise InputError(f"{tables[0].path}: {twice!r} has two vectors; keep those of one model in one table")
-        return cls(tuple(tables), index.get_indexer(pd.Index(wanted.to_pandas())).astype(np.int64))
+        found = pc.fill_null(pc.index_in(wanted, value_set=there.combine_chunks()), -1)
+        return cls(tuple(tables), found.to_numpy().astype(np.int64))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -70,8 +71,11 @@ class StoredVectors:
         rows = rows[self.positions[rows] >= 0]
         places = self.positions[rows]
         start = done = 0
-        for table in self.tables:
-            for batch in table.batches(["vector"], batch_size=size):
+        for table, shard in [(home, shard) for home in self.tables for shard in home.shards]:
+            if done == len(places) or places[done] >= start + shard.rows:  # nothing of it is asked for
+                start += shard.rows
+                continue
+            for batch in table.shard_batches(shard.index, ["vector"], batch_size=size):
                 end = start + len(batch)
                 upto = done + int(np.searchsorted(places[done:], end))
                 if upto > done:
