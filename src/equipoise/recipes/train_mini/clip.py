@@ -30,7 +30,7 @@ FOCUSED = ((1750, 2), (2800, 4), (10**9, 8))
 
 
 def build(words: Any) -> Any:
-    """An untrained ``transformers.CLIPModel`` of about half a million parameters."""
+    """An untrained ``transformers.CLIPModel`` of about 0.8 million parameters."""
     import torch
     from transformers import CLIPConfig, CLIPModel
 
