@@ -199,6 +199,32 @@ def test_the_funnel_by_hand(tmp_path):
     assert "y 100% of 10" in svg
 
 
+def test_the_folder_of_a_filter_run_is_told_by_axis(results_folder, tmp_path):
+    from equipoise.report import write
+
+    test = {"metric": "filter_bias", "variant": "sharp", "suite": "filter", "axis": "gender", "group": "female"}
+    test |= {
+        "value": 0.2,
+        "null_mean": 0.05,
+        "excess": 0.15,
+        "p_value": 0.01,
+        "n": 40,
+        "notes": "largest excess drop rate",
+    }
+    folder = results_folder([test], "filters")
+    (folder / "funnel.csv").write_text(
+        "step,axis,group,subject,kept,dropped,unit\nsharp,gender,female,nurse,14,6,image\n"
+        "sharp,gender,male,nurse,19,1,image\nsharp,,,nurse,33,7,image\nsharp,,,nurse,9,1,set\n"
+    )
+    text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Filters drop some groups more than others." in text
+    assert "sharp takes female most on gender (p = 0.010)" in text
+    assert "by gender" in text
+    assert "female 70% of 20" in text
+    data = pd.read_csv(tmp_path / "p_files" / "funnel.csv")
+    assert data["kept"].tolist() == [14, 19]
+
+
 def test_words_that_tell_are_shaded_with_their_group(captions_folder):
     (source,) = read_given([captions_folder]).sources
     problems: list[str] = []

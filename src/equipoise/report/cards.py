@@ -72,7 +72,7 @@ def write_cards(folder: Path, given: Given, contents: Contents) -> list[Path]:
     """Write a model card for each model and a dataset card for each table into ``folder``."""
     made = []
     for number, one in enumerate(contents.series):
-        if one.source.kind == "dataset":
+        if one.source.kind not in ("audit", "results", "captions"):
             continue
         words = contents.verdict.text if number == 0 else ""
         made.append(folder / f"model_card_{_file_name(one.label)}.md")

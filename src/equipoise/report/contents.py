@@ -11,8 +11,8 @@ import pandas as pd
 
 from equipoise.report.change import change_figure, changes
 from equipoise.report.figures import headline_figure, proportions_figure, strip_figure
-from equipoise.report.findings import main_metric, main_rows, metric_name, subject_rows
-from equipoise.report.funnel import funnel_figure, funnel_table, read_funnel
+from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
+from equipoise.report.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
 from equipoise.report.gallery import Gallery, gallery
 from equipoise.report.heat import joint_figure, subjects_figure
 from equipoise.report.judging import Verdict
@@ -163,6 +163,7 @@ def gather(
             captions=captions,
             datasets=datasets,
             comparisons=comparisons,
+            filters=[one for one in series if one.source.kind == "filter"],
         ),
         series=series,
         given=given,
@@ -185,7 +186,7 @@ def gather(
     made.pictures = gallery(given, audits, rankings, metric)
     for source in given.sources:
         made.words += read_words(source, given.problems)
-    made.figures["funnel"] = [_funnel(path, number) for number, path in enumerate(given.funnels)]
+    made.figures["funnel"] = _funnels(given)
     return made
 
 
@@ -197,7 +198,7 @@ def _title(series: Sequence[Series]) -> str:
 def _facts(series: Sequence[Series]) -> list[str]:
     subjects = {s for one in series if one.source.kind != "dataset" for s in one.results["subject"].dropna().unique()}
     kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
-    kinds["comparison"] = "comparison"
+    kinds |= {"comparison": "comparison", "filter": "filter run"}
     facts = []
     for kind, name in kinds.items():
         n = sum(one.source.kind == kind for one in series)
@@ -350,13 +351,22 @@ def _subject_groups(audits: Sequence[Series], rankings: dict[str, Ranking], metr
     return [Figure("subject_groups", "Subjects by groups", caption, svg, data)]
 
 
-def _funnel(path: Any, number: int) -> tuple[Figure, list[dict[str, Any]]]:
-    frame = read_funnel(path)
-    svg, data = funnel_figure(frame)
-    caption = (
-        "Each line is a group: of its first images, the share that is left after each filter. Lines that part mean "
-        "that a filter drops one group more than another. The p-values below are those of equal rates; filters that "
-        "drop whole sets make them too small."
-    )
-    name = f"funnel{'' if number == 0 else number + 1}"
-    return Figure(name, "What is left after each filter", caption, svg, data), funnel_rows(funnel_table(frame))
+def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
+    """A figure and a table for each funnel and axis."""
+    own = {source.path: source.results for source in given.sources if source.kind == "filter"}
+    made: list[tuple[Figure, list[dict[str, Any]]]] = []
+    for path in given.funnels:
+        every = read_funnel(path)
+        for axis in dict.fromkeys(every["axis"]):
+            frame = every[every["axis"] == axis]
+            known = own_p_values(own[path.parent], str(axis)) if path.parent in own else {}
+            svg, data = funnel_figure(frame)
+            how = "as the filter run tested them" if known else "those of equal rates, too small where whole sets go"
+            caption = (
+                "Each line is a group: of its first images, the share that is left after each filter. Lines that part "
+                f"mean that a filter drops one group more than another. The p-values below are {how}."
+            )
+            name = f"funnel{'' if not made else len(made) + 1}"
+            title = "What is left after each filter" + (f", by {axis_name(axis)}" if axis else "")
+            made.append((Figure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
+    return made

@@ -9,10 +9,14 @@ subject what the image shows; may be empty
 kept   how many images passed
 dropped how many did not
 ====== ==================================================================================
+
+Two further columns may be there, as the filters of Equipoise write them: ``axis`` (a figure is drawn for each; rows
+with an empty one are totals and are passed over) and ``unit`` (``image`` rows are drawn, ``set`` rows are not).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,7 @@ from equipoise.errors import InputError
 from equipoise.report.numbers import count, share
 from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
 
-__all__ = ["funnel_figure", "funnel_table", "read_funnel"]
+__all__ = ["funnel_figure", "funnel_table", "own_p_values", "read_funnel"]
 
 COLUMNS = ("step", "group", "subject", "kept", "dropped")
 
@@ -45,14 +49,29 @@ def read_funnel(path: Path) -> pd.DataFrame:
         frame[name] = numbers.astype(int)
     if frame.empty:
         raise InputError(f"{path}: has no rows; run the filters again")
-    return frame[list(COLUMNS)]
+    if "unit" in frame:
+        frame = frame[frame["unit"] == "image"]
+    if "axis" in frame:
+        frame = frame[frame["axis"] != ""]
+        if frame.empty:
+            raise InputError(f"{path}: has no row of a group; give the filters a table with an axis")
+    else:
+        frame = frame.assign(axis="")
+    return frame[["axis", *COLUMNS]].reset_index(drop=True)
 
 
-def funnel_table(frame: pd.DataFrame) -> pd.DataFrame:
+def own_p_values(results: pd.DataFrame, axis: str) -> dict[str, float]:
+    """What a filter run itself found: for each step the p-value of even losses on ``axis``, corrected over the run."""
+    rows = results[(results["metric"] == "filter_bias") & (results["axis"] == axis)]
+    rows = rows[rows["notes"].astype(str).str.contains("drop rate", regex=False)]
+    return {str(step): float(p) for step, p in zip(rows["variant"], rows["p_value"], strict=True) if pd.notna(p)}
+
+
+def funnel_table(frame: pd.DataFrame, known: Mapping[str, float] | None = None) -> pd.DataFrame:
     """One row a step: kept, dropped, the groups with the highest and the lowest drop rate, and the chance level.
 
-    ``p_value`` is that of equal drop rates, by the chi-squared test over groups; images of one set are dropped
-    together by some filters, which makes it smaller than it should be.
+    ``p_value`` is the step's in ``known`` if given, else that of equal drop rates, by the chi-squared test over groups;
+    images of one set are dropped together by some filters, which makes the latter smaller than it should be.
     """
     rows = []
     for step in dict.fromkeys(frame["step"]):
@@ -69,7 +88,7 @@ def funnel_table(frame: pd.DataFrame) -> pd.DataFrame:
                 "highest_rate": float(rates.max()) if len(rates) else 0.0,
                 "least_dropped": rates.idxmin() if len(rates) else "",
                 "lowest_rate": float(rates.min()) if len(rates) else 0.0,
-                "p_value": _equal_rates(by_group.to_numpy()),
+                "p_value": known[step] if known and step in known else _equal_rates(by_group.to_numpy()),
                 "n": int(seen.sum()),
             }
         )

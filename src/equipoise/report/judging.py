@@ -11,7 +11,7 @@ from equipoise.report.findings import LEVEL
 
 __all__ = ["Verdict", "adjusted", "beyond_chance"]
 
-CAPTIONS = "And the captions?"
+CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
 PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
 

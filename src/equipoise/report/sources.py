@@ -26,7 +26,7 @@ class Source:
 
     path: Path
     kind: str
-    """``audit``, ``captions``, ``dataset``, ``comparison``, or ``results`` where nothing says what made the numbers."""
+    """``audit``, ``captions``, ``dataset``, ``comparison``, ``filter``; ``results`` where nothing says what made it."""
     results: pd.DataFrame
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -128,6 +128,8 @@ def _take(path: Path, given: Given) -> None:
 
 def _source(path: Path, problems: list[str]) -> Source:
     results = read_results(path)
+    if (path / FUNNEL).is_file() and (results["suite"] == "filter").all():
+        return Source(path, "filter", results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
     kind, settings = "results", {}

@@ -13,7 +13,7 @@ from equipoise.report.judging import AGAINST, HOW_SURE, IS_IT, PUT_IN, REPAIRED,
 from equipoise.report.numbers import amount, count, excess_interval, factor, interval, joined, p_text, signed
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict_kinds import add_captions, on_captions, on_comparison, on_dataset
+from equipoise.report.verdict_kinds import add_captions, on_captions, on_comparison, on_dataset, on_filters
 
 __all__ = ["Repair", "Verdict", "verdict"]
 
@@ -38,6 +38,7 @@ def verdict(
     captions: Sequence[Series] = (),
     datasets: Sequence[Series] = (),
     comparisons: Sequence[Series] = (),
+    filters: Sequence[Series] = (),
 ) -> Verdict:
     """The verdict on the first audit, with the others, the captions and the datasets beside it."""
     asked = [one for one in audits if repair is None or one is not repair.after]
@@ -50,6 +51,7 @@ def verdict(
         if repair is not None:
             _add_repair(made, repair)
         add_captions(made, captions)
+        made.answers += [answer for one in filters for answer in on_filters(one).answers]
         return made
     if comparisons:
         return on_comparison(comparisons[0])
@@ -57,6 +59,8 @@ def verdict(
         return on_captions(captions)
     if datasets:
         return on_dataset(datasets[0])
+    if filters:
+        return on_filters(filters[0])
     return Verdict(
         "These results hold no number with a chance level, so nothing can be said about bias.",
         ["The numbers themselves are in the tables below."],

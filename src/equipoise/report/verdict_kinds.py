@@ -7,11 +7,28 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.report.findings import LEVEL, axis_name, main_metric, main_rows, metric_name
-from equipoise.report.judging import CAPTIONS, HOW_SURE, IS_IT, Verdict, adjusted, beyond_chance
+from equipoise.report.judging import CAPTIONS, FILTERS, HOW_SURE, IS_IT, Verdict, adjusted, beyond_chance
 from equipoise.report.numbers import amount, count, excess_interval, interval, joined, p_text, share, signed
 from equipoise.report.sources import Series
 
-__all__ = ["add_captions", "on_captions", "on_comparison", "on_dataset"]
+__all__ = ["add_captions", "on_captions", "on_comparison", "on_dataset", "on_filters"]
+
+
+def on_filters(one: Series) -> Verdict:
+    """The verdict on a run of filters: which of them drop one group more than another."""
+    rows = one.results[(one.results["metric"] == "filter_bias") & one.results["p_value"].notna()]
+    uneven = rows[rows["p_value"] < LEVEL].drop_duplicates(["variant", "axis"])
+    if uneven.empty:
+        tested = f"{len(rows)} tests, all with p of 0.05 or more" if len(rows) else "nothing could be tested"
+        made = Verdict(f"No filter of {one.label} clearly drops one group more than another ({tested}).")
+    else:
+        parts = [
+            f"{row['variant']} takes {row['group']} most on {axis_name(row['axis'])} ({p_text(row['p_value'])})"
+            for _, row in uneven.iterrows()
+        ]
+        made = Verdict("Filters drop some groups more than others.", [f"{'; '.join(parts)}; p corrected over the run."])
+    made.answers.append((FILTERS, made.text))
+    return made
 
 
 def on_comparison(one: Series) -> Verdict:
