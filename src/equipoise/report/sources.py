@@ -128,7 +128,7 @@ def _take(path: Path, given: Given) -> None:
 
 def _source(path: Path, problems: list[str]) -> Source:
     results = read_results(path)
-    if (path / FUNNEL).is_file() and (results["suite"] == "filter").all():
+    if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
         return Source(path, "filter", results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
