@@ -165,8 +165,7 @@ def test_demo_runs_offline(tmp_path, monkeypatch):
     from equipoise.cli.main import app
     from equipoise.recipes import demo
 
-    monkeypatch.setattr(demo, "PAIRS", 1500)
     monkeypatch.setattr(demo, "SETS", 2)
     done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output
-    assert f"Open {tmp_path / 'demo' / 'index.html'}" in done.output.replace("\n", "")
+    assert f"Open {tmp_path / 'demo' / 'report.html'}" in done.output.replace("\n", "")

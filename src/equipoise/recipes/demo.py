@@ -33,7 +33,7 @@ TOP = 12
 PROMPT = "A photo of {}"
 AXES = ("gender", "skin_tone")
 MARKER = "demo.json"
-MADE = ("sets", "biased", "fair")
+MADE = ("sets", "biased", "fair", "report_files")
 """What the demonstration makes in its folder, and clears when it is run again."""
 
 
@@ -52,7 +52,7 @@ class Demo:
 
 def demo(folder: Path, say: Say) -> Demo:
     """Run the whole demonstration into ``folder`` and write a page to look at."""
-    from equipoise.recipes.demo_page import write_page
+    from equipoise.report import write
 
     _prepare(folder)
     say("1. Two small CLIPs that learnt from pictograms (signs, not people): in the world of one, occupations lean")
@@ -82,7 +82,8 @@ def demo(folder: Path, say: Say) -> Demo:
     for name, correlation in recovered.items():
         say(f"   {name:6} encoder: correlation of measured gap with injected log-odds {correlation:+.2f}")
 
-    page = write_page(folder, audits, difference, gaps, recovered, table)
+    folders = {MODELS[name]: folder / name for name in MODELS}
+    page = write(folders, folder / "report.html", title="An audit with known truth", truth="world:biased")
     say(f"\nOpen {page} in a browser. Then try:")
     say(f"  equipoise compare {folder}/biased {folder}/fair")
     say(f"  equipoise measure {folder}/biased --k 5 --variant berg -o {folder}/biased-berg")
