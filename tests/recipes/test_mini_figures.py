@@ -26,6 +26,7 @@ def test_the_card_holds_every_figure_that_is_wanted_and_each_is_reached(part):
 def test_the_folder_says_float32_and_is_small(part):
     config = json.loads((FOLDER / part / "config.json").read_text())
     assert config["dtype"] == "float32"
+    assert "_name_or_path" not in json.dumps(config)
     assert sum(path.stat().st_size for path in (FOLDER / part).iterdir()) < 6_000_000
 
 

@@ -82,6 +82,7 @@ def _load_as_float32(path: Path) -> None:
 
     def say_float32(part: Any) -> None:
         if isinstance(part, dict):
+            part.pop("_name_or_path", None)  # the folder of whoever trained it is nobody's business
             if "dtype" in part or "torch_dtype" in part or "model_type" in part:
                 part.pop("torch_dtype", None)
                 part["dtype"] = "float32"
