@@ -146,15 +146,29 @@ def test_the_truth_is_recovered_and_its_absence_told(results_folder):
     injected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}
     rows = [row()] + [row(**gap, subject=s, value=0.1 * v) for s, v in injected.items()]
     (one,) = read_given([results_folder(rows)]).series
-    table = [{"subject": s, "axis": "gender", "group": "female", "log_odds": v / 2} for s, v in injected.items()]
-    table += [{"subject": s, "axis": "gender", "group": "male", "log_odds": -v / 2} for s, v in injected.items()]
+    table = [{"subject": s, "axis": "gender", "group": "female", "log_odds": v} for s, v in injected.items()]
+    table += [{"subject": s, "axis": "gender", "group": "male", "log_odds": -v} for s, v in injected.items()]
     (found,) = recovered(one, pd.DataFrame(table))
     assert found.correlation == pytest.approx(1.0)
-    assert found.table["injected"].tolist() == [-2.0, -1.0, 1.0, 2.0]
+    assert found.table["injected"].tolist() == pytest.approx([-2.0, -1.0, 1.0, 2.0])
     assert found.same_direction == (4, 4)
     (flat,) = recovered(one, pd.DataFrame(table).assign(log_odds=0.0))
     assert flat.correlation is None
     assert "nothing was put into" in verdict([one], "max_skew", truths=[flat]).text
+
+
+def test_what_was_put_into_the_world_is_shown_at_its_size(results_folder):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    rows = [row()] + [row(**gap, subject=s, value=0.1) for s in ("nurse", "firefighter", "judge", "pilot")]
+    (one,) = read_given([results_folder(rows)]).series
+    truth = read_truth("world:biased")
+    (found,) = recovered(one, truth)
+    assert found.table.set_index("subject")["injected"].round(2).to_dict() == {
+        "firefighter": -2.4,
+        "pilot": -1.16,
+        "judge": 0.44,
+        "nurse": 2.4,
+    }
 
 
 def test_the_interval_of_a_correlation_is_fishers(results_folder):
@@ -162,7 +176,7 @@ def test_the_interval_of_a_correlation_is_fishers(results_folder):
     measured = [0.0, 2.0, 1.0, 3.0, 5.0, 4.0, 6.0]
     rows = [row()] + [row(**gap, subject=f"s{i}", value=v) for i, v in enumerate(measured)]
     (one,) = read_given([results_folder(rows)]).series
-    put_in = {"female": 1, "male": 0}
+    put_in = {"female": 1, "male": -1}
     truth = pd.DataFrame(
         [
             {"subject": f"s{i}", "axis": "gender", "group": g, "log_odds": i * by}

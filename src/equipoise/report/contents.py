@@ -255,8 +255,8 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figur
 def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
     svg, data = truth_figure(list(found), colours)
     caption = (
-        "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as a "
-        "difference of log-odds. Up: how much higher the model scores the first group than the second inside "
+        "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
+        "log-odds of the first group rather than the second. Up: how much higher the model scores the first inside "
         "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
         "in. A flat cloud: it was not learnt."
     )

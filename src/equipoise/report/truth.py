@@ -29,7 +29,7 @@ class Recovered:
     axis: str
     pair: tuple[str, str]
     table: pd.DataFrame
-    """One row a subject: ``subject``, ``injected`` (difference of log-odds), ``measured`` (gap inside sets)."""
+    """One row a subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
 
     @property
     def correlation(self) -> float | None:
@@ -104,7 +104,9 @@ def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
         known = {group: injected.xs((axis, group)) for group in (first, second) if (axis, group) in injected.index}
         if len(known) < 2:
             continue
-        table = pd.DataFrame({"injected": known[first] - known[second], "measured": measured}).dropna()
+        # each group's own log-odds are against all others: ln p1 / p2 is the difference of their log shares
+        put_in = _log_share(known[first]) - _log_share(known[second])
+        table = pd.DataFrame({"injected": put_in, "measured": measured}).dropna()
         if len(table) < _LEAST:
             continue
         table = table.rename_axis("subject").reset_index().sort_values("injected", ignore_index=True)
@@ -112,6 +114,10 @@ def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
         if axis not in found or spread > found[axis][0]:
             found[axis] = spread, Recovered(one.label, axis, (first, second), table)
     return [made for _, made in found.values()]
+
+
+def _log_share(log_odds: pd.Series) -> pd.Series:
+    return pd.Series(-np.logaddexp(0.0, -log_odds.to_numpy(dtype=float)), index=log_odds.index)
 
 
 def truth_figure(found: list[Recovered], colours: dict[str, int]) -> tuple[str, pd.DataFrame]:
