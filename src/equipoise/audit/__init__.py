@@ -4,8 +4,9 @@
 :func:`compare` pairs two audits. Results are rows of one table, each with its chance level.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.audit.comparison import compare
@@ -45,7 +46,4 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.audit.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.audit' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)

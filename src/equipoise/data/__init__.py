@@ -6,8 +6,9 @@ that are joined at reading, so no image is ever copied to add a column. Readers 
 exports turn tables into what other tools want.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.data.comparison import TableDiff, diff
@@ -59,11 +60,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on first use: pyarrow alone takes longer to import than `equipoise --help` may take to answer.
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.data.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.data' has no attribute {name!r}")
+# Imported on first use: pyarrow alone takes longer to import than `equipoise --help` may take to answer.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,9 @@ failed rows kept beside the result. :class:`EmbeddingStore` remembers embeddings
 image is encoded once in its life.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.engine.embedding import embed_images
@@ -28,11 +29,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in the data room: pyarrow must not slow down `equipoise --help`.
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.engine.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.engine' has no attribute {name!r}")
+# Imported on first use, as in the data room: pyarrow must not slow down `equipoise --help`.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,10 +5,10 @@ table through several, one after the other, resumable, and writes layers beside 
 report that counts what each step dropped by group and by subject, and tests whether the step itself is biased.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from equipoise.filters.catalog import FILTERS
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.filters.bias import BiasTest, bias_test
@@ -58,11 +58,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on first use: pyarrow and scipy must not slow down `equipoise --help`.
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.filters.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.filters' has no attribute {name!r}")
+# Imported on first use: pyarrow and scipy must not slow down `equipoise --help`.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,9 @@ Each module turns captions or a table into a :class:`~equipoise.generate.plans.P
 images it makes, how long that takes and how much room it needs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.generate.checking import check_pool
@@ -80,11 +81,8 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on first use, as in the other rooms: pyarrow must not slow down `equipoise --help`.
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.generate.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.generate' has no attribute {name!r}")
+# Imported on first use, as in the other rooms: pyarrow must not slow down `equipoise --help`.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

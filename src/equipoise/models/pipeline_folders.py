@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.folders import refuse_pickle
-from equipoise.models.runtime import quiet
+from equipoise.models.runtime import quiet, silenced
 
 __all__ = [
     "CAN",
@@ -137,15 +137,8 @@ def silent() -> Iterator[None]:
             from diffusers.utils import logging
         except ModuleNotFoundError as error:
             raise MissingExtraError("generating images", "models") from error
-        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        try:
+        with silenced(logging):
             yield
-        finally:
-            logging.set_verbosity(level)
-            if bars:
-                logging.enable_progress_bar()
 
 
 def _line(error: BaseException) -> str:

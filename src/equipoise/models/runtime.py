@@ -11,7 +11,17 @@ from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 
-__all__ = ["Settings", "explained", "from_transformers", "in_batches", "quiet", "torch_device", "torch_dtype"]
+__all__ = [
+    "Settings",
+    "bfloat16_is_fast",
+    "explained",
+    "from_transformers",
+    "in_batches",
+    "quiet",
+    "silenced",
+    "torch_device",
+    "torch_dtype",
+]
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 
@@ -105,12 +115,27 @@ def _torch() -> Any:
     return torch
 
 
+def bfloat16_is_fast() -> bool:
+    """Whether this processor multiplies bfloat16 matrices faster than float32 ones."""
+    import torch
+
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(supported()) if supported is not None else False
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the bars and warnings that loading prints; what matters is checked and raised by the adapters."""
     from_transformers("PreTrainedModel")
     from transformers.utils import logging
 
+    with silenced(logging):
+        yield
+
+
+@contextmanager
+def silenced(logging: Any) -> Iterator[None]:
+    """Without the bars and warnings of a library that keeps its ``logging`` as transformers and diffusers do."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -4,8 +4,9 @@
 The room reads what audits leave on disk; it never asks a model.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.report.cards import model_card
@@ -17,7 +18,4 @@ __all__ = ["model_card", "read_given", "write"]
 _HOMES = {"model_card": "cards", "read_given": "sources", "write": "writing"}
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.report.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.report' has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)

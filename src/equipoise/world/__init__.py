@@ -5,9 +5,9 @@ says who is how common and what leans towards whom; :func:`truth` gives the log-
 people, and they say nothing about anyone.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from equipoise.first_use import on_first_use
 from equipoise.world.captions import captions, neutral_prompt, prompts, vocabulary
 from equipoise.world.config import PRESETS, WorldConfig, load, preset
 from equipoise.world.render import Truth, render, render_batch, render_image, what_is_where
@@ -70,8 +70,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Imported on first use: drawing pictures needs no Arrow.
-    if name in _HOMES:
-        return getattr(import_module(f"equipoise.world.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'equipoise.world' has no attribute {name!r}")
+# Imported on first use: drawing pictures needs no Arrow.
+__getattr__ = on_first_use(__name__, _HOMES)

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["backwards", "bfloat16_is_fast", "bilstm"]
-
-
-def bfloat16_is_fast() -> bool:
-    """Whether this processor multiplies bfloat16 matrices faster than float32 ones."""
-    import torch
-
-    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return bool(supported()) if supported is not None else False
+__all__ = ["backwards", "bilstm"]
 
 
 def backwards(lengths: Any, steps: int) -> Any:

@@ -44,7 +44,7 @@ class LstmSettings:
         """The number format of the products on this machine."""
         import torch
 
-        from equipoise.audit.caption_classifiers.bilstm import bfloat16_is_fast
+        from equipoise.models.runtime import bfloat16_is_fast
 
         fast = self.precision == "bfloat16" or (self.precision == "auto" and bfloat16_is_fast())
         return torch.bfloat16 if fast else torch.float32

@@ -48,6 +48,8 @@ TOWER = FOLDER / "clip-fair"
 START = FOLDER / "diffusion"
 BLOCKS = (32, 64, 96)
 WIDTH = 96
+HEADS = 2
+"""Of every attention; ``diffusers`` calls their number ``attention_head_dim``. Many heads of two numbers are slow."""
 TIMES = 1000
 GAMMA = 5.0
 """Above this signal-to-noise ratio an error counts no more."""
@@ -80,7 +82,7 @@ def build_unet(channels: int = CHANNELS) -> Any:
         layers_per_block=1,
         norm_num_groups=8,
         cross_attention_dim=WIDTH,
-        attention_head_dim=16,
+        attention_head_dim=HEADS,
         use_linear_projection=True,
     )
 

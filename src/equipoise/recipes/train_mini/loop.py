@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equipoise.models.runtime import bfloat16_is_fast
+
 __all__ = ["Schedule", "run"]
 
 
@@ -30,6 +32,8 @@ class Schedule:
     """The steps at which the rate rises once more, to three tenths, for another descent."""
     average: float = 0.0
     """How much of the running average of the weights each step keeps; above 0 the model ends as that average."""
+    half: bool = False
+    """Multiply in bfloat16 where the processor has instructions for it; weights and sums stay in float32."""
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine to a fiftieth; the same from three tenths each time ``again`` is reached.
@@ -76,12 +80,14 @@ def run(
     average = _Average(model, schedule.average)
     start = _restore(model, optimiser, average, folder)
     model.train()
+    half = torch.autocast("cpu", torch.bfloat16, enabled=schedule.half and bfloat16_is_fast())
     began, seen = time.monotonic(), 0.0
     for step in range(start, stop_at or schedule.steps):
         for group in optimiser.param_groups:
             group["lr"] = schedule.rate_at(step)
         optimiser.zero_grad(set_to_none=True)
-        value = loss(model, step)
+        with half:
+            value = loss(model, step)
         value.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()

@@ -19,8 +19,8 @@ from equipoise.world import Scenes, WorldConfig, render_batch, sample
 
 __all__ = ["CHANNELS", "CROPS_UNTIL", "FACTOR", "SCHEDULE", "build", "pictures", "train_vae", "world"]
 
-SCHEDULE = Schedule(steps=9000, batch=48, rate=2e-3, weight_decay=0.0, save_every=500, average=0.998)
-CROPS_UNTIL = 6000
+SCHEDULE = Schedule(steps=6000, batch=48, rate=2e-3, weight_decay=0.0, save_every=250, average=0.998, half=True)
+CROPS_UNTIL = 4000
 """Up to this step a batch is of two crops of each picture, a quarter of it each; after it, of whole pictures, half as
 many. Both cost the same.
 """
@@ -81,7 +81,7 @@ def train_vae(folder: Path, target: Path, say: Callable[[str], None], stop_at: i
         torch.manual_seed(step)  # the noise of the latents
         images = _batch(config, step)
         found = vae.encode(images).latent_dist
-        made = vae.decode(found.sample()).sample
+        made = vae.decode(found.sample()).sample.float()
         spread = found.kl().mean() / images[0].numel()
         return l1_loss(made, images) + mse_loss(made, images) + KL_WEIGHT * spread
 
