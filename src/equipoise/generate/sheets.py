@@ -17,11 +17,15 @@ _LINES = 3
 
 
 def contact_sheet(
-    tiles: Sequence[tuple[str, Image.Image]], *, columns: int | None = None, side: int = 144
+    tiles: Sequence[tuple[str, Image.Image]],
+    *,
+    columns: int | None = None,
+    side: int = 144,
+    marked: Sequence[bool] = (),
 ) -> Image.Image:
     """The images of ``tiles`` (label, image), each fitted into a square of ``side`` pixels.
 
-    ``columns``: by default as many as make the sheet a little wider than high.
+    ``columns``: by default as many as make the sheet a little wider than high. ``marked``: which get a red frame.
 
     >>> contact_sheet([("a", Image.new("RGB", (64, 64)))] * 12).size
     (596, 565)
@@ -37,6 +41,8 @@ def contact_sheet(
     for i, (label, image) in enumerate(tiles):
         x, y = _GAP + (i % across) * (side + _GAP), _GAP + (i // across) * (side + under + _GAP)
         sheet.paste(_fitted(image, side), (x, y))
+        if i < len(marked) and marked[i]:
+            pen.rectangle((x - 2, y - 2, x + side + 1, y + side + 1), outline="#d62728", width=2)
         for j, line in enumerate(_lines(label, font, side)):
             pen.text((x, y + side + 1 + j * (_LETTER + 2)), line, fill="#22252e", font=font)
     return sheet

@@ -1,0 +1,308 @@
+"""Counterfactual sets from beginning to end on the miniature generator: made jointly, sieved, judged, shown.
+
+SocialCounterfactuals (Howard et al., CVPR 2024) on pictograms, where an independent judge knows what a picture shows.
+Sets of twelve (two genders, three skin tones, two ages of one scene) are made from shared noise with attention sharing,
+several candidates a set; a sieve that sees with the fair CLIP chooses; the judge, which no filter may ask, says how
+many pictures show what was asked for, before and after. Beside them stand the same seeds without sharing, for what
+sharing does to backgrounds and to attributes. The pictures are signs, not people.
+
+Everything is resumable: called again with the same settings it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.data import Table, write_results
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.filters import FilterRun, Means, Step
+from equipoise.filters import run as sieve
+from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
+from equipoise.measure.estimate import Estimate
+from equipoise.recipes.set_figures import (
+    Pool,
+    accuracies,
+    between_seeds,
+    described,
+    inside_sets,
+    paired,
+    person_masks,
+    ratio,
+)
+from equipoise.world import WorldConfig, prompts
+from equipoise.world.catalog import OCCUPATIONS
+
+__all__ = ["Figure", "SetsFound", "SetsSettings", "counterfactual_sets"]
+
+Say = Callable[[str], None]
+AXES = ("gender", "skin_tone", "age")
+SIEVE = "mini:clip-fair"
+JUDGE = "mini:judge"
+DETECTOR = "mini:detector"
+LEAST = 0.9
+"""The share of a set that the sieve must recognise on every axis."""
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class SetsSettings:
+    """How many sets, and how they are made. The miniature was trained for a guidance of 3, not for the paper's."""
+
+    subjects: int = 10
+    sets: int = 6
+    """Caption sets of each subject."""
+    candidates: int = 4
+    """Sets that are made of each caption set, to choose from."""
+    inject: str = "self"
+    blend: bool = False
+    share: tuple[float, float] = (0.1, 0.9)
+    guidance: tuple[float, float] = (2.0, 4.0)
+    steps: int | None = None
+    compare: tuple[str, ...] = ()
+    """Other kinds of sharing to put beside it (``cross``, ``both``, ``self+blend``, ...), on the first candidates."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.subjects <= len(OCCUPATIONS) or self.sets < 1:
+            raise InputError(
+                f"subjects={self.subjects}, sets={self.sets}: from 1 to {len(OCCUPATIONS)} subjects and at least one "
+                "set of each are needed"
+            )
+
+    def config(self) -> SetsConfig:
+        """How the candidates are made."""
+        return SetsConfig(
+            candidates=self.candidates,
+            inject=self.inject,
+            blend=self.blend,
+            share=self.share,
+            guidance=self.guidance,
+            steps=self.steps,
+            seed=self.seed,
+        )
+
+    def arms(self) -> dict[str, SetsConfig]:
+        """What is compared on the first candidate of every set: the same seeds and guidance, shared differently."""
+        first = replace(self.config(), candidates=1)
+        found = {"no sharing": replace(first, share=(0.0, 0.0), blend=False)}
+        for name in self.compare:
+            inject, _, more = name.partition("+")
+            if more not in ("", "blend"):
+                raise InputError(f"compare={name!r}: self, cross or both is expected, with +blend or without")
+            found[name] = replace(first, inject=inject, blend=bool(more))
+        return found
+
+    @property
+    def name(self) -> str:
+        """How sharing is done, in a word."""
+        return self.inject + ("+blend" if self.blend else "")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    pool: str
+    name: str
+    value: Estimate
+    wanted: str = ""
+    met: bool | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        """The line as texts."""
+        low, high = self.value.ci_low, self.value.ci_high
+        interval = "" if low is None or high is None else f"{low:.3f} to {high:.3f}"
+        chance = "" if self.value.null_mean is None else f"{self.value.null_mean:.3f}"
+        p = "" if self.value.p_value is None else f"{max(self.value.p_value, 0.001):.3f}"
+        verdict = f"{self.wanted}{'' if self.met else ' MISSED'}" if self.wanted else ""
+        return (self.pool, self.name, f"{self.value.value:.3f}", interval, chance, p, str(self.value.n), verdict)
+
+
+@dataclass(frozen=True)
+class SetsFound:
+    """What was made and found."""
+
+    folder: Path
+    figures: tuple[Figure, ...]
+    sieve: FilterRun
+    notes: tuple[str, ...]
+    pictures: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        rows = [_HEAD, *(figure.cells() for figure in self.figures)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def markdown(self) -> str:
+        """The table for a page of the documentation."""
+        rows = [_HEAD, ("---",) * len(_HEAD), *(figure.cells() for figure in self.figures)]
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]) + "\n"
+
+
+_HEAD = ("pictures", "figure", "value", "95% interval", "chance", "p", "n", "wanted")
+
+
+def counterfactual_sets(
+    folder: Path,
+    settings: SetsSettings,
+    say: Say,
+    *,
+    generator: Any = "mini:diffusion",
+    pictures: Path | None = None,
+    progress: bool = True,
+) -> SetsFound:
+    """Make, sieve and judge the sets in ``folder``; contact sheets go to ``pictures`` (``folder`` unless given).
+
+    ``generator``: a name or an adapter that makes sets. The sieve is similarity and detectability by the fair CLIP.
+    """
+    from equipoise.models import load
+
+    model = load(generator, kind="generator", device="cpu") if isinstance(generator, str) else generator
+    world = WorldConfig(age={"adult": 1, "older": 1})
+    texts = world_sets(world, _subjects(settings.subjects), AXES, n=settings.sets, seed=settings.seed)
+    plan = plan_sets(texts, settings.config())
+    say(f"1. {plan.n_images:,} pictures: {len(texts)} caption sets, {settings.candidates} candidates of each")
+    made = run(plan, folder / "sets", model, progress=progress, preview_every=480)
+    tables = {}
+    for name, config in settings.arms().items():
+        say(f"2. the first candidates again, from the same seeds: {name}")
+        tables[name] = run(plan_sets(texts, config), folder / f"sets-{_slug(name)}", model, progress=progress)
+    say(f"3. the sieve: similarity and detectability, seen by {SIEVE}")
+    sieved = sieve(made, _steps(world), folder / "sieve", means=Means(encoder=SIEVE), axes=AXES, seed=settings.seed)
+    say(str(sieved))
+    say(f"4. the judge: {JUDGE}")
+    pools, notes = _pools({settings.name: made, **tables})
+    keep = sieved.table.to_pandas(["image_id", "keep"]).set_index("image_id")["keep"].fillna(False)
+    kept = keep.reindex(pools[settings.name].frame["image_id"]).to_numpy(dtype=bool)
+    figures = _figures(settings, pools, kept, world)
+    rows = [figure.value.row(metric=figure.name, pool=figure.pool, model=str(model.name)) for figure in figures]
+    write_results(folder / "results.parquet", rows)
+    sheets = _sheets(settings, pools, kept, pictures or folder)
+    notes = [*_counts(pools[settings.name], kept), *notes]
+    done = SetsFound(folder, tuple(figures), sieved, tuple(notes), tuple(sheets))
+    write_whole(folder / "figures.md", done.markdown().encode())
+    write_whole(folder / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
+    return done
+
+
+def _subjects(n: int) -> list[str]:
+    """``n`` occupations, spread evenly over the alphabet."""
+    names = sorted(OCCUPATIONS)
+    return [names[i * len(names) // n] for i in range(n)]
+
+
+def _steps(world: WorldConfig) -> list[Step]:
+    words = {axis: prompts(axis, world) for axis in AXES}
+    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
+    return [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
+
+
+def _pools(tables: dict[str, Table]) -> tuple[dict[str, Pool], list[str]]:
+    from equipoise.models import load
+    from equipoise.models.miniatures import FOLDER
+
+    judge = load(JUDGE, kind="classifier", device="cpu")
+    there = (FOLDER / DETECTOR.partition(":")[2]).is_dir()
+    detector = load(DETECTOR, kind="detector", device="cpu") if there else None
+    found, notes = {}, []
+    for name, table in tables.items():
+        columns = ["image_id", "set_id", "prompt_set", "candidate", "caption", "subject", *AXES]
+        images = [image for _, image in table.images()]
+        stacked = np.stack([np.asarray(image) for image in images])
+        seen = {head: np.array(answer.best) for head, answer in judge.classify(images).items()}
+        masks, how = person_masks(stacked, detector)
+        notes.append(f"{name}: {how}")
+        if table.n_errors:
+            notes.append(f"{name}: {table.n_errors} sets failed")
+        found[name] = Pool(table.to_pandas(columns), stacked, seen, masks)
+    return found, notes
+
+
+def _figures(settings: SetsSettings, pools: dict[str, Pool], kept: Any, world: WorldConfig) -> list[Figure]:
+    axes = {axis: len(world.groups(axis)) for axis in AXES} | {"occupation": len(OCCUPATIONS)}
+    own = pools[settings.name]
+    first = own.part(own.frame["candidate"].to_numpy() == 0)
+    arms = {f"first candidates, {settings.name}": first}
+    arms |= {f"first candidates, {name}": pool for name, pool in pools.items() if name != settings.name}
+    figures = []
+    for pool, part in {"before the sieve": own, "after the sieve": own.part(kept), **arms}.items():
+        if not len(part.frame):
+            continue
+        for axis, value in accuracies(part, axes).items():
+            asked = pool == "after the sieve" and axis == "attributes"
+            rule = (">= 0.9", value.value >= 0.9) if asked else ("", None)
+            figures.append(Figure(pool, f"{axis} as asked", value, *rule))
+    inside = {name: inside_sets(part) for name, part in arms.items()}
+    all_inside = inside_sets(own)
+    figures.append(Figure("before the sieve", "background difference inside sets", described(all_inside)))
+    for name, found in inside.items():
+        figures.append(Figure(name, "background difference inside sets", described(found)))
+    if settings.candidates > 1:
+        between = between_seeds(own)
+        figures.append(Figure("before the sieve", "background difference between seeds", described(between)))
+        share = ratio(all_inside, between)
+        figures.append(Figure("before the sieve", "inside over between", share, "<= 0.1", share.value <= 0.1))
+        if kept.any():
+            after = ratio(inside_sets(own.part(kept)), between)
+            figures.append(Figure("after the sieve", "inside over between", after))
+    plain = inside["first candidates, no sharing"]
+    gap = paired(inside[f"first candidates, {settings.name}"], plain)
+    figures.append(Figure(f"{settings.name} - no sharing", "background difference", gap, "< 0", gap.value < 0))
+    return figures
+
+
+def _counts(own: Pool, kept: Any) -> list[str]:
+    sets = own.frame.assign(kept=kept).groupby(["subject", "prompt_set", "set_id"], sort=True)["kept"].all()
+    by_caption = sets.groupby(level="prompt_set").any()
+    by_subject = sets.groupby(level="subject").any()
+    told = (
+        f"{int(sets.sum())} of {len(sets)} candidates stay; {int(by_caption.sum())} of {len(by_caption)} caption sets "
+        f"and {int(by_subject.sum())} of {len(by_subject)} subjects have one"
+    )
+    return [told]
+
+
+def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path) -> list[Path]:
+    """Sets with and without sharing from the same seed, and candidates that stayed and went; failures are framed."""
+    out.mkdir(parents=True, exist_ok=True)
+    own = pools[settings.name]
+    flags = own.frame.assign(kept=kept).groupby(["prompt_set", "candidate"], sort=True)["kept"].all()
+    chosen = own.frame.drop_duplicates("subject")["prompt_set"].tolist()[:SHOWN]
+    arms: list[_Line] = [(name, pools[name], one, 0) for one in chosen for name in pools]
+    sieved: list[_Line] = [
+        ("stays" if stays else "goes", own, one, int(k)) for one in chosen[:2] for k, stays in flags[one].items()
+    ]
+    paths = [out / "counterfactual-sets.png", out / "counterfactual-sets-sieve.png"]
+    for path, lines in zip(paths, (arms, sieved), strict=True):
+        _sheet(lines).save(path, optimize=True)
+    return paths
+
+
+_Line = tuple[str, Pool, str, int]
+"""What a line of a sheet is called, and whose set it shows: the pool, the caption set, the candidate."""
+
+
+def _sheet(lines: Sequence[_Line]) -> Image.Image:
+    tiles, wrong, across = [], [], 1
+    for told, pool, prompt_set, candidate in lines:
+        mine = (pool.frame["prompt_set"] == prompt_set) & (pool.frame["candidate"] == candidate)
+        part = pool.part(mine.to_numpy())
+        across = max(across, len(part.frame))
+        labels = part.frame[["subject", *AXES]].astype(str).agg(" ".join, axis=1)
+        tiles += [(f"{told}: {label}", Image.fromarray(im)) for label, im in zip(labels, part.images, strict=True)]
+        wrong += (~np.all([part.right(axis) for axis in (*AXES, "occupation")], axis=0)).tolist()
+    return contact_sheet(tiles, columns=across, side=96, marked=wrong)
+
+
+def _slug(name: str) -> str:
+    return name.replace(" ", "-").replace("+", "-")
