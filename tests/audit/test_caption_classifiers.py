@@ -166,6 +166,9 @@ def test_cross_fitting_tests_every_caption_and_narrows_the_interval():
     assert len(folds.runs) == 10
     width = [e.ci_high - e.ci_low for e in (splits.lic_m, folds.lic_m)]
     assert folds.lic_m.value == pytest.approx(splits.lic_m.value, abs=sum(width))
+    assert width[1] < width[0]
+    assert folds.lic_m.n == folds.runs["split"].nunique() * 150  # every caption of the balanced set, once
+    assert folds.lic_m.value == pytest.approx(100 * folds.runs["value"].mean(), abs=0.05)
 
 
 def test_a_stopped_run_goes_on_from_what_was_kept(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from equipoise.audit.caption_classifiers.words import hide_unknown, masked, toke
 from equipoise.audit.caption_words import caption_scores, word_contributions
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
+from equipoise.measure.caption_crossfit import cross_fitted
 from equipoise.measure.caption_lic import corrected_resampled_t, in_points, lic, lic_chance, lic_d, lic_m, lic_scores
 from equipoise.measure.caption_splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.estimate import Estimate
@@ -31,6 +32,7 @@ SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 """The seeds of the published runs."""
 SHUFFLES = {"fast": 200, "other": 3}
 _TEST_SHARE = 0.1
+_RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def measure_lic(
     """LIC_M of ``captions`` {image: caption} with ``labels`` {image: group}; LIC_D and LIC where ``references`` are.
 
     ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
-    with ``folds``, one balanced set that is cross-fitted: every caption is tested once). References are read in the
+    with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and the interval is one over
+    captions, :func:`equipoise.measure.captions.cross_fitted`). References are read in the
     captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and splits:
     where some images have no references the captioner is measured on the others once more. Chance is what classifiers
     trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given; 0 takes
@@ -112,7 +115,10 @@ def measure_lic(
     runs = [main]
     null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
     n = len(ids)
-    found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+    if folds is None:
+        found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+    else:
+        found_m = _over_captions(ours, [main], null)
     if shuffled is not None and chosen.approximate:
         # one shuffle is one split and so spreads more than the mean over splits does: the p-value errs to the safe side
         beaten = int((shuffled["value"] >= found_m.value).sum())
@@ -126,8 +132,12 @@ def measure_lic(
         runs += [*([] if paired is main else [paired]), *human]
         table = np.stack([side["value"].to_numpy() for side in human], axis=1)
         null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
-        found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
-        found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+        if folds is None:
+            found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
+            found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+        else:
+            found_d = _over_captions(both, human, null_d)
+            found = _over_captions(both, human, 0.0, minuend=paired)
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
         if len(both.ids) < n:
@@ -159,7 +169,7 @@ def measure_lic(
         len(vocabulary),
         per_caption,
         word_contributions(ours.tokens, ours.labels, names, ids),
-        pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True),
+        pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True)[_RUN_COLUMNS],
         tuple(notes),
     )
 
@@ -208,7 +218,7 @@ class _Work:
         return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
     def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
-        """One row a classifier of this side."""
+        """One row a classifier of this side; when cross-fitted, with the captions it was tested on and their scores."""
         reader = None
         rows: list[dict[str, Any]] = []
         for seed in seeds:
@@ -219,7 +229,8 @@ class _Work:
                     reader = reader or self.chosen.read(side.tokens)
                     scores = self._scores(reader, side.labels, split, seed)
                     self._keep(kept, scores)
-                rows.append({"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores})
+                row = {"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores}
+                rows.append(row if self.folds is None else {**row, "tested": split.test})
             if self.say is not None and not self.chosen.approximate:
                 self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
         return pd.DataFrame(rows)
@@ -244,38 +255,54 @@ class _Work:
             rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **scores})
         return pd.DataFrame(rows)
 
-    def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, float]:
+    def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
         found = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
         right = labels[split.test]
-        auc = _auc(found[:, 1], right) if self.groups == 2 else 0.0
-        return {
-            "value": float(lic_scores(found, right).mean()),
+        each = lic_scores(found, right)
+        scores: dict[str, Any] = {
+            "value": float(each.mean()),
             "accuracy": float((found.argmax(axis=1) == right).mean()),
-            "auc": auc,
+            "auc": _auc(found[:, 1], right) if self.groups == 2 else 0.0,
         }
+        return scores if self.folds is None else {**scores, "scores": each.tolist()}
 
     def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""
         if self.store is None or isinstance(self.chosen, FastClassifier):
             return None
         settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}
-        made = blake2b(json.dumps([settings, seed, self.groups], sort_keys=True).encode(), digest_size=16)
+        kind = [settings, seed, self.groups, *(() if self.folds is None else ("scores",))]
+        made = blake2b(json.dumps(kind, sort_keys=True).encode(), digest_size=16)
         for rows in (split.train, split.test):
             made.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
             made.update(labels[rows].astype("<i8").tobytes())
         return self.store / f"{made.hexdigest()}.json"
 
     @staticmethod
-    def _read(path: Path | None) -> dict[str, float] | None:
+    def _read(path: Path | None) -> dict[str, Any] | None:
         if path is None or not path.exists():
             return None
-        return {name: float(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
 
     @staticmethod
-    def _keep(path: Path | None, scores: dict[str, float]) -> None:
+    def _keep(path: Path | None, scores: dict[str, Any]) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, json.dumps(scores).encode())
+
+
+def _over_captions(
+    side: _Side, runs: Sequence[pd.DataFrame], null: float, *, minuend: pd.DataFrame | None = None
+) -> Estimate:
+    """The mean out-of-fold score of cross-fitted ``runs`` (averaged, if several), or what ``minuend``'s exceeds it by;
+    all were tested on the same captions in the same order.
+    """
+    rows = np.concatenate(runs[0]["tested"].tolist())
+    scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
+    if minuend is not None:
+        scores = np.concatenate(minuend["scores"].tolist()) - scores
+    return cross_fitted(scores, rows, side.labels[rows], null_value=null)
 
 
 def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int) -> float:

@@ -3,7 +3,7 @@
 The public face of the caption metrics. They take a classifier's probabilities, counts, or words by caption; the
 classifiers themselves are in ``audit``.
 
-- LIC: ``lic_scores``, ``lic_m``, ``lic_d``, ``lic``, ``balanced_split``, ``cross_fit_folds``
+- LIC: ``lic_scores``, ``lic_m``, ``lic_d``, ``lic``, ``balanced_split``, ``cross_fit_folds``, ``cross_fitted``
 - leakage: ``leakage``, ``leakage_of_vectors``, ``sentence_classification``
 - amplification: ``ba``, ``ba_of_captions``, ``dba_g``, ``dba_o``, ``multi_attribute_amplification``
 - who is named: ``Mentions``, ``error``, ``ratio``, ``neutral_rate``, ``outcome_divergence``
@@ -24,6 +24,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector
 from equipoise.measure.caption_amplification import SelectedWords, ba, ba_of_captions, select_words
 from equipoise.measure.caption_counts import Amplification, image_keys
+from equipoise.measure.caption_crossfit import cross_fitted
 from equipoise.measure.caption_directional import dba_g, dba_o
 from equipoise.measure.caption_leakage import (
     FittedLeakage,
@@ -82,6 +83,7 @@ __all__ = [
     "balanced_split",
     "corrected_resampled_t",
     "cross_fit_folds",
+    "cross_fitted",
     "dba_g",
     "dba_o",
     "error",
