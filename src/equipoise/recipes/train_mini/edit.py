@@ -27,7 +27,7 @@ from equipoise.world.draws import uniform
 
 __all__ = ["GENERATION", "SCHEDULE", "changes_of", "edit_tokenizer", "edited", "instructions", "train_edit"]
 
-SCHEDULE = Schedule(steps=2000, batch=64, rate=5e-4, weight_decay=0.01, average=0.998)
+SCHEDULE = Schedule(steps=1200, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "image_guidance": 1.3, "steps": 20}
 GENDERS = ("male", "female")
 OURS = "Make this person a/an {noun}"
@@ -104,7 +104,7 @@ def train_edit(
     unet, text, old = diffusion.learned(diffusion.START)
     words = edit_tokenizer()
     unet, text = diffusion.widened(unet, 2 * CHANNELS), _with_words(text, old, words)
-    model = torch.nn.ModuleDict({"text": text, "unet": unet})
+    model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
     noises = diffusion.noise_schedule()
     pool = Pool(
         diffusion.world_of(config).changed(two_people=0.0), 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=64

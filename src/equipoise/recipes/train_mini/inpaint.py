@@ -23,7 +23,7 @@ from equipoise.world.draws import uniforms
 
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
 
-SCHEDULE = Schedule(steps=2000, batch=64, rate=5e-4, weight_decay=0.01, average=0.998)
+SCHEDULE = Schedule(steps=1200, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6
 """By how many pixels a mask is grown at most."""
@@ -75,7 +75,7 @@ def train_inpaint(
     vae = autoencoder()
     unet, text, words = diffusion.learned(diffusion.START)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
-    model = torch.nn.ModuleDict({"text": text, "unet": unet})
+    model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
     noises = diffusion.noise_schedule()
 
     def make(scenes: Scenes) -> Made:
