@@ -38,6 +38,8 @@ def audit(
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
     dtype: str = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16."),
     allow_pickle: bool = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors."),
+    remedy: str = typer.Option("", "--remedy", help="A remedy to put behind the model: a folder of mitigate."),
+    page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Ask a model what a suite asks, over a table of images; every number with its chance level.
@@ -63,7 +65,7 @@ def audit(
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
-        unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle}
+        unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle, "--remedy": remedy}
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
@@ -83,8 +85,14 @@ def audit(
         options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
         options = {name: value for name, value in options.items() if value}
         scores = from_scores or None
-        done = run(spec or None, chosen, images, out, config=settings, scores=scores, model_options=options)
+        asked: Any = spec or None
+        if remedy:
+            _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
+            asked = _repaired(spec, remedy, images, options)
+        done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
+    if page:
+        _write_page(str(done.folder))
 
 
 def measure(
@@ -97,6 +105,7 @@ def measure(
     ),
     draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),
     replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
+    page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
@@ -109,6 +118,8 @@ def measure(
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
     done = measure_again(folder, config=_told(given), out=out, replace=replace)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
+    if page:
+        _write_page(str(done.folder))
 
 
 def compare(
@@ -165,6 +176,31 @@ def suites(
         suite = entry.load()
         typer.echo(f"{entry.name:16} {suite.question}")
         typer.echo(f"{'':16} {suite.citation}; columns: {', '.join((*suite.columns, *suite.reads))}")
+
+
+def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> Any:
+    """The model with its remedy; subjects that the remedy was fitted on are told."""
+    from equipoise.mitigate import load, repaired
+    from equipoise.mitigate.fitting import seen_subjects
+
+    fitted = load(remedy)
+    made = repaired(spec, fitted, **options)
+    seen = seen_subjects(fitted, images)
+    if seen:
+        of = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"].nunique()
+        typer.echo(
+            f"note: the remedy has seen {len(seen)} of {of} subjects, and looks better on them than it is; judge it on "
+            f"others, as with --layer {remedy}/held_out",
+            err=True,
+        )
+    return made
+
+
+def _write_page(folder: str) -> None:
+    from equipoise.report import write_into
+
+    page, problem = write_into(folder)
+    typer.echo(f"report in {page}" if page else f"note: no report was written: {problem}", err=True)
 
 
 def _told(given: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from equipoise.cli import (
     filter,
     generate,
     mini,
+    mitigate,
     models,
     report,
     table,
@@ -45,6 +46,7 @@ TABLES = "Tables and work"
 AUDITS = "Audits"
 MODELS = "Models and the world"
 IMAGES = "Making images"
+REPAIR = "Repairing"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
@@ -63,6 +65,7 @@ app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 app.command("report", rich_help_panel=AUDITS)(report.report)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
+app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -18,7 +18,7 @@ from equipoise.report.sources import Given, Series, read_given
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 
-__all__ = ["write"]
+__all__ = ["write", "write_into"]
 
 Folders = Sequence[str | Path] | Mapping[str, str | Path]
 
@@ -63,6 +63,18 @@ def write(
     write_cards(beside, given, contents)
     write_whole(page, rendered(contents, beside.name).encode())
     return page
+
+
+def write_into(folder: str | Path) -> tuple[Path | None, str]:
+    """Write ``report.html`` into a result folder: its page, or nothing and the reason in a sentence.
+
+    What was measured is already kept when the page is made, so a page that cannot be made is no failure of the audit.
+    """
+    home = Path(folder)
+    try:
+        return write([home], home / "report.html"), ""
+    except (InputError, OSError) as error:
+        return None, " ".join(str(error).split())
 
 
 def rendered(contents: Contents, files: str) -> str:

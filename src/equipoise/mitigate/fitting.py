@@ -1,0 +1,124 @@
+"""Fit a remedy on the images of a table, on some subjects, and keep the others apart to judge it by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from equipoise.data import Table
+from equipoise.data.images import decode
+from equipoise.data.sampling import split
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.protocol import Remedy
+from equipoise.models.protocols import Encoder, Precomputed, Vectors
+
+__all__ = ["fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
+
+_IMAGES = 64
+
+
+def held_out_subjects(table: Table, share: float = 0.5, *, seed: int = 0) -> list[str]:
+    """The subjects to keep apart: a ``share`` of the table's, drawn by ``seed``, never a part of a subject."""
+    if not 0 < share < 1:
+        raise InputError(f"share={share}: a share of the subjects between 0 and 1 is kept apart, such as 0.5")
+    frame = _labels(table, [])
+    frame = frame[frame["subject"].notna()].reset_index(drop=True)
+    parts = split(frame, by="subject", fractions={"fit": 1 - share, "held_out": share}, seed=seed)
+    return sorted(frame["subject"][parts == "held_out"].unique())
+
+
+def fit_on_table(
+    remedy: Remedy,
+    model: Encoder | Precomputed,
+    table: Table,
+    axes: Sequence[str],
+    *,
+    held_out: Collection[str] = (),
+) -> Remedy:
+    """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
+
+    Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
+    a filter dropped is not used.
+    """
+    if not axes:
+        raise InputError(f"name the axes to repair; {table.path} has {', '.join(table.axes) or 'none'}")
+    frame = _labels(table, axes)
+    unknown = sorted(set(held_out) - set(frame["subject"].dropna()))
+    if unknown:
+        raise UnknownNameError(f"subject in {table.path}", unknown[0], frame["subject"].dropna().unique())
+    use = ~frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
+    if not use.any():
+        raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
+    mine = frame[use].reset_index(drop=True)
+    vectors = _vectors(model, table, mine["image_id"])
+    sets = mine["set_id"].tolist() if mine["set_id"].notna().any() else None
+    remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
+    assert remedy.fitted_on is not None
+    remedy.fitted_on = replace(
+        remedy.fitted_on,
+        model=model.name,
+        key=model.key,
+        table=table.fingerprint,
+        subjects=tuple(sorted(map(str, mine["subject"].dropna().unique()))),
+    )
+    return remedy
+
+
+def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:
+    """A layer that keeps the images of ``held_out`` subjects alone: audit with it, and the remedy is judged fairly."""
+    import pyarrow as pa
+
+    frame = table.to_pandas(["image_id", "subject"])
+    keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
+    if "keep" in table.columns:
+        kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
+        keep &= frame["image_id"].isin(kept).to_numpy(dtype=bool)
+    reasons = [None if stays else "fitted_on" for stays in keep]
+    data = pa.table(
+        {
+            "image_id": pa.array(frame["image_id"], pa.string()),
+            "keep": pa.array(keep),
+            "dropped_by": pa.array(reasons, pa.string()),
+        }
+    )
+    uses = [layer.fingerprint for layer in table.layers]
+    config = {"held_out": sorted(held_out)}
+    columns = {"keep": "bool", "dropped_by": "string"}
+    table.add_layer("held_out", data, columns=columns, config=config, uses=uses, path=path)
+    return Path(path)
+
+
+def seen_subjects(remedy: Remedy, table: Table) -> list[str]:
+    """The subjects of ``table`` that ``remedy`` was fitted on; empty if it was judged fairly or cannot be known."""
+    if remedy.fitted_on is None or "subject" not in table.columns:
+        return []
+    there = set(_labels(table, [])["subject"].dropna().astype(str))
+    return sorted(there & set(remedy.fitted_on.subjects))
+
+
+def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
+    for axis in axes:
+        if axis not in table.types:
+            raise UnknownNameError(f"axis of {table.path}", axis, table.axes)
+    names = list(dict.fromkeys(["image_id", "set_id", "subject", *axes]))
+    return table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
+
+
+def _vectors(model: Encoder | Precomputed, table: Table, ids: pd.Series[str]) -> Vectors:
+    """(n, d) the vectors of the images ``ids``, which come in the table's order."""
+    if isinstance(model, Precomputed):
+        return np.asarray(model.image_vectors(ids.tolist()))
+    from tqdm import tqdm
+
+    wanted, parts = set(ids), []
+    with tqdm(total=len(wanted), desc=f"encoding with {model.name}", unit="image", disable=None) as bar:
+        for batch in table.batches(["image_id", "image"], batch_size=_IMAGES):
+            rows = [row for row in batch.to_pylist() if row["image_id"] in wanted]
+            if rows:
+                parts.append(model.encode_images([decode(row["image"], root=table.image_root) for row in rows]))
+                bar.update(len(rows))
+    return np.concatenate(parts)

@@ -1,0 +1,208 @@
+"""Orthogonal projection: take the directions in which groups differ out of embeddings.
+
+With the unwanted directions as the rows of Q (orthonormal), a vector x becomes (I - Q'Q) x, brought to unit length.
+What the directions are is the ``variant``:
+
+``differences``
+    How groups differ inside counterfactual sets, all else equal: for every axis the effect of each group on the vector,
+    by least squares with an effect of its own for every set. G groups give G - 1 directions. The default.
+``prompts``
+    Chuang et al. (arXiv 2302.00070): the span of the given vectors themselves, which are those of prompts that name
+    the groups, "a photo of a woman", "a photo of a man".
+``calibrated``
+    The same, times (lambda M + I)^-1, where M is the mean of (z_i - z_j)(z_i - z_j)' over pairs of one set that differ
+    in the group: what names another group should land at the same place. Lambda is 1,000 there.
+``equalised``
+    (lambda M + I)^-1 alone, as they use it for generators (with lambda 500): not a projection, nothing is cut out.
+
+The paper changes the vectors of texts alone; see :func:`equipoise.mitigate.repaired` for which are changed.
+
+When it lies: a projection takes out what groups have in common over all subjects. What differs from subject to subject
+stays, so a model that draws its bias from there is not repaired by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.protocol import Axes, FittedOn, Labelled, checked_groups, checked_vectors
+
+__all__ = ["VARIANTS", "Projection"]
+
+VARIANTS = ("differences", "prompts", "calibrated", "equalised")
+LAMBDA = 1000.0
+"""Chuang et al., for classification and retrieval."""
+_RANK = 1e-6
+"""A direction this small beside the largest is rounding, not a direction."""
+_NOTHING = 1e-5
+"""A vector of which so little is left has lost everything that it said."""
+
+
+class Projection:
+    """Takes the directions in which groups differ out of vectors; see the module for the variants.
+
+    >>> vectors = [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+    >>> remedy = Projection().fit(vectors, {"gender": ["female", "male"]}, sets=["a", "a"])
+    >>> remedy.directions[:, :2].round(3).tolist()
+    [[0.707, -0.707]]
+    >>> remedy.transform(vectors).astype(float).round(3).tolist()
+    [[0.408, 0.408, 0.816], [0.408, 0.408, 0.816]]
+    """
+
+    name = "projection"
+
+    def __init__(self, variant: str = "differences", strength: float = LAMBDA) -> None:
+        if variant not in VARIANTS:
+            raise UnknownNameError("variant of projection", str(variant), VARIANTS)
+        if not np.isfinite(strength) or strength <= 0:
+            raise InputError(f"strength={strength}: lambda is a number above 0, such as 1000")
+        self.variant = variant
+        self.strength = float(strength)
+        self.fitted_on: FittedOn | None = None
+        self._matrix: NDArray[np.float64] | None = None
+        self._directions: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        state = "not fitted" if self._directions is None else f"{len(self._directions)} directions"
+        return f"Projection({self.variant!r}, {state})"
+
+    @property
+    def directions(self) -> NDArray[np.float64]:
+        """(r, d) orthonormal rows: what is taken out; none for ``equalised``."""
+        if self._directions is None:
+            raise InputError("this projection is not fitted; call fit first")
+        return self._directions
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """(d, d) what a vector is multiplied with, before it is brought to unit length."""
+        if self._matrix is None:
+            raise InputError("this projection is not fitted; call fit first")
+        return self._matrix
+
+    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
+        """Learn the directions from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`.
+
+        Without ``sets``, ``differences`` compares groups over all vectors; then whatever else differs between groups
+        is taken out too.
+        """
+        every = checked_vectors(vectors)
+        known = checked_groups(every, groups, sets)
+        unit = known.vectors / _lengths(known)[:, None]
+        found = _effects(unit, known) if self.variant == "differences" else unit
+        none = np.zeros((0, every.shape[1]))
+        directions = none if self.variant == "equalised" else _span(found)
+        if self.variant != "equalised" and not len(directions):
+            raise InputError("the groups do not differ in these vectors; there is no direction to take out")
+        if len(directions) >= every.shape[1]:
+            raise InputError(
+                f"{len(directions)} directions fill all {every.shape[1]} numbers of a vector: nothing would be left; "
+                "give fewer prompts or groups"
+            )
+        self._set(directions, _spread(unit, known) if self.variant in ("calibrated", "equalised") else None)
+        n_sets = 0 if known.sets is None else int(known.sets.max()) + 1
+        self.fitted_on = FittedOn(len(unit), n_sets, known.names, n_left_out=len(every) - len(unit))
+        return self
+
+    def transform(self, vectors: ArrayLike) -> NDArray[np.float32]:
+        """(m, d) vectors without the directions, of unit length.
+
+        A vector that lies in the directions altogether is refused: nothing of it would be left but rounding.
+        """
+        rows = checked_vectors(vectors, len(self.matrix))
+        out = rows @ self.matrix.T
+        before, after = np.linalg.norm(rows, axis=1), np.linalg.norm(out, axis=1)
+        bad = np.flatnonzero(after <= _NOTHING * before)
+        if len(bad):
+            raise InputError(f"of the vector in row {bad[0]} nothing is left: all it says is what was taken out")
+        return np.asarray(out / after[:, None], dtype=np.float32)
+
+    def settings(self) -> dict[str, Any]:
+        """The keywords that make such a projection again."""
+        return {"variant": self.variant, "strength": self.strength}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The directions, and the matrix that follows from them."""
+        return {"directions": self.directions, "matrix": self.matrix}
+
+    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
+        """Take a state that was kept."""
+        directions, matrix = (np.asarray(state[name], dtype=np.float64) for name in ("directions", "matrix"))
+        d = matrix.shape[0]
+        if matrix.shape != (d, d) or directions.ndim != 2 or directions.shape[1] != d:
+            raise InputError(f"directions of shape {directions.shape} and a matrix of {matrix.shape} do not belong")
+        self._directions, self._matrix, self.fitted_on = directions, matrix, fitted_on
+        return self
+
+    def _set(self, directions: NDArray[np.float64], spread: NDArray[np.float64] | None) -> None:
+        d = directions.shape[1]
+        matrix = np.eye(d) - directions.T @ directions
+        if spread is not None:
+            matrix = matrix @ np.linalg.inv(self.strength * spread + np.eye(d))
+        self._directions, self._matrix = directions, matrix
+
+
+def _lengths(known: Labelled) -> NDArray[np.float64]:
+    lengths = np.linalg.norm(known.vectors, axis=1)
+    bad = np.flatnonzero(lengths == 0)
+    if len(bad):
+        raise InputError(f"the vector in row {known.rows[bad[0]]} has no length; compute it again or drop it")
+    return np.asarray(lengths)
+
+
+def _effects(vectors: NDArray[np.float64], known: Labelled) -> NDArray[np.float64]:
+    """(groups, d) the effect of every group of every axis, all axes at once, within sets.
+
+    Vectors and group indicators lose their set's mean first (Frisch and Waugh), so that sets with a missing image do
+    not pass for a group's effect.
+    """
+    shown = [np.eye(len(known.names[axis]))[codes] for axis, codes in known.codes.items()]
+    indicators = _within(np.concatenate(shown, axis=1), known.sets)
+    effects, *_ = np.linalg.lstsq(indicators, _within(vectors, known.sets), rcond=1e-9)
+    return np.asarray(effects)
+
+
+def _within(values: NDArray[np.float64], sets: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """``values`` less the mean of their set, or of all."""
+    if sets is None:
+        return np.asarray(values - values.mean(axis=0))
+    sums = np.zeros((int(sets.max()) + 1, values.shape[1]))
+    np.add.at(sums, sets, values)
+    return np.asarray(values - (sums / np.bincount(sets)[:, None])[sets])
+
+
+def _span(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(r, d) orthonormal rows that span ``vectors``; their number is the rank, so that repeated ones do no harm.
+
+    The sign of each is fixed (the first of its largest numbers is positive): a decomposition may return either.
+    """
+    _, sizes, rows = np.linalg.svd(vectors, full_matrices=False)
+    if not len(sizes) or sizes[0] <= 1e-9:
+        return rows[:0]
+    rows = rows[sizes > _RANK * sizes[0]]
+    sizes = np.abs(rows)
+    first = (sizes > sizes.max(axis=1, keepdims=True) - 1e-9).argmax(axis=1)
+    return np.asarray(rows * np.sign(rows[np.arange(len(rows)), first])[:, None])
+
+
+def _spread(vectors: NDArray[np.float64], known: Labelled) -> NDArray[np.float64]:
+    """(d, d) the mean of (z_i - z_j)(z_i - z_j)' over pairs of one set whose groups differ on some axis."""
+    if known.sets is None:
+        raise InputError("calibration compares prompts that differ in nothing but the group; say which with sets=...")
+    groups = np.stack(list(known.codes.values()), axis=1)
+    total, n = np.zeros((vectors.shape[1], vectors.shape[1])), 0
+    for one in range(int(known.sets.max()) + 1):
+        mine = np.flatnonzero(known.sets == one)
+        gaps = [vectors[i] - vectors[j] for i, j in combinations(mine, 2) if (groups[i] != groups[j]).any()]
+        if gaps:
+            total += np.stack(gaps).T @ np.stack(gaps)
+            n += len(gaps)
+    if not n:
+        raise InputError("no set holds two groups; calibration needs prompts that differ in nothing but the group")
+    return np.asarray(total / n)

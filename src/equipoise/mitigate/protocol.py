@@ -1,0 +1,144 @@
+"""What every remedy for embeddings is: fit, transform, and a state that can be kept without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError
+
+__all__ = ["Axes", "FittedOn", "Remedy", "checked_groups", "checked_vectors"]
+
+Axes = Mapping[str, Sequence[str | None]]
+"""For each axis the group of every vector; ``None`` where it is undefined."""
+
+
+@dataclass(frozen=True)
+class FittedOn:
+    """What a remedy has seen: whoever judges it must judge it on something else."""
+
+    n: int
+    """Vectors with a group on every axis."""
+    n_sets: int
+    """Counterfactual sets among them; 0 where none were told apart."""
+    groups: Mapping[str, tuple[str, ...]]
+    """The groups of each axis."""
+    n_left_out: int = 0
+    """Vectors without a group on some axis, or alone in their set."""
+    model: str = ""
+    key: str = ""
+    """The fingerprint of the model whose vectors they are."""
+    table: str = ""
+    """The fingerprint of the table."""
+    subjects: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> FittedOn:
+        """The reverse of :meth:`plain`, also after a way through JSON."""
+        groups = {axis: tuple(names) for axis, names in data["groups"].items()}
+        return cls(**{**data, "groups": groups, "subjects": tuple(data["subjects"])})
+
+
+@runtime_checkable
+class Remedy(Protocol):
+    """Learns from vectors with groups; then changes any vectors of the same model, one by one."""
+
+    name: str
+    """What it is registered under."""
+    fitted_on: FittedOn | None
+    """``None`` until it is fitted."""
+
+    def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
+        """Learn from (n, d) vectors, the groups of each on every axis, and the set that each belongs to; gives itself
+        back.
+        """
+
+    def transform(self, vectors: ArrayLike) -> NDArray[np.float32]:
+        """(m, d) vectors, repaired and of unit length."""
+
+    def settings(self) -> dict[str, Any]:
+        """The keywords that make such a remedy again."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What it has learnt, as arrays."""
+
+    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
+        """Take a state that was kept; gives itself back."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Vectors that can be learnt from: those with a group on every axis."""
+
+    vectors: NDArray[np.float64]
+    codes: dict[str, NDArray[np.int64]]
+    names: dict[str, tuple[str, ...]]
+    sets: NDArray[np.int64] | None
+    rows: NDArray[np.int64] = field(repr=False)
+    """Which of the given rows they are."""
+
+
+def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
+    """(n, d) finite numbers in double precision; anything else is refused in one sentence.
+
+    >>> checked_vectors([[1.0, 2.0]]).shape
+    (1, 2)
+    >>> checked_vectors([[1.0, float("nan")]])
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: the vector in row 0 holds something that is no number; compute it again or drop it
+    """
+    try:
+        rows = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("the vectors are no array of numbers; give one row of numbers a vector") from None
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise InputError(f"the vectors have shape {rows.shape}; one row a vector is expected")
+    if width is not None and rows.shape[1] != width:
+        raise InputError(
+            f"the vectors have {rows.shape[1]} numbers where {width} are expected; the remedy belongs to another model"
+        )
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise InputError(f"the vector in row {bad[0]} holds something that is no number; compute it again or drop it")
+    return rows
+
+
+def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[Any] | None) -> Labelled:
+    """The vectors that have a group on every axis, their groups as numbers, and their sets as numbers."""
+    if not groups:
+        raise InputError("groups is empty; name at least one axis with the group of every vector")
+    there = np.ones(len(vectors), dtype=bool)
+    for axis, labels in groups.items():
+        if len(labels) != len(vectors):
+            raise InputError(f"groups[{axis!r}] has {len(labels)} labels for {len(vectors)} vectors; give one each")
+        there &= np.array([_known(label) for label in labels], dtype=bool)
+    if sets is not None:
+        if len(sets) != len(vectors):
+            raise InputError(f"sets has {len(sets)} names for {len(vectors)} vectors; give one each")
+        there &= np.array([_known(name) for name in sets], dtype=bool)
+        names = np.array([str(name) for name in sets], dtype=object)
+        _, number, count = np.unique(names, return_inverse=True, return_counts=True)
+        there &= np.bincount(number, weights=there)[number] > 1 if len(count) else there
+    codes, known = {}, {}
+    for axis, labels in groups.items():
+        mine = np.array([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
+        found, codes[axis] = np.unique(mine, return_inverse=True)
+        if len(found) < 2:
+            told = f"only {found[0]!r}" if len(found) else "no group"
+            raise InputError(f"groups[{axis!r}] shows {told}; two groups or more are needed to tell how they differ")
+        known[axis] = tuple(map(str, found))
+    numbers = None if sets is None else np.unique(names[there], return_inverse=True)[1]
+    return Labelled(vectors[there], codes, known, numbers, np.flatnonzero(there))
+
+
+def _known(label: Any) -> bool:
+    return label is not None and label == label and label != ""

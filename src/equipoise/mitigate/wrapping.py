@@ -1,0 +1,91 @@
+"""A model with a remedy behind it, which audits like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.protocol import Remedy
+from equipoise.mitigate.storing import fingerprint, load
+from equipoise.models.protocols import Encoder, Precomputed, Vectors
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = ["CHANGES", "RepairedEncoder", "RepairedVectors", "repaired"]
+
+CHANGES = ("both", "images", "texts")
+"""Whose vectors are changed. Directions fitted on images belong to both; Chuang et al. change those of texts."""
+
+
+def repaired(
+    model: str | Encoder | Precomputed,
+    remedy: Remedy | str | Path,
+    *,
+    changes: str = "both",
+    name: str | None = None,
+    **options: Any,
+) -> RepairedEncoder | RepairedVectors:
+    """``model`` (or the one of that name) with ``remedy`` (or the one kept in that folder) behind it.
+
+    ``changes``: ``both``, ``images`` or ``texts``. A remedy that was fitted on another model's vectors is refused.
+    ``options`` go to :func:`equipoise.models.load`.
+    """
+    from equipoise.models import load as load_model
+
+    if changes not in CHANGES:
+        raise UnknownNameError("kind of vectors to change", changes, CHANGES)
+    fitted = load(remedy) if isinstance(remedy, str | Path) else remedy
+    asked = load_model(model, **options) if isinstance(model, str) else model
+    about = fitted.fitted_on
+    if about is None:
+        raise InputError(f"the remedy {fitted.name!r} is not fitted; call fit first")
+    if about.key and about.key != asked.key:
+        raise InputError(
+            f"the remedy was fitted on vectors of {about.model or about.key}, not of {asked.name}; fit it on this model"
+        )
+    told = name or f"{asked.name} + {fitted.name}"
+    if isinstance(asked, Precomputed):
+        return RepairedVectors(asked, fitted, changes, told)
+    return RepairedEncoder(asked, fitted, changes, told)
+
+
+class RepairedEncoder:
+    """An encoder whose vectors a remedy has changed."""
+
+    def __init__(self, encoder: Encoder, remedy: Remedy, changes: str, name: str) -> None:
+        self.encoder, self.remedy, self.changes = encoder, remedy, changes
+        self.name = name
+        self.key = f"{encoder.key}+{fingerprint(remedy)}-{changes}"
+        self.logit_scale = encoder.logit_scale
+
+    def encode_images(self, images: Sequence[Image.Image]) -> Vectors:
+        """(n, d) unit vectors of n RGB images."""
+        vectors = self.encoder.encode_images(images)
+        return vectors if self.changes == "texts" else self.remedy.transform(vectors)
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """(m, d) unit vectors of m texts."""
+        vectors = self.encoder.encode_texts(texts)
+        return vectors if self.changes == "images" else self.remedy.transform(vectors)
+
+
+class RepairedVectors:
+    """The same for vectors computed before."""
+
+    def __init__(self, vectors: Precomputed, remedy: Remedy, changes: str, name: str) -> None:
+        self.vectors, self.remedy, self.changes = vectors, remedy, changes
+        self.name = name
+        self.key = f"{vectors.key}+{fingerprint(remedy)}-{changes}"
+
+    def image_vectors(self, ids: Sequence[str]) -> Vectors:
+        """(n, d) vectors of the images with these ids."""
+        found = self.vectors.image_vectors(ids)
+        return found if self.changes == "texts" else self.remedy.transform(found)
+
+    def text_vectors(self, texts: Sequence[str]) -> Vectors:
+        """(m, d) vectors of these texts."""
+        found = self.vectors.text_vectors(texts)
+        return found if self.changes == "images" else self.remedy.transform(found)

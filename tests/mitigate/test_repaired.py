@@ -1,0 +1,246 @@
+"""Remedies kept and loaded, behind models, on tables, and through the command line."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from equipoise import audit
+from equipoise.data import Table
+from equipoise.errors import InputError
+from equipoise.mitigate import REMEDIES, Projection, fit_on_table, held_out_layer, load, repaired, save
+from equipoise.mitigate.fitting import held_out_subjects, seen_subjects
+from equipoise.mitigate.storing import fingerprint
+from equipoise.models import Encoder, Precomputed
+from equipoise.models import load as load_model
+
+SUBJECTS = [f"job{i}" for i in range(8)]
+GENDERS = ("female", "male")
+D = 12
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Sets of images, and vectors of them in which every second job leans to women and the others to men."""
+    home = tmp_path_factory.mktemp("mitigate")
+    rng = np.random.default_rng(0)
+    rows, vectors = [], {}
+    gender = np.eye(D)[0]
+    jobs = {job: rng.normal(size=D) * (np.arange(D) > 0) for job in SUBJECTS}
+    for job in SUBJECTS:
+        for number in range(10):
+            base = jobs[job] + rng.normal(size=D) * (np.arange(D) > 0) * 0.5
+            for sign, group in ((1, "female"), (-1, "male")):
+                name = f"{job}-{number}-{group}"
+                rows.append({"image_id": name, "set_id": f"{job}-{number}", "subject": job, "gender": group})
+                vectors[name] = base + sign * gender + rng.normal(size=D) * 0.02
+    Table.create(home / "sets", rows, axes=["gender"])
+    texts = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {}"]})
+    for number, (job, text) in enumerate(zip(SUBJECTS, texts, strict=True)):
+        assert job in text
+        vectors[text] = jobs[job] + (1 if number % 2 else -1) * gender
+    data = [{"id": name, "vector": vector, "model": "toy"} for name, vector in vectors.items()]
+    Table.create(home / "vectors", data, kind="embeddings", dim=D)
+    return home
+
+
+@pytest.fixture(scope="module")
+def model(home):
+    return load_model(f"table:{home / 'vectors'}")
+
+
+@pytest.fixture(scope="module")
+def fitted(home, model):
+    table = Table.open(home / "sets")
+    return fit_on_table(Projection(), model, table, ["gender"], held_out=SUBJECTS[4:])
+
+
+def test_a_remedy_comes_back_from_its_folder(fitted, tmp_path):
+    place = save(fitted, tmp_path / "remedy")
+    back = load(place)
+    assert back.fitted_on == fitted.fitted_on
+    assert np.array_equal(back.matrix, fitted.matrix)
+    assert fingerprint(back) == fingerprint(fitted)
+    assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "remedy.json"]
+    first = (place / "arrays.npz").read_bytes()
+    save(back, place)
+    assert (place / "arrays.npz").read_bytes() == first
+
+
+def test_what_it_was_fitted_on_is_kept(fitted, home, model):
+    about = fitted.fitted_on
+    assert about.subjects == tuple(SUBJECTS[:4])
+    assert (about.model, about.key) == (model.name, model.key)
+    assert about.table == Table.open(home / "sets").fingerprint
+    assert (about.n, about.n_sets) == (80, 40)
+
+
+def test_a_damaged_or_dangerous_folder_is_refused(fitted, tmp_path):
+    def refused(folder, match):
+        with pytest.raises(InputError, match=match):
+            load(folder)
+
+    refused(tmp_path / "none", "no remedy here")
+    place = save(fitted, tmp_path / "remedy")
+    arrays, note = place / "arrays.npz", place / "remedy.json"
+    good, told = arrays.read_bytes(), note.read_text()
+    arrays.write_bytes(good[:-9])
+    refused(place, "its hash differs")
+    arrays.unlink()
+    refused(place, "missing")
+    with arrays.open("wb") as file:
+        np.savez(file, matrix=np.array([{"a": print}], dtype=object))
+    from hashlib import sha256
+
+    note.write_text(json.dumps(json.loads(told) | {"arrays": sha256(arrays.read_bytes()).hexdigest()}))
+    refused(place, "damaged")  # a pickle inside is never opened
+    arrays.write_bytes(good)
+    note.write_text(told[:40])
+    refused(place, "remedy.json: damaged")
+    note.write_text("[]")
+    refused(place, "remedy.json: damaged")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(InputError, match="holds files but no remedy"):
+        save(fitted, tmp_path / "other")
+    with pytest.raises(InputError, match="not fitted"):
+        save(Projection(), tmp_path / "new")
+
+
+def test_the_repaired_model_audits_like_any_other(home, model, fitted):
+    table = Table.open(home / "sets")
+    layer = home / "apart"
+    held_out_layer(table, SUBJECTS[4:], layer)
+    apart = Table.open(home / "sets", layers=[layer])
+    settings = {"prompts": ["A photo of {}"], "draws": 200, "k": [10]}
+    better = repaired(model, fitted)
+    assert isinstance(better, Precomputed)
+    assert better.name.endswith("+ projection")
+    assert better.key != model.key
+    found = {}
+    for name, one in (("before", model), ("after", better)):
+        rows = audit.run(one, "intersectional", apart, config=settings).results
+        whole = rows[rows["subject"].isna() & (rows["axis"] == "gender")].set_index("metric")
+        assert set(rows["subject"].dropna()) == set(SUBJECTS[4:])
+        found[name] = whole.loc["max_skew"], whole.loc["counterfactual_gap_size"]
+    (skew, gap), (skew_after, gap_after) = found["before"], found["after"]
+    assert skew["value"] > 0.6
+    assert skew["p_value"] < 0.01
+    assert skew_after["p_value"] > 0.05
+    assert gap_after["value"] < 0.05 * gap["value"]
+
+
+def test_only_what_was_asked_for_is_changed(home, model, fitted):
+    ids = Table.open(home / "sets").to_pandas(["image_id"])["image_id"].tolist()[:3]
+    text = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {}"]})[:2]
+    for changes, images, texts in (("both", True, True), ("images", True, False), ("texts", False, True)):
+        one = repaired(model, fitted, changes=changes)
+        assert np.array_equal(one.image_vectors(ids), model.image_vectors(ids)) != images
+        assert np.array_equal(one.text_vectors(text), model.text_vectors(text)) != texts
+    with pytest.raises(InputError, match="kind of vectors"):
+        repaired(model, fitted, changes="image")
+
+
+class Toy:
+    name, key, logit_scale = "toy", "toy-1", 10.0
+
+    def encode_images(self, images):
+        return np.stack([np.asarray(image.resize((2, 2)), dtype=np.float32).reshape(-1)[:D] + 1 for image in images])
+
+    def encode_texts(self, texts):
+        rng = [np.random.default_rng(len(text)) for text in texts]
+        return np.stack([one.normal(size=D) for one in rng]).astype(np.float32)
+
+
+def test_an_encoder_of_pictures_is_fitted_and_stays_an_encoder(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(6):
+        base = rng.integers(0, 120, 12)
+        for shift, group in ((0, "female"), (80, "male")):
+            picture = Image.fromarray((base + np.array([shift, *[0] * 11])).reshape(2, 2, 3).astype(np.uint8))
+            name = f"{number}-{group}"
+            rows.append({"image": picture, "image_id": name, "set_id": str(number), "subject": f"s{number % 3}"})
+            rows[-1]["gender"] = group
+    table = Table.create(tmp_path / "t", rows, axes=["gender"])
+    remedy = fit_on_table(Projection(), Toy(), table, ["gender"], held_out=["s2"])
+    assert remedy.fitted_on.n == 8
+    better = repaired(Toy(), remedy)
+    assert isinstance(better, Encoder)
+    pictures = [row["image"] for row in rows[:2]]
+    a, b = better.encode_images(pictures)
+    assert np.linalg.norm(a - b) < 0.25 * np.linalg.norm(np.diff(Toy().encode_images(pictures), axis=0)) / 200
+    assert np.allclose(np.linalg.norm(better.encode_texts(["x", "yy"]), axis=1), 1, atol=1e-6)
+
+
+def test_a_remedy_of_another_model_is_refused(fitted):
+    with pytest.raises(InputError, match="fit it on this model"):
+        repaired(Toy(), fitted)
+    with pytest.raises(InputError, match="not fitted"):
+        repaired(Toy(), Projection())
+
+
+def test_subjects_are_kept_apart_whole_and_by_seed(home):
+    table = Table.open(home / "sets")
+    apart = held_out_subjects(table, 0.5, seed=3)
+    assert len(apart) == 4
+    assert apart == held_out_subjects(table, 0.5, seed=3)
+    assert any(held_out_subjects(table, 0.5, seed=s) != apart for s in range(5))
+    with pytest.raises(InputError, match="share=1"):
+        held_out_subjects(table, 1)
+
+
+def test_wrong_subjects_and_axes_are_refused(home, model):
+    table = Table.open(home / "sets")
+    with pytest.raises(InputError, match="no subject in"):
+        fit_on_table(Projection(), model, table, ["gender"], held_out=["job9x"])
+    with pytest.raises(InputError, match="all subjects are held out"):
+        fit_on_table(Projection(), model, table, ["gender"], held_out=SUBJECTS)
+    with pytest.raises(InputError, match="no axis of"):
+        fit_on_table(Projection(), model, table, ["gendr"])
+    with pytest.raises(InputError, match="name the axes"):
+        fit_on_table(Projection(), model, table, [])
+
+
+def test_who_was_seen_is_told(home, fitted):
+    table = Table.open(home / "sets")
+    assert seen_subjects(fitted, table) == SUBJECTS[:4]
+    layer = home / "apart2"
+    held_out_layer(table, SUBJECTS[4:], layer)
+    assert seen_subjects(fitted, Table.open(home / "sets", layers=[layer])) == []
+
+
+def test_the_catalogue_names_it():
+    assert REMEDIES.load("projection") is Projection
+
+
+def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path):
+    def run(*words):
+        command = [sys.executable, "-m", "equipoise", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    model, sets = f"table:{home / 'vectors'}", home / "sets"
+    done = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
+    assert done.returncode == 0, done.stderr
+    assert "projection fitted on 80 images in 40 sets of 4 subjects" in done.stdout
+    next_lines = [line.strip() for line in done.stdout.splitlines() if line.startswith("  equipoise")]
+    assert len(next_lines) == 3
+    for line in next_lines:
+        words = line.split()[1:]
+        more = ["--prompt", "A photo of {}", "--k", "10", "--draws", "100"] if words[0] == "audit" else []
+        after = run(*words, *more)
+        assert after.returncode == 0, after.stderr
+        assert "has seen" not in after.stderr
+    page = (tmp_path / "repair.html").read_text(encoding="utf-8")
+    assert "The repair" in page
+    again = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
+    assert again.returncode == 2
+    assert "give another folder" in again.stderr
+    unfair = run(
+        "audit", model, "-s", "intersectional", "-t", sets, "--remedy", "remedy", "-o", "seen", *more, "--k", "10"
+    )
+    assert "the remedy has seen 4 of 8 subjects" in unfair.stderr
