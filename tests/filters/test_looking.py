@@ -72,10 +72,28 @@ def test_black_images_are_found_without_a_classifier(images):
         {"image_id": "dark", "image": picture(Image.new("RGB", (8, 8), (20, 20, 20)))},
         {"image_id": "broken", "image": {"bytes": b"no image", "path": None}},
     ]
-    verdict = Safety().judge(Evidence(images(rows)))
+    verdict = Safety(**Safety.presets["black"]).judge(Evidence(images(rows)))
     assert verdict.dropped.tolist() == [True, True, False, True]
-    assert any("only black images" in note for note in verdict.notes)
+    assert "unsafe" not in verdict.scores
     assert any("1 images could not be decoded" in note for note in verdict.notes)
+
+
+def test_pictograms_have_an_embedded_default_and_photographs_none(unsafe_world, images, monkeypatch, tmp_path):
+    from equipoise.models import miniatures
+
+    if not (miniatures.FOLDER / "safety").is_dir():
+        pytest.skip("the miniature safety is not in this installation")
+    planted = unsafe_world.to_pandas(["unsafe"])["unsafe"]
+    verdict = Safety().judge(Evidence(unsafe_world))
+    assert (verdict.failed == planted).all()
+    assert any("mini:safety, which knows the sign of the pictogram world alone" in note for note in verdict.notes)
+    photo = images([{"image_id": "a", "image": picture(Image.new("RGB", (65, 40), "red"))}], "photo")
+    verdict = Safety().judge(Evidence(photo))
+    assert not verdict.failed.any()
+    assert "unsafe" not in verdict.scores
+    assert any("for photographs name a real one" in note for note in verdict.notes)
+    monkeypatch.setattr(miniatures, "FOLDER", tmp_path)
+    assert any("mini:safety is not installed" in note for note in Safety().judge(Evidence(unsafe_world)).notes)
 
 
 def test_prompts_in_place_of_a_classifier(images, embedded):
@@ -304,3 +322,52 @@ def test_quality_drops_nothing_and_measures_by_group(world, tmp_path, embedded):
         assert "no LPIPS: the package lpips is not installed" in verdict.notes
     alone = Quality(by=("gender",), pairs=0).judge(Evidence(world, means=Means(encoder=spec)))
     assert "no Fréchet distance: no table of real images was given as reference" in alone.notes
+
+
+class _Distance:
+    """As the package lpips: a network of pictures in -1 to 1, (n, 3, height, width), that gives (n, 1, 1, 1)."""
+
+    def __init__(self, net, verbose):
+        assert (net, verbose) == ("squeeze", False)
+
+    def eval(self):
+        return self
+
+    def __call__(self, a, b):
+        assert a.shape[1] == 3
+        assert a.abs().max() <= 1
+        return (a - b).abs().mean(dim=(1, 2, 3), keepdim=True)
+
+
+def _refused(error):
+    def made(**_):
+        raise error
+
+    return made
+
+
+def test_lpips_is_measured_where_its_package_is_and_says_why_not(world, tmp_path, embedded, monkeypatch):
+    import sys
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from urllib.error import URLError
+
+    pytest.importorskip("torch")
+    module = ModuleType("lpips")
+    module.__spec__ = ModuleSpec("lpips", None)
+    monkeypatch.setitem(sys.modules, "lpips", module)
+    settings = Quality(by=("gender",), frechet=False, pairs=10, draws=19, size=32)
+    module.LPIPS = _Distance
+    rows = pd.DataFrame(settings.judge(Evidence(world)).rows)
+    mine = rows[rows["metric"] == "lpips"].set_index("group")["value"]
+    assert (mine > 0.01).all()
+    assert {"female", "male"} <= set(mine.index)
+    assert "lpips_gap" in set(rows["metric"])
+    for error, words in (
+        (URLError("no network"), "SqueezeNet are not here and cannot be downloaded"),
+        (RuntimeError("operator torchvision::nms does not exist"), "cannot be used (operator torchvision::nms"),
+    ):
+        module.LPIPS = _refused(error)
+        verdict = settings.judge(Evidence(world))
+        assert any(words in note for note in verdict.notes), verdict.notes
+        assert "lpips" not in set(pd.DataFrame(verdict.rows)["metric"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import pickle
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -39,6 +42,9 @@ def media(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             given.append(options)
             return cls()
 
+        def close(self) -> None:
+            given.append("closed")
+
         def detect(self, image: Any) -> Any:
             given.append(image.data)
             return SimpleNamespace(
@@ -68,6 +74,9 @@ def test_boxes_are_corners_inside_the_image_the_surest_first(weights: Path, medi
     assert media[1].shape == (20, 40, 3)
     assert sum(hasattr(one, "base_options") for one in media) == 1, "opened once"
     assert pickle.loads(pickle.dumps(model)).key == model.key
+    del model
+    gc.collect()
+    assert media[-1] == "closed"
 
 
 def test_what_is_missing_is_said(weights: Path, media: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,3 +88,30 @@ def test_what_is_missing_is_said(weights: Path, media: list[Any], monkeypatch: p
     monkeypatch.setitem(sys.modules, "mediapipe", None)
     with pytest.raises(MissingExtraError, match=r"equipoise\[faces\]"):
         from_mediapipe(str(weights))
+
+
+@pytest.mark.skipif(
+    find_spec("mediapipe") is None or not os.environ.get("EQUIPOISE_FACE_MODEL"),
+    reason="needs mediapipe, and the path of a .tflite of faces in EQUIPOISE_FACE_MODEL",
+)
+def test_faces_of_real_photographs_lie_on_people(shared_data: Path) -> None:
+    """On COCO's photographs most faces that are found have their middle inside a person's box; toys have faces too."""
+    import json
+
+    folder = shared_data / "photos"
+    if not folder.is_dir():
+        pytest.skip("the COCO photographs are not on this machine")
+    document = json.loads((folder / "annotations" / "instances_val2017.json").read_text())
+    people = {c["id"] for c in document["categories"] if c["name"] == "person"}
+    model = from_mediapipe(os.environ["EQUIPOISE_FACE_MODEL"])
+    inside = []
+    for image in document["images"]:
+        photo = Image.open(folder / "val2017" / image["file_name"]).convert("RGB")
+        boxes = [
+            a["bbox"] for a in document["annotations"] if a["image_id"] == image["id"] and a["category_id"] in people
+        ]
+        for left, top, right, bottom in model.detect([photo])[0].boxes.tolist():
+            x, y = (left + right) / 2, (top + bottom) / 2
+            inside.append(any(bx <= x <= bx + w and by <= y <= by + h for bx, by, w, h in boxes))
+    assert len(inside) >= 5
+    assert sum(inside) > len(inside) / 2

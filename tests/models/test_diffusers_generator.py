@@ -159,7 +159,8 @@ def test_a_set_goes_through_shared_attention(folders, monkeypatch):
 
     monkeypatch.setattr(room, "attention", types.SimpleNamespace(run_set=run_set), raising=False)
     model = generator(folders, "StableDiffusionPipeline")
-    assert len(model.generate_set(["a man", "a woman"], seed=1, share=0.4, inject="both", steps=2)) == 2
+    how = {"inject": "both", "steps": 2, "blend": True, "sampler": "ddim"}
+    assert len(model.generate_set(["a man", "a woman"], seed=1, share=0.4, **how)) == 2
     assert asked == {
         "prompts": ["a man", "a woman"],
         "seed": 1,
@@ -167,7 +168,11 @@ def test_a_set_goes_through_shared_attention(folders, monkeypatch):
         "inject": "both",
         "steps": 2,
         "guidance": 7.5,
+        "blend": True,
+        "sampler": "ddim",
     }
+    with pytest.raises(TypeError, match="blnd"):
+        model.generate_set(["a man"], seed=1, share=0.4, blnd=True)
 
 
 def test_a_set_with_nothing_shared_is_made_of_the_same_noise(folders):

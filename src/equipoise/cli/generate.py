@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from equipoise.generate.plans import Plan
+from equipoise.cli.making import Making, listed, making, numbers, span
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,22 +18,14 @@ app = typer.Typer(
 TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are used.")
 OUT = typer.Argument(..., metavar="OUT", help="The folder of the new table.")
 MODEL = typer.Option("mini", "--generator", "-g", help="mini, diffusers:<repo or folder>, or api:<url>#<model>.")
-DEVICE = typer.Option("auto", "--device", help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one.")
-DTYPE = typer.Option("auto", "--dtype", help="float32, float16 or bfloat16; auto is float16 on a GPU.")
-PRICE = typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up.")
-PER_MINUTE = typer.Option(
-    None, "--per-minute", min=0.01, help="At most so many requests a minute to an api: generator."
-)
-STEPS = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default.")
-SEED = typer.Option(0, "--seed", min=0, help="The same seed gives the same plan.")
-DRY = typer.Option(False, "--dry-run", help="Say how many images, how long and how many GB; make one task to measure.")
-PREVIEW = typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews every so many images.")
+GUIDANCE = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default.")
 FINDER = typer.Option(None, "--finder", help="A detector by name: of faces for swap, of objects or outlines elsewhere.")
 AXIS = typer.Option("gender", "--axis", help="The axis that is changed.")
 GROUPS = typer.Option("", "--groups", help="The groups to show, separated by commas.")
 
 
 @app.command()
+@making("steps", "seed", "device", "dtype")
 def sets(
     out: Path = OUT,
     generator: str = MODEL,
@@ -54,12 +45,8 @@ def sets(
     guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
     sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),
     batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 makes a set at once."),
-    steps: int | None = STEPS,
-    seed: int = SEED,
-    device: str = DEVICE,
-    dtype: str = DTYPE,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Make counterfactual sets: every caption of a set from the same noise, with the attention of the first.
 
@@ -75,28 +62,29 @@ def sets(
         "candidates": candidates,
         "inject": inject,
         "blend": blend or None,
-        "share": _range(share, "--share"),
-        "guidance": _range(guidance, "--guidance"),
+        "share": span(share, "--share"),
+        "guidance": span(guidance, "--guidance"),
         "sampler": sampler,
         "batch_size": batch_size,
-        "steps": steps,
-        "seed": seed,
+        "steps": how.steps,
+        "seed": how.seed,
     }
     config = replace(
         set_preset(settings) if settings else SetsConfig(), **{k: v for k, v in given.items() if v is not None}
     )
-    names = _listed(subjects)
+    names = listed(subjects)
     if world:
         from equipoise import world as worlds
 
-        found: Any = world_sets(worlds.preset(world), names or None, tuple(_listed(axes)), seed=seed)
+        found: Any = world_sets(worlds.preset(world), names or None, tuple(listed(axes)), seed=how.seed)
     else:
         chosen = captions_from_file(captions) if captions is not None else caption_preset(preset)
-        found = chosen.having(subjects=names, prefixes=_listed(prefixes)).sets()
-    _carry_out(plan_sets(found, config), out, _model(generator, device, dtype), preview_every, dry_run)
+        found = chosen.having(subjects=names, prefixes=listed(prefixes)).sets()
+    how.carry_out(plan_sets(found, config), out, how.model(generator))
 
 
 @app.command()
+@making("steps", "seed", "device", "dtype")
 def edits(
     table: Path = TABLE,
     out: Path = OUT,
@@ -110,12 +98,8 @@ def edits(
         None, "--long-side", min=8, help="Edit at this size; the editor's by default."
     ),
     feather: int = typer.Option(0, "--feather", min=0, help="Pixels inside the box that fade into the photograph."),
-    steps: int | None = STEPS,
-    seed: int = SEED,
-    device: str = DEVICE,
-    dtype: str = DTYPE,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Edit the one person of each photograph into each group; all outside the box stays as it is.
 
@@ -126,19 +110,20 @@ def edits(
 
     config = EditsConfig(
         axis=axis,
-        groups=tuple(_listed(groups)),
-        guidance=tuple(_numbers(guidance, "--guidance")),
+        groups=tuple(listed(groups)),
+        guidance=tuple(numbers(guidance, "--guidance")),
         image_guidance=image_guidance,
         area="whole" if whole else "person",
         long_side=long_side,
         feather=feather,
-        steps=steps,
-        seed=seed,
+        steps=how.steps,
+        seed=how.seed,
     )
-    _carry_out(plan_edits(Table.open(table), config), out, _model(generator, device, dtype), preview_every, dry_run)
+    how.carry_out(plan_edits(Table.open(table), config), out, how.model(generator))
 
 
 @app.command()
+@making("seed", "device", "dtype")
 def inpaint(
     table: Path = TABLE,
     out: Path = OUT,
@@ -152,11 +137,8 @@ def inpaint(
     by: str = typer.Option("segment", "--by", help="segment, box, or finder (a segmenter outlines the box)."),
     finder: str | None = FINDER,
     steps: int = typer.Option(50, "--steps", min=1, help="Denoising steps."),
-    seed: int = SEED,
-    device: str = DEVICE,
-    dtype: str = DTYPE,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Draw the largest person of each photograph anew as each group; all outside the mask stays as it is.
 
@@ -167,28 +149,29 @@ def inpaint(
 
     config = InpaintConfig(
         axis=axis,
-        groups=tuple(_listed(groups)),
+        groups=tuple(listed(groups)),
         per_group=per_group,
-        guidance=tuple(_numbers(guidance, "--guidance")),
+        guidance=tuple(numbers(guidance, "--guidance")),
         dilation=dilation,
         area="part" if part else "person",
         by=by,
         steps=steps,
-        seed=seed,
+        seed=how.seed,
     )
     plan = plan_inpaint(Table.open(table), config)
-    _carry_out(plan, out, _model(generator, device, dtype), preview_every, dry_run, finder=finder)
+    how.carry_out(plan, out, how.model(generator), finder=finder)
 
 
 @app.command()
+@making()
 def mask(
     table: Path = TABLE,
     out: Path = OUT,
     what: str = typer.Option("person", "--what", help="person, object or both."),
     by: str = typer.Option("box", "--by", help="box or segment."),
     finder: str | None = FINDER,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Black out persons, objects or both.
 
@@ -198,10 +181,11 @@ def mask(
     from equipoise.generate import MaskConfig, plan_mask
 
     plan = plan_mask(Table.open(table), MaskConfig(what=what, by=by, find=finder is not None))
-    _carry_out(plan, out, None, preview_every, dry_run, finder=finder)
+    how.carry_out(plan, out, None, finder=finder)
 
 
 @app.command()
+@making("seed")
 def swap(
     table: Path = TABLE,
     faces: Path = typer.Argument(..., metavar="FACES", help="A table of faces with labels."),
@@ -211,9 +195,8 @@ def swap(
     where: list[str] = typer.Option([], "--where", help="Only such faces, as age=20-29,30-39; repeat for several."),
     finder: str | None = FINDER,
     match_colour: bool = typer.Option(False, "--match-colour", help="Give the new face the old one's mean colour."),
-    seed: int = SEED,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Replace each face by one of the target group.
 
@@ -228,37 +211,32 @@ def swap(
         name, equals, values = one.partition("=")
         if not equals or not values:
             raise InputError(f"--where {one}: a column and its values are expected, as age=20-29,30-39")
-        limits[name] = tuple(_listed(values))
+        limits[name] = tuple(listed(values))
     table_of_faces = Table.open(faces)
     config = SwapConfig(
         axis=axis,
-        groups=tuple(_listed(groups)),
+        groups=tuple(listed(groups)),
         where=limits or None,
         find=finder is not None,
         match_colour=match_colour,
-        seed=seed,
+        seed=how.seed,
     )
     plan = plan_swap(Table.open(table), table_of_faces, config)
-    _carry_out(plan, out, None, preview_every, dry_run, finder=finder, faces=table_of_faces)
+    how.carry_out(plan, out, None, finder=finder, faces=table_of_faces)
 
 
 @app.command()
+@making("steps", "seed", "device", "dtype", "price", "per_minute")
 def substitute(
     table: Path = TABLE,
     out: Path = typer.Argument(..., metavar="OUT", help="The folder for generated/ and a table D<alpha> each."),
     generator: str = MODEL,
     alpha: str = typer.Option("0.2,0.4,0.6,0.8,1", "--alpha", help="Shares to replace, separated by commas."),
     per_caption: bool = typer.Option(False, "--per-caption", help="One image for every caption; makes no D<alpha>."),
-    guidance: float | None = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default."),
+    guidance: float | None = GUIDANCE,
     together: int = typer.Option(8, "--batch-size", min=1, help="Images at a time."),
-    price: float | None = PRICE,
-    per_minute: float | None = PER_MINUTE,
-    steps: int | None = STEPS,
-    seed: int = SEED,
-    device: str = DEVICE,
-    dtype: str = DTYPE,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    *,
+    how: Making,
 ) -> None:
     """Replace shares of the images by images generated from their captions; the shares are nested.
 
@@ -267,25 +245,26 @@ def substitute(
     from equipoise.data import Table
     from equipoise.generate import SubstituteConfig, contaminated, plan_substitute
 
-    alphas = _numbers(alpha, "--alpha")
+    alphas = numbers(alpha, "--alpha")
     real = Table.open(table)
     config = SubstituteConfig(
         alpha=max(alphas, default=1.0),
         per_caption=per_caption,
         guidance=guidance,
-        steps=steps,
+        steps=how.steps,
         together=together,
-        seed=seed,
+        seed=how.seed,
     )
-    model = _model(generator, device, dtype, price=price, per_minute=per_minute)
-    made = _carry_out(plan_substitute(real, config), out / "generated", model, preview_every, dry_run)
+    model = how.model(generator)
+    made = how.carry_out(plan_substitute(real, config), out / "generated", model)
     if made is not None and not per_caption:
         missing = [share for share in alphas if not (out / f"D{share:g}" / "_table.json").exists()]
-        for share in contaminated(real, made, missing, out, seed=seed):
+        for share in contaminated(real, made, missing, out, seed=how.seed):
             typer.echo(f"D({share:g}) in {out / f'D{share:g}'}")
 
 
 @app.command()
+@making("steps", "seed", "device", "dtype", "price", "per_minute")
 def scenes(
     out: Path = OUT,
     generator: str = MODEL,
@@ -294,15 +273,9 @@ def scenes(
     clusters: int = typer.Option(6, "--clusters", min=1, help="Clusters that the settings are spread over."),
     encoder: str | None = typer.Option(None, "--encoder", help="Sentence embeddings by a model; TF-IDF by default."),
     writer: str | None = typer.Option(None, "--writer", help="A language model that writes prompts out: hf: or api:."),
-    guidance: float | None = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default."),
-    price: float | None = PRICE,
-    per_minute: float | None = PER_MINUTE,
-    steps: int | None = STEPS,
-    seed: int = SEED,
-    device: str = DEVICE,
-    dtype: str = DTYPE,
-    preview_every: int = PREVIEW,
-    dry_run: bool = DRY,
+    guidance: float | None = GUIDANCE,
+    *,
+    how: Making,
 ) -> None:
     """Make the scenes of the Gender-Activity Binding benchmark: who does what, expected and unexpected.
 
@@ -314,63 +287,12 @@ def scenes(
     from equipoise.generate.rewriting import writer as language_model
     from equipoise.models import load
 
-    config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=steps, seed=seed)
+    config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=how.steps, seed=how.seed)
     plan = plan_scenes(
-        _listed(activities),
+        listed(activities),
         config,
         embed=load(encoder).encode_texts if encoder else None,
         rewrite=rewriter(language_model(writer)) if writer else None,
     )
-    model = _model(generator, device, dtype, price=price, per_minute=per_minute)
-    _carry_out(plan, out, model, preview_every, dry_run)
-
-
-def _carry_out(
-    plan: Plan, out: Path, generator: Any, preview_every: int, dry_run: bool, *, finder: Any = None, faces: Any = None
-) -> Any:
-    from equipoise.generate import estimate, run
-
-    if dry_run:
-        typer.echo(str(estimate(plan, generator, finder=finder, faces=faces)))
-        return None
-    for reason, n in plan.left_out.items():
-        typer.echo(f"left out {n:,}: {reason}")
-    table = run(plan, out, generator, finder=finder, faces=faces, preview_every=preview_every)
-    typer.echo(f"{len(table):,} images in {out}")
-    if table.n_errors:
-        first = table.errors().iloc[0]
-        typer.echo(f"{table.n_errors:,} tasks failed, the first of them {first['where']}: {first['reason']}")
-    return table
-
-
-def _model(spec: str, device: str, dtype: str, *, price: float | None = None, per_minute: float | None = None) -> Any:
-    from equipoise.models import load
-
-    options: dict[str, Any] = {"device": device, "dtype": dtype}
-    if spec.startswith("api:"):
-        options |= {"price": price, "per_minute": per_minute}
-    return load(spec, kind="generator", **options)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    from equipoise.errors import InputError
-
-    try:
-        return [float(part) for part in _listed(text)]
-    except ValueError:
-        raise InputError(f"{option} {text}: numbers separated by commas are expected") from None
-
-
-def _range(text: str, option: str) -> tuple[float, float] | None:
-    from equipoise.errors import InputError
-
-    found = _numbers(text, option)
-    if not found:
-        return None
-    if len(found) != 2:
-        raise InputError(f"{option} {text}: LOW,HIGH is expected")
-    return found[0], found[1]
+    model = how.model(generator)
+    how.carry_out(plan, out, model)

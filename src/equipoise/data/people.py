@@ -10,8 +10,9 @@ The column ``people`` is JSON: a list of objects, always with these fields (null
 - ``parts``: the boxes of body parts by name;
 - ``attributes``: the labels of this person by axis, as the dataset spells them.
 
-The column ``objects`` is the list of distinct category names in the image, sorted; ``mixed`` is the list of axes
-on which the people of the image differ, so that the image has no label there.
+The column ``objects`` is the list of distinct category names in the image, sorted; ``object_boxes`` (JSON), where a
+dataset says it, is a list of ``{name, box, mask, iscrowd}`` of everything that is no person, boxes in pixels;
+``mixed`` is the list of axes on which the people of the image differ, so that the image has no label there.
 """
 
 from __future__ import annotations

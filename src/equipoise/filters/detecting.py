@@ -79,8 +79,9 @@ def _annotated(people: Any, things: Any, names: Any) -> Detections:
             labels.append(PERSON)
     boxed = json.loads(things) if isinstance(things, str) else []
     for thing in boxed:
-        boxes.append(_corners(thing.get("box")))
-        labels.append(str(thing["name"]))
+        if not thing.get("iscrowd"):
+            boxes.append(_corners(thing.get("box")))
+            labels.append(str(thing["name"]))
     if names is not None and not isinstance(names, float):
         # Objects known by name alone: what is there, though not where.
         for name in sorted({str(name) for name in names} - set(labels)):

@@ -30,6 +30,7 @@ __all__ = ["Evidence", "Means"]
 
 Vectors = NDArray[np.float32]
 
+CROPS = ("none", "person")
 LIGHT = ("image_id", "source_id", "set_id", "subject", "caption")
 """Columns every filter may look at."""
 
@@ -222,6 +223,8 @@ class Evidence:
         return frame if self.alive is None else frame[self.alive].reset_index(drop=True)
 
     def _encoded(self, encoder: Encoder, crop: str) -> Table:
+        from PIL import Image
+
         from equipoise.engine import embed_images
         from equipoise.engine import map as map_table
         from equipoise.filters.detecting import PersonVectors
@@ -235,13 +238,14 @@ class Evidence:
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
             return Table.open(place)
-        if crop == "none":
+        if crop not in CROPS:
+            raise UnknownNameError("crop", crop, CROPS)
+        if crop == "none" and getattr(encoder, "reads_texts", True):
             return embed_images(self.table, encoder, place, **options)
-        if crop != "person":
-            raise UnknownNameError("crop", crop, ("none", "person"))
-        dim = int(np.shape(encoder.encode_texts(["a"]))[1])
-        reads = [name for name in ("people", "detections") if name in self.table.types]
-        schema = schema_for("embeddings", dim=dim)
+        people = ("people", "detections") if crop == "person" else ()
+        reads = [name for name in people if name in self.table.types]
+        blank = encoder.encode_images([Image.new("RGB", (32, 32))])
+        schema = schema_for("embeddings", dim=int(np.shape(blank)[1]))
         return map_table(
             PersonVectors(encoder), self.table, place, columns=reads, schema=schema, decode=True, **options
         )

@@ -96,9 +96,9 @@ class Quality:
             verdict.rows.append(gap.row(metric="frechet_gap", variant="equipoise", axis=axis))
 
     def _pairs(self, evidence: Evidence, verdict: Verdict) -> None:
-        distance = _lpips()
+        distance, why = _lpips()
         if distance is None:
-            verdict.notes.append("no LPIPS: the package lpips is not installed")
+            verdict.notes.append(f"no LPIPS: {why}")
         pictures = _Pictures(evidence, self.size)
         parts: list[tuple[str, Groups]] = self._values(evidence)
         everything = Groups(np.zeros(len(evidence), dtype=np.int32), ("all",))
@@ -228,14 +228,20 @@ class _Pictures:
                     self._held[at[ids[i]]] = None
 
 
-def _lpips() -> Any:
-    """The LPIPS distance of two stacks of pictures, where its package is installed."""
+def _lpips() -> tuple[Any, str]:
+    """The LPIPS distance of two stacks of pictures; or nothing, and why."""
     if find_spec("lpips") is None or find_spec("torch") is None:
-        return None
-    import lpips  # type: ignore[import-not-found]
+        return None, "the package lpips is not installed"
     import torch
 
-    network = lpips.LPIPS(net="squeeze", verbose=False).eval()
+    try:
+        import lpips  # type: ignore[import-not-found,unused-ignore]
+
+        network = lpips.LPIPS(net="squeeze", verbose=False).eval()
+    except OSError as error:  # its backbone is downloaded the first time
+        return None, f"the weights of its SqueezeNet are not here and cannot be downloaded ({_line(error)})"
+    except (ImportError, RuntimeError) as error:  # a torchvision that was built for another torch
+        return None, f"the package lpips cannot be used ({_line(error)})"
 
     def distance(a: Any, b: Any) -> Floats:
         def pixels(images: Any) -> Any:
@@ -244,4 +250,8 @@ def _lpips() -> Any:
         with torch.inference_mode():
             return np.asarray(network(pixels(a), pixels(b)).flatten().numpy(), dtype=np.float64)
 
-    return distance
+    return distance, ""
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]

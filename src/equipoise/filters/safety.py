@@ -16,6 +16,12 @@ from equipoise.models.protocols import Classifier
 __all__ = ["Safety", "black_share"]
 
 SCOPES = ("set", "image")
+NONE = "none"
+DEFAULT = "mini:safety"
+"""Asked where no classifier is named and the pictures are no larger than the miniatures': it knows the sign for unsafe
+content of the pictogram world, and nothing else."""
+PICTOGRAM = 64
+"""The longest side of the miniatures' pictures, in pixels."""
 DARK = 8
 """A pixel is black if no channel is above this: JPEG leaves noise."""
 
@@ -25,11 +31,13 @@ class Safety:
     """A set goes if one of its images is unsafe or black.
 
     What says unsafe: an image classifier by name (SocialCounterfactuals used ``hf:Falconsai/nsfw_image_detection``,
-    preset ``socialcf``), zero-shot prompts of an encoder, or a column (``score_unsafe``, or yes and no). Without any of
-    them only black images go: Stable Diffusion's own checker replaces what it refuses by black.
+    preset ``socialcf``), zero-shot prompts of an encoder, or a column (``score_unsafe``, or yes and no). Where none is
+    named, pictograms (at most 64 pixels) are shown to the embedded ``mini:safety``; for photographs a real model must
+    be named. Black images go in any case: Stable Diffusion's own checker replaces what it refuses by black.
     """
 
     classifier: str = ""
+    """``none`` asks no classifier (preset ``black``)."""
     unsafe_labels: tuple[str, ...] = ("nsfw", "unsafe", "porn", "hentai", "sexy")
     """Labels of the classifier that mean unsafe; their probabilities are added."""
     unsafe_texts: tuple[str, ...] = ()
@@ -45,7 +53,7 @@ class Safety:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "socialcf": {"classifier": "hf:Falconsai/nsfw_image_detection"},
-        "black": {},
+        "black": {"classifier": NONE},
     }
 
     def __post_init__(self) -> None:
@@ -62,7 +70,7 @@ class Safety:
     @property
     def needs(self) -> tuple[str, ...]:
         """What is asked."""
-        found = [f"the classifier {self.classifier}"] if self.classifier else []
+        found = [f"the classifier {self.classifier}"] if self.classifier not in ("", NONE) else []
         found += ["image and text vectors"] if self.unsafe_texts else []
         return (*found, *(("every image decoded",) if self.black_from <= 1 else ()))
 
@@ -71,10 +79,8 @@ class Safety:
         scores: dict[str, Floats] = {}
         notes: list[str] = []
         failed = np.zeros(len(evidence), dtype=bool)
-        unsafe = self._unsafe(evidence)
-        if unsafe is None:
-            notes.append("no classifier was named: only black images are found")
-        else:
+        unsafe = self._unsafe(evidence, notes)
+        if unsafe is not None:
             scores["unsafe"] = unsafe
             failed |= ~(unsafe < self.unsafe_from)
         if self.black_from <= 1:
@@ -87,14 +93,15 @@ class Safety:
         dropped = whole_sets(failed, evidence.sets) if self.scope == "set" else failed
         return Verdict(failed, dropped, scores, notes=notes)
 
-    def _unsafe(self, evidence: Evidence) -> Floats | None:
+    def _unsafe(self, evidence: Evidence, notes: list[str]) -> Floats | None:
         if self.column:
             return np.asarray(evidence.column(self.column).astype("float64"))
         if self.unsafe_texts:
             return self._by_prompts(evidence)
-        if not self.classifier and not evidence.means.classifier:
+        named = self.classifier or evidence.means.classifier or _default(evidence, notes)
+        if not named or named == NONE:
             return None
-        classifier = evidence.classifier(self.classifier)
+        classifier = evidence.classifier(named)
         asked = _Asked(classifier, tuple(label.casefold() for label in self.unsafe_labels))
         name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
         return evidence.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
@@ -107,6 +114,30 @@ class Safety:
         logits = (images @ evidence.text_vectors(texts, self.model).T).astype(np.float64) * scale
         weight = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weight[:, : len(self.unsafe_texts)].sum(axis=1) / weight.sum(axis=1))
+
+
+def _default(evidence: Evidence, notes: list[str]) -> str:
+    """The embedded classifier for pictograms, where it is installed; nothing for photographs."""
+    from equipoise.models.miniatures import FOLDER
+
+    if not _are_pictograms(evidence):
+        notes.append("no classifier was named: only black images are found; for photographs name a real one")
+        return ""
+    if not (FOLDER / DEFAULT.partition(":")[2]).is_dir():
+        notes.append(f"no classifier was named and {DEFAULT} is not installed: only black images are found")
+        return ""
+    notes.append(f"unsafe by {DEFAULT}, which knows the sign of the pictogram world alone")
+    return DEFAULT
+
+
+def _are_pictograms(evidence: Evidence) -> bool:
+    if "image" not in evidence.table.types:
+        return False
+    try:
+        _, first = next(iter(evidence.table.images(batch_size=1)))
+    except (InputError, StopIteration):
+        return False
+    return max(first.size) <= PICTOGRAM
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ def _parameters(model: Any) -> str | None:
 
 
 def _dim(model: Any) -> int | None:
+    if not getattr(model, "reads_texts", True):
+        return int(model.dim)
     return int(model.encode_texts(["a"]).shape[1]) if hasattr(model, "encode_texts") else None
 
 

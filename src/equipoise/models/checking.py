@@ -52,18 +52,19 @@ def check(model: Any) -> CheckReport:
     """Ask ``model``, of any kind, small questions whose answers are known.
 
     An encoder must give unit vectors of one length for images and texts, the same ones each time, in any batch and
-    order; read greyscale as grey colours; refuse pixels that were scaled already; and cut a text that is too long.
+    order; read greyscale as grey colours; refuse pixels that were scaled already; and cut a text that is too long. One
+    of images alone must keep what concerns images, and refuse texts.
     """
     if isinstance(model, Precomputed):
         raise InputError(f"{model.name} holds vectors computed before; there is no model to check")
     if isinstance(model, Encoder):
-        asked: Sequence[Callable[[Any], Check]] = _ENCODER
+        asked: Sequence[Callable[[Any], Check]] = _ENCODER if _reads_texts(model) else _IMAGE_ENCODER
     elif isinstance(model, Captioner):
         asked = (_captions, _captions_again)
     elif isinstance(model, Classifier):
         asked = (_answers, _answers_apart)
     elif isinstance(model, Generator):
-        asked = tuple(_GENERATOR[what] for what in ("generate", "edit", "inpaint") if what in model.can)
+        asked = tuple(_GENERATOR[what] for what in _GENERATOR if what in model.can)
     elif isinstance(model, Detector):
         asked = (_boxes,)
     elif isinstance(model, Filler):
@@ -99,8 +100,40 @@ def _within(name: str, model: Any, difference: float, what: str) -> Check:
     return Check(name, bool(difference <= _limit(model)), f"{what} {difference:.1e}, limit {_limit(model):.0e}")
 
 
+def _reads_texts(model: Any) -> bool:
+    return bool(getattr(model, "reads_texts", True))
+
+
+def _encoded(model: Encoder) -> list[Any]:
+    """The vectors of the pictures, and those of the texts where it reads any."""
+    texts = [model.encode_texts(list(_TEXTS))] if _reads_texts(model) else []
+    return [model.encode_images(pictures()), *texts]
+
+
+def _encoded_apart(model: Encoder) -> list[Any]:
+    """The same, asked one at a time."""
+    texts = [model.encode_texts([text]) for text in _TEXTS] if _reads_texts(model) else []
+    return [*(model.encode_images([image]) for image in pictures()), *texts]
+
+
+def _image_vectors(model: Encoder) -> Check:
+    images = model.encode_images(pictures())
+    lengths = np.linalg.norm(images.astype(np.float64), axis=1)
+    worst = float(np.abs(lengths - 1).max())
+    ok = images.shape[0] == 5 and images.dtype == np.float32 and worst <= 1e-3
+    return Check("unit vectors", ok, f"{images.dtype} of {images.shape}; lengths are off by at most {worst:.1e}")
+
+
+def _texts_refused(model: Encoder) -> Check:
+    try:
+        model.encode_texts(list(_TEXTS))
+    except InputError:
+        return Check("texts", True, "refused: it encodes images alone")
+    return Check("texts", False, "it says that it reads no texts, and gives vectors of them")
+
+
 def _unit_vectors(model: Encoder) -> Check:
-    images, texts = model.encode_images(pictures()), model.encode_texts(list(_TEXTS))
+    images, texts = _encoded(model)
     name = "unit vectors"
     if images.shape != (5, texts.shape[1]) or texts.shape[0] != len(_TEXTS):
         return Check(name, False, f"5 images gave {images.shape}, {len(_TEXTS)} texts gave {texts.shape}")
@@ -113,15 +146,13 @@ def _unit_vectors(model: Encoder) -> Check:
 
 def _determinism(model: Encoder) -> Check:
     def once() -> Any:
-        return np.concatenate([model.encode_images(pictures()), model.encode_texts(list(_TEXTS))])
+        return np.concatenate(_encoded(model))
 
     return _within("determinism", model, float(np.abs(once() - once()).max()), "the second time differs by")
 
 
 def _batch_independence(model: Encoder) -> Check:
-    images, texts = pictures(), list(_TEXTS)
-    together = np.concatenate([model.encode_images(images), model.encode_texts(texts)])
-    apart = np.concatenate([model.encode_images([i]) for i in images] + [model.encode_texts([t]) for t in texts])
+    together, apart = np.concatenate(_encoded(model)), np.concatenate(_encoded_apart(model))
     return _within("batch independence", model, float(np.abs(together - apart).max()), "alone, a vector differs by")
 
 
@@ -132,8 +163,7 @@ def _order(model: Encoder) -> Check:
 
 
 def _tells_apart(model: Encoder) -> Check:
-    vectors = [model.encode_images(pictures()), model.encode_texts(list(_TEXTS))]
-    nearest = max(float(np.sort((v @ v.T)[~np.eye(len(v), dtype=bool)])[-1]) for v in vectors)
+    nearest = max(float(np.sort((v @ v.T)[~np.eye(len(v), dtype=bool)])[-1]) for v in _encoded(model))
     apart = 1 - nearest
     return Check("tells apart", apart > 1e-6, f"the two most alike of different inputs differ by {apart:.1e} in cosine")
 
@@ -181,6 +211,16 @@ _ENCODER = (
     _odd_images,
     _scaled_pixels,
     _long_texts,
+)
+_IMAGE_ENCODER = (
+    _image_vectors,
+    _determinism,
+    _batch_independence,
+    _order,
+    _tells_apart,
+    _odd_images,
+    _scaled_pixels,
+    _texts_refused,
 )
 
 
@@ -237,6 +277,15 @@ def _generates(model: Generator) -> Check:
     return _drawn("generate", lambda: model.generate(list(_TEXTS[:2]), seed=1, steps=2), model.size, 2)
 
 
+def _sets(model: Generator) -> Check:
+    texts = [_TEXTS[0], _TEXTS[0], _TEXTS[1]]
+    made = _drawn("generate set", lambda: model.generate_set(texts, seed=1, share=0.5, steps=2), model.size, 3)
+    first, same, _ = (np.asarray(image) for image in model.generate_set(texts, seed=1, share=0.5, steps=2))
+    if not np.array_equal(first, same):
+        return Check("generate set", False, "the same words from the same noise gave two pictures")
+    return made
+
+
 def _edits(model: Generator) -> Check:
     image = pictures()[1]
     return _drawn("edit", lambda: model.edit([image], ["make it red"], seed=1, steps=2), image.size, 1)
@@ -249,7 +298,7 @@ def _inpaints(model: Generator) -> Check:
     return _drawn("inpaint", lambda: model.inpaint([image], [mask], [_TEXTS[0]], seed=1, steps=2), image.size, 1)
 
 
-_GENERATOR = {"generate": _generates, "edit": _edits, "inpaint": _inpaints}
+_GENERATOR = {"generate": _generates, "generate_set": _sets, "edit": _edits, "inpaint": _inpaints}
 
 
 def _boxes(model: Detector) -> Check:

@@ -7,19 +7,17 @@ is a softmax, and ``object:<name>`` labels are yes or no each. Labels without ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hugging_face import image_processor, reopening, stock_model
+from equipoise.models.hugging_face import CheckpointAdapter, image_processor, stock_model
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Answers
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
 __all__ = ["INDEPENDENT", "ImageClassifier", "heads_of"]
 
@@ -27,31 +25,21 @@ INDEPENDENT = ("object",)
 """Heads whose values do not exclude each other."""
 
 
-class ImageClassifier:
+class ImageClassifier(CheckpointAdapter):
     """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
 
+    kind = "classifier"
+
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
-        self.name = name
-        self.checkpoint = checkpoint
-        self.family = checkpoint.model_type
-        self.settings = settings or Settings()
         _refuse_other_models(checkpoint)
         checkpoint.needs_images()
-        self.device = torch_device(self.settings.device)
-        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
             model = stock_model(checkpoint, "AutoModelForImageClassification")
-        self.model = model.to(device=self.device, dtype=self.dtype).eval()
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
         self._independent = model.config.problem_type == "multi_label_classification"
-        self.key = key_of(
-            self.family,
-            checkpoint.weights,
-            checkpoint.config,
-            self.processor.to_dict(),
-            dtype=str(self.dtype).removeprefix("torch."),
-        )
+        self._take(model, self.processor.to_dict())
 
     def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
         """What it says of each head: labels (k) and probabilities (n, k)."""
@@ -62,9 +50,6 @@ class ImageClassifier:
             head: Answers(labels, self._probabilities(head, logits[:, places]))
             for head, (labels, places) in self.heads.items()
         }
-
-    def __reduce__(self) -> Any:
-        return reopening(self.checkpoint, self.name, "classifier", asdict(self.settings))
 
     def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
         import torch

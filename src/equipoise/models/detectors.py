@@ -6,19 +6,17 @@ A segmentation model says what each pixel shows; each connected patch of one cla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hugging_face import image_processor, reopening, stock_model
+from equipoise.models.hugging_face import CheckpointAdapter, image_processor, stock_model
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Detections
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
 __all__ = ["NOTHING", "SMALLEST", "ObjectDetector", "SegmentationDetector", "box_of", "components", "detector"]
 
@@ -45,32 +43,21 @@ def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = N
     )
 
 
-class ObjectDetector:
+class ObjectDetector(CheckpointAdapter):
     """A detector of the DETR family; see :class:`~equipoise.models.protocols.Detector`."""
 
+    kind = "detector"
     _model_class = "AutoModelForObjectDetection"
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
-        self.name = name
-        self.checkpoint = checkpoint
-        self.family = checkpoint.model_type
-        self.settings = settings or Settings()
         checkpoint.needs_images()
-        self.device = torch_device(self.settings.device)
-        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
             model = stock_model(checkpoint, self._model_class)
-        self.model = model.to(device=self.device, dtype=self.dtype).eval()
         self._names = {int(i): str(label) for i, label in model.config.id2label.items()}
         self.labels = tuple(label for label in self._names.values() if label.lower() not in NOTHING)
-        self.key = key_of(
-            self.family,
-            checkpoint.weights,
-            checkpoint.config,
-            self.processor.to_dict(),
-            dtype=str(self.dtype).removeprefix("torch."),
-        )
+        self._take(model, self.processor.to_dict())
 
     def detect(self, images: Sequence[Any], *, threshold: float = 0.5) -> list[Detections]:
         """What is in each image, the surest first: everything that it is at least ``threshold`` sure of."""
@@ -81,20 +68,13 @@ class ObjectDetector:
         )
         return [found for batch in batches for found in batch]
 
-    def __reduce__(self) -> Any:
-        return reopening(self.checkpoint, self.name, "detector", asdict(self.settings))
-
     def _outputs(self, images: Sequence[Any]) -> Any:
         import torch
 
         inputs = self.processor(images=list(images), return_tensors="pt")
-        placed = {
-            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-            if name in ("pixel_values", "pixel_mask")
-        }
+        wanted = {name: value for name, value in inputs.items() if name in ("pixel_values", "pixel_mask")}
         with torch.inference_mode():
-            return self.model(**placed)
+            return self.model(**self._placed(wanted))
 
     def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:
         sizes = [(image.height, image.width) for image in images]

@@ -117,11 +117,12 @@ class DiffusersGenerator:
         inject: str = "self",
         guidance: float | None = None,
         steps: int | None = None,
-        **more: Any,
+        blend: bool = False,
+        sampler: str | None = None,
     ) -> list[Image.Image]:
         """One image a prompt from the same noise, with the first one's attention for a ``share`` of the steps.
 
-        ``more`` goes to :func:`equipoise.models.attention.run_set`.
+        See :func:`equipoise.models.attention.run_set`.
         """
         from equipoise.models import attention
 
@@ -136,7 +137,8 @@ class DiffusersGenerator:
                 inject=inject,
                 guidance=own["guidance_scale"],
                 steps=own["num_inference_steps"],
-                **more,
+                blend=blend,
+                sampler=sampler,
             )
         return list(made)
 

@@ -1,12 +1,14 @@
 """Faces in images by MediaPipe: ``mediapipe:<file.tflite>``.
 
 MediaPipe comes without weights. Download ``blaze_face_short_range.tflite`` (or a full-range one) from
-https://ai.google.dev/edge/mediapipe/solutions/vision/face_detector once; nothing touches the network after that.
+https://ai.google.dev/edge/mediapipe/solutions/vision/face_detector once; nothing touches the network after that. The
+wheels of its versions 0.10 hold such files in ``mediapipe/modules/face_detection``; newer versions open them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,10 +59,13 @@ class FaceDetector:
                 base_options=tasks.BaseOptions(model_asset_path=str(self.file)), min_detection_confidence=threshold
             )
             try:
-                self._made[threshold] = tasks.vision.FaceDetector.create_from_options(options)
+                made = tasks.vision.FaceDetector.create_from_options(options)
             except (RuntimeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise InputError(f"{self.file} is no model of faces that MediaPipe can open: {reason}") from error
+            # Not at the interpreter's end, when MediaPipe's own threads are gone already.
+            weakref.finalize(self, made.close).atexit = False
+            self._made[threshold] = made
         return self._made[threshold]
 
 

@@ -1,7 +1,8 @@
-"""The families of dual encoders: for each, which class loads it and where its two projected vectors come out.
+"""The families of encoders: for each, which class loads it and where its vectors come out.
 
-A family is one :class:`Family` here (or in another package) and one line in :data:`FAMILIES`, under the ``model_type``
-that its ``config.json`` says.
+A family of dual encoders is one :class:`Family` here (or in another package) and one line in :data:`FAMILIES`, under
+the ``model_type`` that its ``config.json`` says; a backbone that encodes images alone is one
+:class:`~equipoise.models.image_encoders.Backbone` and such a line.
 """
 
 from __future__ import annotations
@@ -229,4 +230,67 @@ _family(
     "converted:DEBIAS_CLIP",
     "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
     "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
+)
+_family(
+    "vit",
+    "image_encoders:VIT",
+    "Vision transformers, DINO's among them; images alone.",
+    "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021",
+    "facebook/dino-vitb16",
+)
+_family(
+    "dinov2",
+    "image_encoders:DINOV2",
+    "DINOv2; images alone.",
+    "Oquab et al., DINOv2, TMLR 2024",
+    "facebook/dinov2-base",
+)
+_family(
+    "dinov2_with_registers",
+    "image_encoders:DINOV2_REGISTERS",
+    "DINOv2 with registers; images alone.",
+    "Darcet et al., Vision Transformers Need Registers, ICLR 2024",
+    "facebook/dinov2-with-registers-base",
+)
+_family(
+    "dinov3_vit",
+    "image_encoders:DINOV3",
+    "DINOv3; images alone.",
+    "Siméoni et al., DINOv3, 2025, arXiv 2508.10104",
+    "facebook/dinov3-vitb16-pretrain-lvd1689m",
+)
+_family(
+    "deit",
+    "image_encoders:DEIT",
+    "DeiT; images alone.",
+    "Touvron et al., Training Data-Efficient Image Transformers, ICML 2021",
+    "facebook/deit-base-distilled-patch16-224",
+)
+_family(
+    "vit_msn",
+    "image_encoders:VIT_MSN",
+    "Masked siamese networks; images alone.",
+    "Assran et al., Masked Siamese Networks, ECCV 2022",
+    "facebook/vit-msn-base",
+)
+_family(
+    "swin",
+    "image_encoders:SWIN",
+    "Swin transformers; images alone.",
+    "Liu et al., Swin Transformer, ICCV 2021",
+    "microsoft/swin-tiny-patch4-window7-224",
+)
+_family(
+    "convnext",
+    "image_encoders:CONVNEXT",
+    "ConvNeXt; images alone.",
+    "Liu et al., A ConvNet for the 2020s, CVPR 2022",
+    "facebook/convnext-base-224",
+)
+_family(
+    "resnet",
+    "image_encoders:RESNET",
+    "ResNet; images alone.",
+    "He et al., Deep Residual Learning for Image Recognition, CVPR 2016",
+    "microsoft/resnet-50",
 )

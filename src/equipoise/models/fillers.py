@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hugging_face import reopening, stock_model, tokenizer
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.hugging_face import CheckpointAdapter, stock_model, tokenizer
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
 __all__ = ["MaskFiller"]
 
 
-class MaskFiller:
+class MaskFiller(CheckpointAdapter):
     """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""
 
+    kind = "filler"
+
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
-        self.name = name
-        self.checkpoint = checkpoint
-        self.family = checkpoint.model_type
-        self.settings = settings or Settings()
         _refuse_other_models(checkpoint)
         checkpoint.needs_texts()
-        self.device = torch_device(self.settings.device)
-        self.dtype = torch_dtype(self.settings.dtype, self.device)
+        super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.words = tokenizer(checkpoint)
             model = stock_model(checkpoint, "AutoModelForMaskedLM")
         if self.words.mask_token is None:
             raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
         self.mask: str = self.words.mask_token
-        self.model = model.to(device=self.device, dtype=self.dtype).eval()
-        self.key = key_of(
-            self.family,
-            checkpoint.weights,
-            checkpoint.config,
-            sorted(self.words.get_vocab().items()),
-            dtype=str(self.dtype).removeprefix("torch."),
-        )
+        self._take(model, sorted(self.words.get_vocab().items()))
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each text, which holds ``mask`` once, the likeliest whole words with their probabilities.
@@ -56,9 +44,6 @@ class MaskFiller:
                 raise InputError(f"{text!r} holds {self.mask} {text.count(self.mask)} times; it must stand there once")
         batches = in_batches(lambda batch: self._filled(batch, top), list(texts), self.settings.batch_size)
         return [row for batch in batches for row in batch]
-
-    def __reduce__(self) -> Any:
-        return reopening(self.checkpoint, self.name, "filler", asdict(self.settings))
 
     def _filled(self, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
         import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from equipoise.models.runtime import Settings, from_transformers, in_batches, qu
 from equipoise.models.tokens import Tokens, context_length
 
 __all__ = [
+    "CheckpointAdapter",
     "HuggingFaceEncoder",
     "from_folder",
     "from_hugging_face",
@@ -55,26 +56,85 @@ def from_folder(checkpoint: Checkpoint, *, name: str, kind: str = "encoder", **o
         from equipoise.models.fillers import MaskFiller
 
         return MaskFiller(checkpoint, name=name, settings=Settings(**options))
-    return HuggingFaceEncoder(checkpoint, name=name, settings=Settings(**options))
+    from equipoise.models.image_encoders import Backbone, ImageEncoder
+
+    how = _family_of(checkpoint)
+    if isinstance(how, Backbone):
+        return ImageEncoder(checkpoint, how, name=name, settings=Settings(**options))
+    return HuggingFaceEncoder(checkpoint, how, name=name, settings=Settings(**options))
 
 
-class HuggingFaceEncoder:
-    """A dual encoder of ``transformers``, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`.
+class CheckpointAdapter:
+    """What adapters of ``transformers`` checkpoints have in common: where they run, their key, the way elsewhere."""
 
-    Images go through the checkpoint's own processor once, in its Pillow form. Texts longer than ``context`` tokens
-    lose their tail and keep their end token; ``tokens.n_cut`` counts them.
-    """
+    kind: ClassVar[str]
+    """As what the checkpoint was loaded."""
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
         self.name = name
         self.family = checkpoint.model_type
         self.checkpoint = checkpoint
         self.settings = settings or Settings()
-        how = _family_of(checkpoint)
-        checkpoint.needs_images()
-        checkpoint.needs_texts()
         self.device = torch_device(self.settings.device)
         self.dtype = torch_dtype(self.settings.dtype, self.device)
+
+    def _take(self, model: Any, *preprocessing: Any) -> None:
+        """Keep ``model`` where it runs; its weights, its settings and the ``preprocessing`` make the key."""
+        self.model = model.to(device=self.device, dtype=self.dtype).eval()
+        self.key = key_of(
+            self.family,
+            self.checkpoint.weights,
+            self.checkpoint.config,
+            *preprocessing,
+            dtype=str(self.dtype).removeprefix("torch."),
+        )
+
+    def _placed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Inputs where the model is, in its number type."""
+        return {
+            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
+            for name, value in inputs.items()
+        }
+
+    def _unit_vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Vectors]:
+        """What ``run`` gives for batches of ``items``, each row scaled to unit length; none may be NaN."""
+        import torch
+
+        def unit(batch: Sequence[Any]) -> Vectors:
+            with torch.inference_mode():
+                vectors = run(batch).float()
+                made = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+            return np.asarray(made, dtype=np.float32)
+
+        made = in_batches(unit, items, self.settings.batch_size)
+        for vectors in made:
+            if not np.isfinite(vectors).all():
+                first = sum(map(len, made[: next(i for i, v in enumerate(made) if v is vectors)]))
+                bad = first + int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+                hint = "; try dtype='float32'" if self.settings.dtype != "float32" and "16" in str(self.dtype) else ""
+                raise InputError(f"{self.name} gave a vector that is not finite for item {bad}{hint}")
+        return made
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({self.key})>"
+
+    def __reduce__(self) -> Any:
+        return reopening(self.checkpoint, self.name, self.kind, asdict(self.settings))
+
+
+class HuggingFaceEncoder(CheckpointAdapter):
+    """A dual encoder of ``transformers``, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`.
+
+    Images go through the checkpoint's own processor once, in its Pillow form. Texts longer than ``context`` tokens
+    lose their tail and keep their end token; ``tokens.n_cut`` counts them.
+    """
+
+    kind = "encoder"
+
+    def __init__(self, checkpoint: Checkpoint, how: Family, *, name: str, settings: Settings | None = None) -> None:
+        checkpoint.needs_images()
+        checkpoint.needs_texts()
+        super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
             self.processor = image_processor(checkpoint)
             words = tokenizer(checkpoint)
@@ -84,18 +144,10 @@ class HuggingFaceEncoder:
                 else stock_model(checkpoint, how.model_class, attention=how.attention)
             )
         self.logit_scale = how.scale(model)  # before 16 bits round it
-        self.model = model.to(device=self.device, dtype=self.dtype).eval()
         self.tokens = Tokens(words, context_length(words, model.config, how.context), how.padding, how.masked)
         self._how = how
-        self.key = key_of(
-            self.family,
-            checkpoint.weights,
-            checkpoint.config,
-            self.processor.to_dict(),
-            _tokenizer_settings(words),
-            [self.tokens.context, how.padding, how.masked],
-            dtype=str(self.dtype).removeprefix("torch."),
-        )
+        reading = [self.tokens.context, how.padding, how.masked]
+        self._take(model, self.processor.to_dict(), _tokenizer_settings(words), reading)
 
     @property
     def context(self) -> int:
@@ -120,39 +172,14 @@ class HuggingFaceEncoder:
     def _text_batch(self, texts: Sequence[str]) -> Any:
         return self._how.texts(self.model, self._placed(self.tokens(texts)))
 
-    def _placed(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: value.to(self.device, self.dtype if value.is_floating_point() else None)
-            for name, value in inputs.items()
-        }
-
     def _vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Vectors:
-        import torch
-
-        def unit(batch: Sequence[Any]) -> Vectors:
-            with torch.inference_mode():
-                vectors = run(batch).float()
-                made = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-            return np.asarray(made, dtype=np.float32)
-
-        made = in_batches(unit, items, self.settings.batch_size)
-        vectors = np.concatenate(made) if made else np.zeros((0, self.dim), np.float32)
-        if not np.isfinite(vectors).all():
-            bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-            hint = "; try dtype='float32'" if self.settings.dtype != "float32" and "16" in str(self.dtype) else ""
-            raise InputError(f"{self.name} gave a vector that is not finite for item {bad}{hint}")
-        return vectors
+        made = self._unit_vectors(run, items)
+        return np.concatenate(made) if made else np.zeros((0, self.dim), np.float32)
 
     @property
     def dim(self) -> int:
         """The length of a vector."""
         return int(self.encode_texts(["a"]).shape[1])
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name} ({self.key})>"
-
-    def __reduce__(self) -> Any:
-        return reopening(self.checkpoint, self.name, "encoder", asdict(self.settings))
 
 
 def reopening(checkpoint: Checkpoint, name: str, kind: str, options: dict[str, Any]) -> Any:
@@ -165,16 +192,15 @@ def _reopened(folder: str, name: str, kind: str, options: dict[str, Any]) -> Any
     return from_folder(checkpoint, name=name, kind=kind, **options)
 
 
-def _family_of(checkpoint: Checkpoint) -> Family:
+def _family_of(checkpoint: Checkpoint) -> Any:
     kind = checkpoint.model_type
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES.names())
         raise InputError(
-            f"{checkpoint.folder}: a {kind!r} model, which is no dual encoder that is known here ({known}); a "
+            f"{checkpoint.folder}: a {kind!r} model, which is no encoder that is known here ({known}); a "
             "captioner is loaded with kind='captioner', a classifier with kind='classifier'"
         )
-    family: Family = FAMILIES.load(kind)
-    return family
+    return FAMILIES.load(kind)
 
 
 def image_processor(checkpoint: Checkpoint) -> Any:
@@ -199,8 +225,11 @@ def tokenizer(checkpoint: Checkpoint) -> Any:
         raise InputError(f"{checkpoint.folder}: its tokenizer cannot be read: {_line(error)}") from error
 
 
-def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | None = None) -> Any:
-    """The model as ``transformers`` loads it, in float32; refuses one that lacks weights, which would be random."""
+def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | None = None, **parts: Any) -> Any:
+    """The model as ``transformers`` loads it, in float32; refuses one that lacks weights, which would be random.
+
+    ``parts`` are arguments of the class that say which parts to make, such as ``add_pooling_layer``.
+    """
     import torch
     from safetensors import SafetensorError
 
@@ -213,6 +242,7 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
             use_safetensors=not checkpoint.pickled,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # reported, and refused below with their names
+            **parts,
         )
     except SafetensorError as error:
         raise InputError(f"{checkpoint.weights[0]}: damaged or cut off ({_line(error)}); download it again") from error

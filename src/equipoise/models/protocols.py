@@ -135,9 +135,14 @@ class Generator(Protocol):
         inject: str = "self",
         guidance: float | None = None,
         steps: int | None = None,
+        blend: bool = False,
+        sampler: str | None = None,
     ) -> list[Image.Image]:
         """One image a prompt from the same noise; the first prompt's attention is given to the others for a ``share``
         of the steps (``inject``: ``self``, ``cross`` or ``both``; share 0 gives none).
+
+        ``blend`` keeps the first image where the model hardly looks at the words that differ; ``sampler`` is
+        ``euler-ancestral`` or ``ddim``, or the model's own.
         """
 
     def edit(

@@ -78,6 +78,8 @@ def test_captions_people_and_objects_are_joined(tmp_path: Path, collect: Any, to
     assert first["captions"] == ["A woman cooks.", "Someone at a stove."]
     assert second["captions"] == ["Two people ride."]
     assert first["objects"] == ["oven", "person"]
+    assert json.loads(first["object_boxes"]) == [{"name": "oven", "box": [4, 0, 1, 1], "mask": None, "iscrowd": False}]
+    assert json.loads(second["object_boxes"]) == []
     (cook,) = first["people"]
     assert cook["box"] == [1, 0, 2, 4]
     assert not cook["iscrowd"]
@@ -88,6 +90,27 @@ def test_captions_people_and_objects_are_joined(tmp_path: Path, collect: Any, to
     assert people_of(json.dumps(first["people"])) == first["people"]
 
 
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ({"bbox": [4, 0, -1, 1]}, "width of the box"),
+        ({"segmentation": [[1, 2]]}, "a polygon has 2 numbers"),
+        ({"iscrowd": 7}, "iscrowd"),
+    ],
+)
+def test_a_damaged_object_costs_itself(
+    tmp_path: Path, collect: Any, touch: Any, damage: dict[str, Any], words: str
+) -> None:
+    instances = copy.deepcopy(INSTANCES)
+    instances["annotations"][2] |= damage
+    good, bad = collect("coco", make(tmp_path, touch, captions=CAPTIONS, instances=instances))
+    assert [row["object_boxes"] for row in good] == ["[]", "[]"]
+    assert good[0]["objects"] == ["person"]
+    (rejected,) = bad
+    assert words in rejected.reason
+    assert "annotations[2]" in rejected.where
+
+
 def test_keypoints_join_the_same_person(tmp_path: Path, collect: Any, touch: Any) -> None:
     keypoints = copy.deepcopy(INSTANCES)
     keypoints["annotations"] = [INSTANCES["annotations"][0] | {"keypoints": [1, 2, 2] * 17, "num_keypoints": 17}]
@@ -96,7 +119,8 @@ def test_keypoints_join_the_same_person(tmp_path: Path, collect: Any, touch: Any
     assert not bad
     (cook,) = good[0]["people"]
     assert cook["keypoints"] == [1, 2, 2] * 17
-    assert collect("coco", root, parts="captions")[0][0]["people"] is None
+    without = collect("coco", root, parts="captions")[0][0]
+    assert (without["people"], without["object_boxes"]) == (None, None)
 
 
 def test_2014_names_and_one_file_without_images(tmp_path: Path, collect: Any) -> None:

@@ -33,13 +33,13 @@ _SIZE = {"height": "int64", "width": "int64"}
 READERS.add(
     "coco",
     f"{_HERE}.coco:read",
-    summary="COCO 2014 and 2017: captions, people (boxes, masks, keypoints) and object names.",
+    summary="COCO 2014 and 2017: captions, people (boxes, masks, keypoints) and objects (names, boxes, masks).",
     licence="annotations CC BY 4.0; images under the Flickr terms of use",
     citation="Lin et al., Microsoft COCO, ECCV 2014; Chen et al., arXiv 1504.00325",
     harms="Captions guess gender from looks and name far more men than women; the people shown were not asked.",
     revision="annotations 2014 and 2017 (version 1.0 of 2017-09-01)",
     axes=(),
-    columns={**_PEOPLE, "release": "string", **_SIZE},
+    columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )
 READERS.add(
     "coco-gender-skin",
@@ -61,7 +61,7 @@ READERS.add(
     harms="Faces and hands of people who were not asked.",
     revision="version 1.0, data_format.md of the authors' repository",
     axes=(),
-    columns={**_PEOPLE, "release": "string", **_SIZE},
+    columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )
 READERS.add(
     "imagefolder",

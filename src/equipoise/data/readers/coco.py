@@ -11,6 +11,7 @@ The ids of 2014 and 2017 are the same images in other splits: the column ``relea
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equipoise.data import masks
 from equipoise.data.people import person
 from equipoise.data.readers.sources import existing, read_json
 from equipoise.data.readers.values import (
@@ -40,6 +42,7 @@ __all__ = ["COLUMNS", "Annotated", "Gathered", "gather", "gather_document", "key
 COLUMNS = {
     "people": "json",
     "objects": "list<string>",
+    "object_boxes": "json",
     "release": "string",
     "height": "int64",
     "width": "int64",
@@ -54,7 +57,7 @@ def read(
     parts: Sequence[str] = ("captions", "instances"),
     images: str | os.PathLike[str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """One row an image, with its captions, its people and the names of the objects in it.
+    """One row an image, with its captions, its people, the names of the objects in it, and where those are.
 
     ``path``: the folder that holds ``annotations/``, or one annotation file. ``split``: for example ``"val2017"``;
     needed when the folder has several. ``parts``: which files to join; ``"person_keypoints"`` adds keypoints.
@@ -79,6 +82,8 @@ class Annotated:
     captions: list[str] = field(default_factory=list)
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     objects: set[str] = field(default_factory=set)
+    things: list[str] = field(default_factory=list)
+    """JSON of each object that is no person; as text, for a whole split of outlines would fill the memory."""
 
 
 @dataclass
@@ -127,6 +132,7 @@ def rows(found: Gathered, pictures: Pictures, split: str | None) -> Iterator[Row
             captions=image.captions,
             people=list(image.people.values()) if found.has_instances else None,
             objects=sorted(image.objects) if found.has_instances else None,
+            object_boxes=f"[{', '.join(image.things)}]" if found.has_instances else None,
             height=image.height,
             width=image.width,
             release=release,
@@ -218,7 +224,18 @@ def _add_annotation(entry: Any, found: dict[str, Annotated], categories: dict[st
         raise RowError(f"category {category!r} is not among the categories")
     if categories[category] == "person":
         _add_person(entry, image)
+    else:
+        image.things.append(json.dumps(_thing(entry, categories[category])))
     image.objects.add(categories[category])
+
+
+def _thing(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object with its box and outline; see :mod:`equipoise.data.people`."""
+    outline = entry.get("segmentation") or None
+    if outline is not None:
+        masks.check(outline)
+    where = None if entry.get("bbox") is None else box(entry["bbox"])
+    return {"name": name, "box": where, "mask": outline, "iscrowd": _is_crowd(entry)}
 
 
 def _add_person(entry: dict[str, Any], image: Annotated) -> None:
@@ -230,17 +247,21 @@ def _add_person(entry: dict[str, Any], image: Annotated) -> None:
             raise RowError(f"the annotation id {person_id!r} was given before; the first stays")
         known["keypoints"] = keypoints  # the same person, from the keypoint file
         return
-    crowd = entry.get("iscrowd", 0)
-    if crowd not in (0, 1):
-        raise RowError(f"iscrowd is {str(crowd)[:40]!r}; 0 or 1 is expected")
     image.people[person_id] = person(
         person_id=person_id,
         box=box(entry.get("bbox")),
         mask=entry.get("segmentation"),
         area=None if entry.get("area") is None else number(entry["area"], "area", 0),
-        iscrowd=bool(crowd),
+        iscrowd=_is_crowd(entry),
         keypoints=keypoints,
     )
+
+
+def _is_crowd(entry: dict[str, Any]) -> bool:
+    crowd = entry.get("iscrowd", 0)
+    if crowd not in (0, 1):
+        raise RowError(f"iscrowd is {str(crowd)[:40]!r}; 0 or 1 is expected")
+    return bool(crowd)
 
 
 def keypoints_of(value: Any, name: str) -> list[float] | None:

@@ -1,0 +1,151 @@
+"""What the commands that make images share: their options, and how a plan is carried out or estimated."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from equipoise.generate.plans import Plan
+
+__all__ = ["Making", "listed", "making", "numbers", "span"]
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "steps": (int | None, typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default.")),
+    "seed": (int, typer.Option(0, "--seed", min=0, help="The same seed gives the same plan.")),
+    "device": (
+        str,
+        typer.Option("auto", "--device", help="cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."),
+    ),
+    "dtype": (
+        str,
+        typer.Option("auto", "--dtype", help="float32, float16 or bfloat16; auto is float16 on a GPU."),
+    ),
+    "price": (
+        float | None,
+        typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up."),
+    ),
+    "per_minute": (
+        float | None,
+        typer.Option(None, "--per-minute", min=0.01, help="At most so many requests a minute to an api: generator."),
+    ),
+    "preview_every": (
+        int,
+        typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews every so many images."),
+    ),
+    "dry_run": (
+        bool,
+        typer.Option(
+            False, "--dry-run", help="Say how many images, how long and how many GB; make one task to measure."
+        ),
+    ),
+}
+_EVERYWHERE = ("preview_every", "dry_run")
+
+
+@dataclass(frozen=True)
+class Making:
+    """What the shared options of a command say."""
+
+    preview_every: int = 0
+    dry_run: bool = False
+    steps: int | None = None
+    seed: int = 0
+    device: str = "auto"
+    dtype: str = "auto"
+    price: float | None = None
+    per_minute: float | None = None
+
+    def model(self, spec: str) -> Any:
+        """The generator that ``spec`` names."""
+        from equipoise.models import load
+
+        options: dict[str, Any] = {"device": self.device, "dtype": self.dtype}
+        if spec.startswith("api:"):
+            options |= {"price": self.price, "per_minute": self.per_minute}
+        return load(spec, kind="generator", **options)
+
+    def carry_out(self, plan: Plan, out: Path, generator: Any, *, finder: Any = None, faces: Any = None) -> Any:
+        """Make what the plan says and tell how it went; of a dry run only what it would cost."""
+        from equipoise.generate import estimate, run
+
+        if self.dry_run:
+            typer.echo(str(estimate(plan, generator, finder=finder, faces=faces)))
+            return None
+        for reason, n in plan.left_out.items():
+            typer.echo(f"left out {n:,}: {reason}")
+        table = run(plan, out, generator, finder=finder, faces=faces, preview_every=self.preview_every)
+        typer.echo(f"{len(table):,} images in {out}")
+        if table.n_errors:
+            first = table.errors().iloc[0]
+            typer.echo(f"{table.n_errors:,} tasks failed, the first of them {first['where']}: {first['reason']}")
+        return table
+
+
+def making(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the shared options ``names``, besides those of every maker; it gets them as ``how``."""
+    shared = (*names, *_EVERYWHERE)
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**given: Any) -> None:
+            how = Making(**{name: given.pop(name) for name in shared})
+            command(**given, how=how)
+
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own if p.name != "how"]
+        more = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
+            for name, (kind, option) in ((name, _OPTIONS[name]) for name in shared)
+        ]
+        # Typer reads a command's options from its signature.
+        called.__signature__ = inspect.Signature([*kept, *more])  # type: ignore[attr-defined]
+        called.__annotations__ = {p.name: p.annotation for p in (*kept, *more)}
+        return called
+
+    return with_options
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a text that are separated by commas.
+
+    >>> listed("doctor, nurse,")
+    ['doctor', 'nurse']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """The numbers of an option, separated by commas.
+
+    >>> numbers("9.5,15", "--guidance")
+    [9.5, 15.0]
+    """
+    from equipoise.errors import InputError
+
+    try:
+        return [float(part) for part in listed(text)]
+    except ValueError:
+        raise InputError(f"{option} {text}: numbers separated by commas are expected") from None
+
+
+def span(text: str, option: str) -> tuple[float, float] | None:
+    """``LOW,HIGH`` of an option; ``None`` where it is empty.
+
+    >>> span("0.1,0.9", "--share")
+    (0.1, 0.9)
+    """
+    from equipoise.errors import InputError
+
+    found = numbers(text, option)
+    if not found:
+        return None
+    if len(found) != 2:
+        raise InputError(f"{option} {text}: LOW,HIGH is expected")
+    return found[0], found[1]
