@@ -371,3 +371,29 @@ def test_lpips_is_measured_where_its_package_is_and_says_why_not(world, tmp_path
         verdict = settings.judge(Evidence(world))
         assert any(words in note for note in verdict.notes), verdict.notes
         assert "lpips" not in set(pd.DataFrame(verdict.rows)["metric"])
+
+
+def test_expected_and_unexpected_scenes_are_compared(images, embedded, tmp_path):
+    """Unexpected scenes are blurred: sharpness tells, with a gap above chance; the sets of a cell stay whole."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(40):
+        cell = ("E1", "E2", "U1", "U2")[i % 4]
+        sharp = Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8))
+        shown = sharp.filter(ImageFilter.GaussianBlur(2)) if cell[0] == "U" else sharp
+        rows.append({"image_id": str(i), "image": picture(shown), "cell": cell, "gender": "fm"[i % 2]})
+    table = images(rows, columns={"cell": "string"})
+    settings = Sharpness(of="image", by=("expected", "gender"))
+    assert settings.columns == ("cell", "gender")
+    found = pd.DataFrame(settings.judge(Evidence(table)).rows).set_index(["metric", "axis", "group"])["value"]
+    assert found["sharpness", "expected", "expected"] > 2 * found["sharpness", "expected", "unexpected"]
+    p = pd.DataFrame(settings.judge(Evidence(table)).rows).set_index(["metric", "axis"])["p_value"]
+    assert p["sharpness_gap", "expected"] == pytest.approx(1 / 200)
+    assert p["sharpness_gap", "gender"] > 0.01
+    quality = Quality(**Quality.presets["gab"], frechet=False, pairs=8, draws=19, size=16)
+    rows_of_pairs = pd.DataFrame(quality.judge(Evidence(table)).rows)
+    assert {"expected", "unexpected"} <= set(rows_of_pairs[rows_of_pairs["axis"] == "expected"]["group"].dropna())
+    spoiled = images([{"image_id": "a", "cell": "E1"}], "bare", columns={"cell": "string"})
+    with pytest.raises(InputError, match="cell"):
+        Sharpness(by=("expected",)).judge(Evidence(images([{"image_id": "a"}], "none")))
+    assert Quality(by=("expected",), frechet=False, pairs=0).judge(Evidence(spoiled)).rows == []

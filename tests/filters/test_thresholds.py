@@ -66,3 +66,30 @@ def test_labels_without_a_rule_do_not_beat_the_commoner_answer_when_cross_fitted
 def test_what_cannot_be_learned_is_said(counts, accepted, message):
     with pytest.raises(InputError, match=message):
         learn_thresholds(counts, accepted)
+
+
+def test_counts_come_from_a_run_of_detectability(images, embedded, tmp_path):
+    """From pictures to thresholds: sets in which k of four images look like their group, accepted from k = 3 on."""
+    from equipoise.filters import Means, Step, recognised_counts, run
+
+    rows, vectors = [], []
+    for k in (0, 1, 2, 3, 4, 3, 4, 2):
+        for i in range(4):
+            group = ("female", "male")[i % 2]
+            shown = group if i < k else ("male", "female")[i % 2]
+            rows.append({"image_id": f"{len(rows)}", "set_id": f"s{len(rows) // 4}", "gender": group})
+            vectors.append(np.eye(2)[["female", "male"].index(shown)])
+    table = images(rows)
+    texts = ["a photo of a woman", "a photo of a man"]
+    spec = embedded("v", [row["image_id"] for row in rows], vectors, texts, np.eye(2))
+    prompts = {"gender": {"female": texts[0], "male": texts[1]}}
+    settings = {"axes": ("gender",), "least": 0.0, "prompts": prompts}
+    done = run(table, [Step.of("detectability", settings)], tmp_path / "out", means=Means(encoder=spec))
+    counts = recognised_counts(done.table)
+    assert counts["gender"].tolist() == [0, 1, 2, 3, 4, 3, 4, 2]
+    found = learn_thresholds(counts, counts["gender"] >= 3)
+    assert (dict(found.thresholds), found.agreement) == ({"gender": 3}, 1.0)
+    with pytest.raises(InputError, match="read it with the layer of a detectability run"):
+        recognised_counts(table)
+    with pytest.raises(InputError, match="race"):
+        recognised_counts(done.table, ["race"])

@@ -241,6 +241,31 @@ def test_a_segmenter_outlines_the_box() -> None:
         outlined(box, image, Outliner(None))
 
 
+class Sam:
+    """Outlines boxes and finds nothing: a disk in each, reaching beyond it."""
+
+    name, key = "fake:sam", "sam-1"
+
+    def outline(self, image: Any, boxes: Any) -> np.ndarray:
+        y, x = np.mgrid[: image.height, : image.width]
+        found = []
+        for left, top, right, bottom in boxes:
+            radius = (right - left) * 0.6
+            found.append((x - (left + right) / 2) ** 2 + (y - (top + bottom) / 2) ** 2 < radius**2)
+        return np.stack(found)
+
+
+def test_sam_outlines_a_body_part_and_stays_in_its_box(with_parts: Table, painter: Any, tmp_path: Path) -> None:
+    config = InpaintConfig(area="part", per_group=1, guidance=(7.5,), dilation=0, by="finder")
+    table = run(plan_inpaint(with_parts, config), tmp_path / "out", painter, finder=Sam(), **QUIET)
+    assert not table.n_errors
+    for row in table.rows(["params", "drawn_mask"]):
+        x, y, w, h = {"face": [10, 4, 8, 8], "left_hand": [30, 30, 6, 6]}[json.loads(row["params"])["part"]]
+        mask = masks.decode(json.loads(row["drawn_mask"]), 48, 48)
+        assert 0 < mask.sum() < w * h
+        assert mask[y : y + h, x : x + w].sum() == mask.sum()
+
+
 def test_a_caption_without_a_person_makes_no_inpaint(tmp_path: Path) -> None:
     row = {
         "image": Image.new("RGB", (9, 9)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equipoise.filters.protocol import Filter, Verdict
     from equipoise.filters.running import FilterRun, run
     from equipoise.filters.steps import Step, planned, read_steps, steps_from_toml
-    from equipoise.filters.thresholds import learn_thresholds
+    from equipoise.filters.thresholds import learn_thresholds, recognised_counts
 
 __all__ = [
     "FILTERS",
@@ -35,6 +35,7 @@ __all__ = [
     "planned",
     "rank_sum",
     "read_steps",
+    "recognised_counts",
     "run",
     "steps_from_toml",
 ]
@@ -53,6 +54,7 @@ _HOMES = {
     "planned": "steps",
     "rank_sum": "fidelity",
     "read_steps": "steps",
+    "recognised_counts": "thresholds",
     "run": "running",
     "steps_from_toml": "steps",
 }

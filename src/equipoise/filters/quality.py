@@ -8,13 +8,12 @@ from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.filters.comparing import EXPECTED, columns_for, compared, mean_rows
 from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Floats, Verdict
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import group_means
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
 from equipoise.measure.quality import disjoint_pairs, frechet_distance, ssim
@@ -29,9 +28,9 @@ LEAST = 20
 class Quality:
     """Fréchet distance to real images, SSIM and LPIPS of random pairs, each also by group, with the gap against chance.
 
-    ``by`` names the columns whose values are compared (``cell`` for expected against unexpected scenes); the axes
-    unless given. SSIM and LPIPS are of disjoint random pairs of the same value: lower SSIM and higher LPIPS is more
-    varied. LPIPS needs its package.
+    ``by`` names the columns whose values are compared; the axes unless given. ``expected`` compares expected with
+    unexpected scenes, from the column ``cell`` (preset ``gab``). SSIM and LPIPS are of disjoint random pairs of the
+    same value: lower SSIM and higher LPIPS is more varied. LPIPS needs its package.
     """
 
     by: tuple[str, ...] = ()
@@ -43,12 +42,12 @@ class Quality:
     draws: int = 199
     model: str = ""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gab": {}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gab": {"by": (EXPECTED,)}}
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are compared."""
-        return self.by
+        return columns_for(self.by)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -65,15 +64,6 @@ class Quality:
             self._pairs(evidence, verdict)
         return verdict
 
-    def _values(self, evidence: Evidence) -> list[tuple[str, Groups]]:
-        found = []
-        for name in self.by or evidence.axes:
-            column = evidence.column(name)
-            values = [None if pd.isna(v) else str(v) for v in column]
-            if len({v for v in values if v is not None}) > 1:
-                found.append((name, Groups.from_values(np.array(values, dtype=object), axis=name)))
-        return found
-
     def _frechet(self, evidence: Evidence, verdict: Verdict) -> None:
         if evidence.means.reference is None:
             verdict.notes.append("no Fréchet distance: no table of real images was given as reference")
@@ -83,7 +73,7 @@ class Quality:
         real = real[np.isfinite(real).all(axis=1)]
         seen = np.isfinite(mine).all(axis=1)
         verdict.rows.append(frechet_distance(real, mine[seen]).row(metric="frechet", variant="equipoise"))
-        for axis, groups in self._values(evidence):
+        for axis, groups in compared(evidence, self.by):
             try:
                 by_group, gap = frechet_gap(
                     real, mine[seen], Groups(groups.labels[seen], groups.names, axis), self.draws, evidence.seed
@@ -100,7 +90,7 @@ class Quality:
         if distance is None:
             verdict.notes.append(f"no LPIPS: {why}")
         pictures = _Pictures(evidence, self.size)
-        parts: list[tuple[str, Groups]] = self._values(evidence)
+        parts = compared(evidence, self.by)
         everything = Groups(np.zeros(len(evidence), dtype=np.int32), ("all",))
         for axis, groups in [("", everything), *parts]:
             first, second, owner = self._drawn(groups, evidence.seed)
@@ -182,10 +172,7 @@ def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) ->
 
         whole = summarise(values, notes=("no null: how varied a pool is, is not a bias",))
         return [whole.row(metric=metric, variant="random_pairs")]
-    found = group_means(values, groups, permutations=draws, seed=seed)
-    keys = {"metric": metric, "variant": "random_pairs", "axis": groups.axis}
-    rows = [one.row(**keys, group=name) for name, one in found.by_group.items()]
-    return [*rows, found.gap.row(**{**keys, "metric": f"{metric}_gap"})]
+    return mean_rows(metric, values, groups, variant="random_pairs", draws=draws, seed=seed)
 
 
 class _Pictures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +10,11 @@ import numpy as np
 from scipy import ndimage
 
 from equipoise.errors import UnknownNameError
+from equipoise.filters.comparing import EXPECTED, columns_for, compared, mean_rows
 from equipoise.filters.detecting import _detected_person, largest_person
 from equipoise.filters.evidence import Evidence, _short
 from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
+from equipoise.measure.groups import Groups
 
 __all__ = ["Sharpness", "sharpness_of"]
 
@@ -26,7 +28,9 @@ class Sharpness:
     """An image goes if its largest face (or person, or all of it) is blurred.
 
     The variance of the Laplacian of grey values from 0 to 1, on a crop of 112 pixels' width (Pech-Pacheco 2000). There
-    is no limit that suits all images: look at the scores of yours first (``least = none``).
+    is no limit that suits all images: look at the scores of yours first (``least = none``). The mean of each group,
+    and the gap against chance, are among the results, by the axes or by what ``by`` names (``expected``: expected
+    against unexpected scenes, preset ``gab``).
     """
 
     least: float | None = None
@@ -34,8 +38,10 @@ class Sharpness:
     """``face`` (by the run's detector of faces), ``person`` (by the annotations or detections), or ``image``."""
     whole_sets: bool = False
     faces: str = ""
+    by: tuple[str, ...] = ()
+    draws: int = 199
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gab": {"of": "face", "by": (EXPECTED,)}}
 
     def __post_init__(self) -> None:
         if self.of not in WHAT:
@@ -43,8 +49,8 @@ class Sharpness:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """None that must be there."""
-        return ()
+        """The columns that are compared."""
+        return columns_for(self.by)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -68,7 +74,15 @@ class Sharpness:
         dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
         blind = int(np.isnan(values).sum())
         notes = [f"no {self.of} was found in {blind} images, which stay"] if blind else []
-        return Verdict(failed, dropped, {"sharpness": values}, notes=notes)
+        return Verdict(failed, dropped, {"sharpness": values}, notes=notes, rows=list(self._by_group(evidence, values)))
+
+    def _by_group(self, evidence: Evidence, values: Floats) -> Iterator[dict[str, Any]]:
+        seen = np.isfinite(values)
+        for axis, groups in compared(evidence, self.by):
+            there = Groups(groups.labels[seen], groups.names, axis)
+            if (there.counts() > 0).sum() > 1:
+                how = {"variant": self.of, "draws": self.draws, "seed": evidence.seed, "sets": evidence.sets[seen]}
+                yield from mean_rows("sharpness", values[seen], there, **how)
 
 
 def sharpness_of(image: Any) -> float:

@@ -6,7 +6,7 @@ agreement with that. The agreement at the best threshold is flattered by the sea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.errors import InputError
+from equipoise.data import Table
+from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["LearnedThresholds", "learn_thresholds"]
+__all__ = ["LearnedThresholds", "learn_thresholds", "recognised_counts"]
 
 Flags = NDArray[np.bool_]
 _MOST = 200_000
@@ -81,6 +82,25 @@ def learn_thresholds(counts: Mapping[str, Any], accepted: Any, *, folds: int = 5
         len(wanted),
         curve,
     )
+
+
+def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
+    """How many images of each set were recognised on each axis: what thresholds are learned from.
+
+    ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
+    recognised); one row a ``set_id``, one column an axis.
+    """
+    prefix = "score_detect_"
+    known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
+    if not known:
+        raise InputError(f"{table.path} has no score_detect_… column; read it with the layer of a detectability run")
+    for axis in axes:
+        if axis not in known:
+            raise UnknownNameError("axis with scores of detectability", axis, known)
+    chosen = list(axes) or [axis for axis in known if axis in table.axes]
+    frame = table.to_pandas(["set_id", *(prefix + axis for axis in chosen)])
+    hits = {axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen}
+    return pd.DataFrame(hits).groupby(frame["set_id"], sort=True).sum().astype(int)
 
 
 def _agreements(columns: NDArray[np.int64], wanted: Flags, grid: NDArray[np.int64]) -> NDArray[np.float64]:

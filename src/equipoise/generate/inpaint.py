@@ -59,7 +59,7 @@ class InpaintConfig:
     area: str = "person"
     """``person``, or ``part``: one random body part of the same person."""
     by: str = "segment"
-    """``segment`` (the box where there is none), ``box``, or ``finder``: a segmenter outlines what is in the box."""
+    """``segment`` (the box where there is none), ``box``, or ``finder``: a segmenter (such as SAM) outlines the box."""
     caption: str = "first"
     """``first``: the first caption with a word for a group; ``seed``: one of them at random."""
     steps: int | None = 50

@@ -14,6 +14,7 @@ from equipoise.data import masks
 from equipoise.data.masks import Mask
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.models.protocols import Outliner
 
 __all__ = [
     "SECOND_OVER",
@@ -99,11 +100,16 @@ def mask_of(person: Mapping[str, Any], width: int, height: int, by: str = "segme
 
 
 def outlined(box: Sequence[float], image: Image.Image, finder: Any) -> Mask:
-    """The outline that a segmenter draws of what is in ``box`` (x, y, width, height): the one that overlaps it most.
+    """The outline of what is in ``box`` (x, y, width, height), no pixel outside it.
 
-    Where none overlaps by half, the box itself.
+    ``finder``: a model that outlines boxes (SAM), or a segmenter, whose outline that overlaps the box most is taken.
+    Where nothing is outlined, or none overlaps by half, the box itself.
     """
     whole = masks.from_box(box, image.height, image.width)
+    if isinstance(finder, Outliner):
+        x, y, width, height = box
+        inside: Mask = finder.outline(image, [(x, y, x + width, y + height)])[0] & whole
+        return inside if inside.any() else whole
     found = finder.detect([image])[0]
     if found.masks is None:
         raise InputError(f"{finder.name} gives boxes and no outlines; name a segmenter, or none to take the box")

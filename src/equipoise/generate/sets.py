@@ -124,9 +124,7 @@ def _task(one: CaptionSet, k: int, config: SetsConfig) -> Task:
         "seed": seed_of(config.seed, "noise", one.set_id, k),
         "share": round(float(rng.uniform(*config.share)), 4),
         "guidance": round(float(rng.uniform(*config.guidance)), 4),
-        "how": {"inject": config.inject}
-        | ({"blend": True} if config.blend else {})
-        | ({"sampler": config.sampler} if config.sampler else {}),
+        "how": {"inject": config.inject, "blend": config.blend, "sampler": config.sampler},
         "steps": config.steps,
         "batch_size": config.batch_size,
     }

@@ -26,14 +26,20 @@ SMALLEST = 0.002
 """Patches below this share of the picture are specks."""
 
 
-def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> ObjectDetector:
-    """The detector in a checkpoint folder: by boxes, or by segmentation, as its ``model_type`` says."""
+def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> Any:
+    """The detector in a checkpoint folder: by boxes, by segmentation, or one that outlines boxes (SAM), as its
+    ``model_type`` says.
+    """
     from_transformers("AutoModelForObjectDetection")
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES,
         MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES,
     )
 
+    if checkpoint.model_type == "sam":
+        from equipoise.models.segmenters import BoxSegmenter
+
+        return BoxSegmenter(checkpoint, name=name, settings=settings)
     if checkpoint.model_type in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
         return ObjectDetector(checkpoint, name=name, settings=settings)
     if checkpoint.model_type in MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES:

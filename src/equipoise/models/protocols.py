@@ -22,6 +22,7 @@ __all__ = [
     "Encoder",
     "Filler",
     "Generator",
+    "Outliner",
     "Precomputed",
     "Vectors",
 ]
@@ -193,6 +194,17 @@ class Detector(Protocol):
 
     def detect(self, images: Sequence[Image.Image], *, threshold: float = 0.5) -> list[Detections]:
         """What is in each image, the surest first."""
+
+
+@runtime_checkable
+class Outliner(Protocol):
+    """Outlines what is in a box; such a model need not find anything by itself."""
+
+    name: str
+    key: str
+
+    def outline(self, image: Image.Image, boxes: Sequence[Sequence[float]]) -> NDArray[np.bool_]:
+        """(k, height, width): the pixels of what is in each of k boxes (left, top, right, bottom)."""
 
 
 @runtime_checkable
