@@ -13,48 +13,25 @@ REPEATS = 3
 
 
 def pipeline() -> Any:
-    """A Stable Diffusion of the miniature's size, with random weights: time does not depend on them."""
-    import torch
-    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
-    from transformers import CLIPTextConfig, CLIPTextModel
+    """The miniature generator; where it is not installed, one of its shapes with random weights: time is the same."""
+    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.miniatures import FOLDER
 
+    folder = FOLDER / "diffusion"
+    if (folder / "model_index.json").is_file():
+        return open_pipeline(folder, name="mini:diffusion", device="cpu").pipeline
+    from diffusers import StableDiffusionPipeline
+
+    from equipoise.recipes.train_mini import vae
+    from equipoise.recipes.train_mini.diffusion import TOWER, build_unet, noise_schedule, text_tower
     from equipoise.recipes.train_mini.tokenizer import tokenizer
 
-    torch.manual_seed(0)
-    words = tokenizer()
-    unet = UNet2DConditionModel(
-        sample_size=16,
-        block_out_channels=(32, 64, 128),
-        layers_per_block=1,
-        down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
-        cross_attention_dim=96,
-        attention_head_dim=8,
-    )
-    vae = AutoencoderKL(
-        block_out_channels=(16, 32, 48),
-        down_block_types=("DownEncoderBlock2D",) * 3,
-        up_block_types=("UpDecoderBlock2D",) * 3,
-        latent_channels=4,
-        norm_num_groups=2,
-    )
-    text = CLIPTextConfig(
-        vocab_size=len(words),
-        hidden_size=96,
-        intermediate_size=192,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=words.model_max_length,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-    )
     made = StableDiffusionPipeline(
-        vae=vae.eval(),
-        text_encoder=CLIPTextModel(text).eval(),
-        tokenizer=words,
-        unet=unet.eval(),
-        scheduler=DDIMScheduler(clip_sample=False, steps_offset=1),
+        vae=vae.build().eval(),
+        text_encoder=text_tower(TOWER).eval(),
+        tokenizer=tokenizer(),
+        unet=build_unet().eval(),
+        scheduler=noise_schedule(),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,

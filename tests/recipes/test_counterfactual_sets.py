@@ -143,12 +143,22 @@ def test_the_command_with_a_pipeline_of_random_weights(tmp_path: Path) -> None:
     folder = random_pipeline(tmp_path / "pipeline")
     command = ["counterfactual-sets", "-g", f"diffusers:{folder}", "--subjects", "2", "--sets", "1", "-n", "2"]
     command += ["--steps", "2", "--compare", "both+blend", "-o", str(tmp_path / "run")]
-    done = CliRunner().invoke(app, [*command, "--pictures", str(tmp_path / "img")])
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n{recipe.BEGIN}\nold\n{recipe.END}\nThe end.\n")
+    done = CliRunner().invoke(app, [*command, "--pictures", str(tmp_path / "img"), "--page", str(page)])
     assert done.exit_code == 0, done.output
     assert "attributes as asked" in done.output
     assert "first candidates, both+blend" in done.output
     assert ">= 0.9 MISSED" in done.output or "0 of 4 candidates stay" in done.output, "noise is no counterfactual set"
     assert (tmp_path / "img" / "counterfactual-sets.png").exists()
+    written = page.read_text()
+    assert written.startswith(f"# Title\n{recipe.BEGIN}")
+    assert written.endswith(f"{recipe.END}\nThe end.\n")
+    assert "old" not in written
+    assert "](img/counterfactual-sets.png)" in written
+    page.write_text("nothing")
+    with pytest.raises(InputError, match="the marks"):
+        recipe.put_into(page, None)  # type: ignore[arg-type]
 
 
 def random_pipeline(folder: Path) -> Path:

@@ -28,6 +28,7 @@ def counterfactual_sets(
     steps: int | None = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default."),
     compare: str = typer.Option("", "--compare", help="Other kinds beside it, as cross,both,self+blend."),
     pictures: Path | None = typer.Option(None, "--pictures", help="The folder for contact sheets, as docs/img."),
+    page: Path | None = typer.Option(None, "--page", help="A page to put the table into, as docs/generate.md."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of captions, noise and choices."),
 ) -> None:
     """Make counterfactual sets of pictograms jointly, sieve them, and let an independent judge say what they show.
@@ -37,7 +38,7 @@ def counterfactual_sets(
 
     Example: [bold]equipoise recipe counterfactual-sets --subjects 2 --sets 1 -n 2 -o runs/try[/bold]
     """
-    from equipoise.recipes.counterfactual_sets import SetsSettings
+    from equipoise.recipes.counterfactual_sets import SetsSettings, put_into
     from equipoise.recipes.counterfactual_sets import counterfactual_sets as study
 
     settings = SetsSettings(
@@ -54,7 +55,9 @@ def counterfactual_sets(
     )
     found = study(out, settings, typer.echo, generator=generator, pictures=pictures)
     typer.echo(str(found))
-    for path in found.pictures:
+    if page is not None:
+        put_into(page, found)
+    for path in (*found.pictures, *([page] if page else [])):
         typer.echo(f"wrote {path}")
 
 

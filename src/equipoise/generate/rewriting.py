@@ -23,6 +23,7 @@ LEAST_LENGTH = 200
 MOST_LIKE = 0.975
 TRIES = 4
 WARMTH, WARMER = 0.63, 0.03
+NEW_TOKENS = 200
 
 Write = Callable[[str, float, int], str]
 """Request, temperature, seed; gives the model's answer."""
@@ -76,10 +77,18 @@ def writer(spec: str, **options: Any) -> Write:
 
 
 def _local(name: str) -> Write:
-    from equipoise.models.runtime import from_transformers
+    from equipoise.models.folders import find_checkpoint
+    from equipoise.models.runtime import from_transformers, quiet
 
+    checkpoint = find_checkpoint(name)
+    checkpoint.needs_texts()
     pipeline, set_seed = from_transformers("pipeline", "set_seed")
-    model = pipeline("text-generation", model=name)
+    with quiet():
+        try:
+            model = pipeline("text-generation", model=str(checkpoint.folder))
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{checkpoint.folder}: cannot be loaded as a language model: {reason}") from error
 
     def write(request: str, temperature: float, seed: int) -> str:
         set_seed(seed)
@@ -87,7 +96,7 @@ def _local(name: str) -> Write:
             [{"role": "user", "content": request}] if model.tokenizer.chat_template else request,
             do_sample=True,
             temperature=temperature,
-            max_new_tokens=200,
+            max_new_tokens=NEW_TOKENS,
             return_full_text=False,
         )[0]["generated_text"]
         return answer if isinstance(answer, str) else str(answer[-1]["content"])

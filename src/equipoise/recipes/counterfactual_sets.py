@@ -12,6 +12,7 @@ Everything is resumable: called again with the same settings it goes on where it
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -40,7 +41,7 @@ from equipoise.recipes.set_figures import (
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["Figure", "SetsFound", "SetsSettings", "counterfactual_sets"]
+__all__ = ["Figure", "SetsFound", "SetsSettings", "counterfactual_sets", "put_into"]
 
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
@@ -50,6 +51,7 @@ DETECTOR = "mini:detector"
 LEAST = 0.9
 """The share of a set that the sieve must recognise on every axis."""
 SHOWN = 4
+BEGIN, END = "<!-- counterfactual sets: begin -->", "<!-- counterfactual sets: end -->"
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,22 @@ def counterfactual_sets(
     write_whole(folder / "figures.md", done.markdown().encode())
     write_whole(folder / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
     return done
+
+
+def put_into(page: Path, found: SetsFound) -> None:
+    """Put the table and the contact sheets between the marks of a page of the documentation."""
+    text = page.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        raise InputError(f"{page}: the marks {BEGIN} and {END} are missing; write them where the table belongs")
+    sheets = [f"![{path.stem}]({_relative(path, page)})" for path in found.pictures]
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    made = "\n\n".join([found.markdown().rstrip(), *sheets])
+    write_whole(page, f"{before}{BEGIN}\n\n{made}\n\n{END}{after}".encode())
+
+
+def _relative(path: Path, page: Path) -> str:
+    return Path(os.path.relpath(path, page.parent)).as_posix()
 
 
 def _subjects(n: int) -> list[str]:
