@@ -20,7 +20,7 @@ from equipoise.world.catalog import OBJECTS
 
 __all__ = ["LABELS", "SCHEDULE", "build", "classes_of", "train_detector", "world"]
 
-SCHEDULE = Schedule(steps=3000, batch=48, rate=2e-3, weight_decay=0.01, average=0.998)
+SCHEDULE = Schedule(steps=1800, batch=48, rate=2e-3, weight_decay=0.01, average=0.995, half=True)
 LABELS = ("background", "person", *OBJECTS)
 
 
