@@ -241,13 +241,34 @@ def test_processors_come_back_after_an_error(pipeline: Any) -> None:
     assert pipeline.unet.attn_processors == before
 
 
-def test_batches_agree(pipeline: Any) -> None:
-    """A set that is split, its source repeated, gives the same pictures to 1/255."""
-    whole = arrays(run_set(pipeline, SET, seed=7, share=0.5, inject="both", steps=4))
-    parts = [arrays(run_set(pipeline, [SET[0], SET[j]], seed=7, share=0.5, inject="both", steps=4)) for j in (1, 2)]
-    for together, alone in zip(whole[1:], [part[1] for part in parts], strict=True):
-        off = np.abs(together.astype(int) - alone.astype(int))
-        assert (off <= 1).mean() >= 0.999
+TWELVE = [
+    f"a photo of a {height} {race} {gender} doctor"
+    for height in ("tall", "tall tall", "")
+    for race in ("black", "asian")
+    for gender in ("male", "female")
+]
+
+
+def agreeing(one: list[np.ndarray], other: list[np.ndarray]) -> float:
+    """The share of pixel values that differ by 1/255 at most."""
+    off = np.abs(np.stack(one).astype(int) - np.stack(other).astype(int))
+    return float((off <= 1).mean())
+
+
+@pytest.mark.parametrize("size", [2, 5, 12])
+@pytest.mark.parametrize(("share", "inject"), [(0.0, "self"), (0.5, "self"), (0.5, "both")])
+def test_batches_agree(pipeline: Any, share: float, inject: str, size: int) -> None:
+    """A set of twelve that is split, its source repeated, gives the same pictures to 1/255."""
+    from equipoise.generate.sets import batches_of
+
+    how = {"seed": 7, "share": share, "inject": inject, "steps": 4}
+    whole = arrays(run_set(pipeline, TWELVE, **how))
+    parts = [arrays(run_set(pipeline, batch, **how)) for batch in batches_of(TWELVE, size)]
+    split = [parts[0][0], *(image for part in parts for image in part[1:])]
+    assert agreeing(whole, split) >= 0.999
+    if share:  # what must not agree: batches whose first prompt is another
+        alone = arrays(run_set(pipeline, TWELVE[6:8], **how))
+        assert agreeing(whole[7:8], alone[1:]) < 0.999
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Euler's, of diffusers

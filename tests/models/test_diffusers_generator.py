@@ -211,11 +211,13 @@ def test_inpainting_takes_a_mask_of_the_images_size(folders):
         model.inpaint([image], [mask[:5]], ["a woman"], seed=2)
 
 
-@pytest.mark.parametrize("family", ["StableDiffusionPipeline", "StableDiffusionInpaintPipeline"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_generator_keeps_its_promises(folders, family):
+    """What each can do: generate and joint sets (of XL, too), inpaint, edit."""
     model = generator(folders, family)
     report = check(model)
     assert report.ok, str(report)
+    assert len(report.checks) == len(model.can)
     calls = iter(range(99))
     model._made = lambda **call: [picture(model.size, seed=next(calls)) for _ in call["prompt"]]
     assert not check(model).ok

@@ -32,8 +32,8 @@ class StoredVectors:
 
     @classmethod
     def of(cls, tables: Sequence[Table], ids: Any) -> StoredVectors:
-        """``ids`` (n,): an Arrow array or a list of texts."""
-        wanted = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(list(ids), pa.string())
+        """``ids`` (n,): an Arrow array, a pandas Series or a list of texts."""
+        wanted = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _texts(ids)
         there = pa.chunked_array(
             [chunk for table in tables for chunk in table.to_arrow(["id"])["id"].chunks], pa.string()
         )
@@ -90,6 +90,11 @@ class StoredVectors:
         for rows, vectors in self.blocks():
             out[rows] = vectors
         return out
+
+
+def _texts(ids: Any) -> Any:
+    """Texts as Arrow data; those of pandas are Arrow data already, and a million are not gone through one by one."""
+    return pa.array(ids, from_pandas=True) if hasattr(ids, "dtype") else pa.array(list(ids), pa.string())
 
 
 def set_blocks(stored: StoredVectors, sets: Rows, size: int = BLOCK) -> Iterator[tuple[Rows, Vectors]]:
