@@ -81,8 +81,15 @@ class Sharpness:
         for axis, groups in compared(evidence, self.by):
             there = Groups(groups.labels[seen], groups.names, axis)
             if (there.counts() > 0).sum() > 1:
-                how = {"variant": self.of, "draws": self.draws, "seed": evidence.seed, "sets": evidence.sets[seen]}
-                yield from mean_rows("sharpness", values[seen], there, **how)
+                yield from mean_rows(
+                    "sharpness",
+                    values[seen],
+                    there,
+                    variant=self.of,
+                    draws=self.draws,
+                    seed=evidence.seed,
+                    sets=evidence.sets[seen],
+                )
 
 
 def sharpness_of(image: Any) -> float:
