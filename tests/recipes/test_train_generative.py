@@ -50,6 +50,7 @@ def _tiny(patch, folder):
     for module in (vae, diffusion, inpaint, edit, language, detector, safety):
         patch.setattr(module, "SCHEDULE", TINY)
     patch.setattr(diffusion, "BIASED", TINY)
+    patch.setattr(vae, "DECODER", TINY)
     patch.setattr(vae, "CROPS_UNTIL", 2)
     patch.setattr(vae, "_MEASURED", 64)
     patch.setattr(latents, "CHUNK", 8)
@@ -140,6 +141,14 @@ def test_the_pipelines_tokens_are_those_of_training(home):
     trained = [diffusion.ids_of(tokenizer(), [text]) for text in ("a nurse at the beach", "")]
     assert [ids.shape[1] for ids in seen] == [LENGTH, LENGTH]
     assert all(torch.equal(a, b) for a, b in zip(seen, trained, strict=True))
+
+
+def test_the_decoder_learns_on_alone(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(vae, "DECODER", TINY.__class__(steps=0, batch=1))
+    train("vae", home / "work" / "vae", tmp_path / "made", quiet)
+    before, after = weights(tmp_path / "made"), weights(home / "vae")
+    moved = {name.split("/")[1].split(".")[0] for name in after if not torch.equal(before[name], after[name])}
+    assert moved == {"decoder", "post_quant_conv"}
 
 
 def test_the_edit_words_are_single_tokens_and_keep_their_vectors(home):

@@ -17,13 +17,15 @@ from equipoise.recipes.train_mini.loop import Schedule, run
 from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.world import Scenes, WorldConfig, render_batch, sample
 
-__all__ = ["CHANNELS", "CROPS_UNTIL", "FACTOR", "SCHEDULE", "build", "pictures", "train_vae", "world"]
+__all__ = ["CHANNELS", "CROPS_UNTIL", "DECODER", "FACTOR", "SCHEDULE", "build", "pictures", "train_vae", "world"]
 
 SCHEDULE = Schedule(steps=6000, batch=48, rate=2e-3, weight_decay=0.0, save_every=250, average=0.998, half=True)
 CROPS_UNTIL = 4000
 """Up to this step a batch is of two crops of each picture, a quarter of it each; after it, of whole pictures, half as
 many. Both cost the same.
 """
+DECODER = Schedule(steps=800, batch=48, rate=6e-4, warmup=50, weight_decay=0.0, average=0.99, half=True)
+"""Then the decoder alone learns on, for squared errors: what it is given stays as it is."""
 CROP = SIZE // 2
 CHANNELS = 4
 FACTOR = 4
@@ -70,7 +72,7 @@ def pictures(scenes: Scenes) -> Any:
 
 
 def train_vae(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
-    """Train on crops, then on whole pictures; measure the spread of the latents, and save."""
+    """Train on crops, on whole pictures, then the decoder alone; measure the spread of the latents, and save."""
     import torch
     from torch.nn.functional import l1_loss, mse_loss
 
@@ -85,8 +87,17 @@ def train_vae(folder: Path, target: Path, say: Callable[[str], None], stop_at: i
         spread = found.kl().mean() / images[0].numel()
         return l1_loss(made, images) + mse_loss(made, images) + KL_WEIGHT * spread
 
+    def decoder_loss(vae: Any, step: int) -> Any:
+        images = _batch(config, SCHEDULE.steps + step)
+        with torch.no_grad():
+            found = vae.encode(images).latent_dist.mode()
+        return mse_loss(vae.decode(found).sample.float(), images)
+
     run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
     if stop_at is None:
+        model.encoder.requires_grad_(False)
+        model.quant_conv.requires_grad_(False)
+        run(model, decoder_loss, DECODER, folder / "decoder", say)
         model.eval()
         model.register_to_config(scaling_factor=_scaling(model, config))
         save_autoencoder(model, target)
