@@ -278,7 +278,8 @@ def page(runs: Path, truth: pd.DataFrame, captions_folder: Path, tmp_path_factor
 
     out = tmp_path_factory.mktemp("page") / "report.html"
     folders = [runs / "biased", runs / "repaired", captions_folder, runs / "filters"]
-    return write(folders, out, truth=truth, before_after=(runs / "biased", runs / "repaired"))
+    pair = runs / "biased", runs / "repaired"
+    return write(folders, out, truth=truth, before_after=pair, naive=pair)
 
 
 @pytest.fixture

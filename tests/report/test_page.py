@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from equipoise.cli.report import report as command
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
-from equipoise.report import model_card, read_given, write
+from equipoise.report import model_card, read_given, write, write_into
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
@@ -67,7 +67,7 @@ def test_the_page_is_one_file_with_every_part(page):
     found = Outline(text)
     assert found.open == []
     for part in (
-        "verdict chance truth change subjects groups pictures sets words funnel dropped numbers method limits"
+        "verdict chance truth change naive subjects groups pictures sets words funnel dropped numbers method limits"
     ).split():
         assert part in found.ids, part
         assert f"#{part}" in found.links, part
@@ -84,7 +84,8 @@ def test_the_page_is_one_file_with_every_part(page):
 
 def test_the_same_folders_give_the_same_bytes(page, runs, truth, captions_folder, tmp_path):
     folders = [runs / "biased", runs / "repaired", captions_folder, runs / "filters"]
-    again = write(folders, tmp_path / "report.html", truth=truth, before_after=(runs / "biased", runs / "repaired"))
+    pair = runs / "biased", runs / "repaired"
+    again = write(folders, tmp_path / "report.html", truth=truth, before_after=pair, naive=pair)
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(page.read_bytes()).digest()
 
 
@@ -112,10 +113,12 @@ def test_the_verdict_answers_what_people_ask(page):
     paragraph = text.split("Is it biased?")[0]
     assert "biased model is biased by perceived gender" in paragraph
     assert "skin tone" not in paragraph.split(".")[0]
-    assert re.search(r"pictures labelled male for [^.]*nurse", paragraph)
-    assert re.search(r"pictures labelled female for [^.]*builder", paragraph)
+    assert re.search(r"pictures labelled male lose for [^.]*nurse", paragraph)
+    assert re.search(r"pictures labelled female lose for [^.]*builder", paragraph)
+    assert "sure of it: by luck" in paragraph
     assert "put in on purpose" in paragraph
-    assert re.search(r"correlation 0\.9\d, 95% interval", paragraph)
+    assert re.search(r"the direction is right for \d+ of \d+ subjects", paragraph)
+    assert re.search(r"correlation 0\.9\d, 95% interval", text)
     assert re.search(r"The repair \(repaired model\) (worked|helped)", paragraph)
     assert re.search(r"(in 1,000|in 100)", paragraph)
     for question in ("How sure are we?", "Against whom?", "What was put in, and was it found?", "Did the repair work?"):
@@ -129,6 +132,56 @@ def test_a_repair_that_does_harm_is_told_so(runs, tmp_path):
     text = made.read_text(encoding="utf-8")
     assert "No bias beyond chance was found in repaired model." in text
     assert "The repair (biased model) made things worse" in text
+
+
+def test_subjects_kept_apart_for_a_repair_are_told(runs, tmp_path):
+    shutil.copytree(runs / "biased", tmp_path / "before")
+    folders = {"whole": runs / "biased", "before": tmp_path / "before", "after": runs / "repaired"}
+    page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", runs / "repaired"))
+    paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split("</p>")[0]
+    assert "whole is biased by perceived gender" in paragraph
+    assert re.search(r"judged on \d+ subjects that were kept apart for it", paragraph)
+    headline = pd.read_csv(tmp_path / "p_files" / "headline.csv")
+    assert set(headline["label"]) == {"whole"}  # the pair has a figure of its own
+    assert len(pd.read_csv(tmp_path / "p_files" / "change.csv"))
+
+
+def test_a_naive_number_stands_beside_the_audit(runs, tmp_path):
+    named = {"the biased": runs / "biased", "the repaired": runs / "repaired"}
+    page = write(named, tmp_path / "p.html", naive=named)
+    text = page.read_text(encoding="utf-8")
+    assert '<section id="naive"' in text
+    assert "What would a naive number have said?" in text
+    assert "blind to the groups" in text
+    beside = pd.read_csv(tmp_path / "p_files" / "naive.csv")
+    assert set(beside["model"]) == set(named)
+    gender = beside[beside["axis"] == "gender"].set_index("model")
+    assert gender.loc["the biased", "beyond_chance"]
+    assert not gender.loc["the repaired", "beyond_chance"]
+    assert gender.loc["the biased", "naive"] > gender.loc["the biased", "audit_excess"] > 0
+
+
+def test_a_folder_gets_its_page_or_a_reason(runs, tmp_path):
+    shutil.copytree(runs / "biased", tmp_path / "run")
+    page, problem = write_into(tmp_path / "run")
+    assert page == tmp_path / "run" / "report.html"
+    assert problem == ""
+    (tmp_path / "run" / "results.parquet").write_bytes(b"cut")
+    page, problem = write_into(tmp_path / "run")
+    assert page is None
+    assert "results.parquet" in problem
+
+
+def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_folder, tmp_path):
+    from equipoise.audit.caption_folder import captions_folder as checked
+
+    shutil.copytree(captions_folder, tmp_path / "run")
+    (tmp_path / "run" / "config.json").write_text('{"command": "captions"}', encoding="utf-8")
+    assert write_into(tmp_path / "run")[0] is not None
+    assert checked(tmp_path / "run") == tmp_path / "run"
+    (tmp_path / "run" / "mine.txt").touch()
+    with pytest.raises(InputError, match="another kind"):
+        checked(tmp_path / "run")
 
 
 def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):

@@ -23,6 +23,8 @@ OWN_FILES = frozenset(
     "results.parquet results.json dropped.csv captions.csv words.csv words.html log_odds.csv runs.csv report.txt "
     "lic_vs_quality.csv lic_vs_quality.svg".split()
 )
+PAGE = frozenset({"report.html", "report_files"})
+"""What a report in the folder leaves there; the next run's replaces it."""
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "transformers")
 
 
@@ -36,7 +38,7 @@ def captions_folder(out: str | Path) -> Path:
             raise InputError(f"{path}: is a file; give a folder with -o")
     if folder.is_dir():
         names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-        if names - OWN_FILES - {WORK, CONFIG} or (CONFIG in names and _config(folder).get("command") != COMMAND):
+        if names - OWN_FILES - PAGE - {WORK, CONFIG} or (CONFIG in names and _config(folder).get("command") != COMMAND):
             raise InputError(f"{folder}: holds files of another kind; give a new or an empty folder with -o")
     return folder
 

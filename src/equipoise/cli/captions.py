@@ -54,6 +54,7 @@ def captions(
     quality: bool = typer.Option(True, "--quality/--no-quality", help="Whether to measure BLEU, CIDEr and the like."),
     java: bool = typer.Option(False, "--java", help="Also METEOR and SPICE, which need Java."),
     published: str = typer.Option("", "--published", help="Show published values beside the measured: lic."),
+    page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of nulls and intervals."),
 ) -> None:
     """Measure bias amplification and quality of captioning models, each number with interval and chance level.
@@ -102,3 +103,8 @@ def captions(
         typer.echo(f"note: {note}", err=True)
     if done.folder is not None:
         typer.echo(f"results in {done.folder}", err=True)
+        if page:
+            from equipoise.report import write_into
+
+            written, problem = write_into(done.folder)
+            typer.echo(f"report in {written}" if written else f"note: no report was written: {problem}", err=True)

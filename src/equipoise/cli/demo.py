@@ -8,7 +8,8 @@ import typer
 def demo(
     out: str = typer.Option("runs/demo", "--out", "-o", help="The folder for what the demo makes."),
 ) -> None:
-    """Audit a small CLIP that was taught a bias, and a fair one, and check the numbers against the truth; offline.
+    """Everything once, offline: audit a CLIP that was taught a bias and its fair twin, check the numbers against the
+    truth, repair it, audit a captioner, make and sieve sets, and write a page. Minutes on one CPU.
 
     Example: [bold]equipoise demo -o runs/demo[/bold]
     """

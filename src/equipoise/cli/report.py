@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.errors import InputError
+
 
 def report(
     folders: list[str] = typer.Argument(
@@ -19,6 +21,9 @@ def report(
     ),
     before_after: tuple[str, str] = typer.Option(
         ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
+    ),
+    naive: list[str] = typer.Option(
+        [], "--naive", help="NAME=DIR: an audit of that model on a natural pool, shown without its chance level."
     ),
 ) -> None:
     """Write one self-contained page: a verdict in plain words, figures, tables, pictures, method and limits.
@@ -47,5 +52,17 @@ def report(
         title=title or None,
         truth=truth or None,
         before_after=before_after if all(before_after) else None,
+        naive=_named(naive),
     )
     typer.echo(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); figures, data and cards in {page.stem}_files")
+
+
+def _named(given: list[str]) -> dict[str, str]:
+    """NAME=DIR as a mapping; the name says beside which model a number stands."""
+    found = {}
+    for one in given:
+        name, sign, path = one.partition("=")
+        if not sign or not name or not path:
+            raise InputError(f"--naive {one}: give the model's name as the page shows it, and the folder: NAME=DIR")
+        found[name] = path
+    return found

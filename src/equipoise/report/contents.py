@@ -17,12 +17,14 @@ from equipoise.report.gallery import Gallery, gallery
 from equipoise.report.heat import joint_figure, subjects_figure
 from equipoise.report.judging import Verdict
 from equipoise.report.method import configs, definitions, dropped, limits, method, versions
+from equipoise.report.naive import Naive, naive_figure, naive_numbers
 from equipoise.report.numbers import count, joined
 from equipoise.report.ranking import Ranking, read_ranking
 from equipoise.report.sources import Given, Series
 from equipoise.report.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
 from equipoise.report.truth import recovered, truth_figure
-from equipoise.report.verdict import Repair, verdict
+from equipoise.report.verdict import verdict
+from equipoise.report.verdict_repair import GAP_SIZE, Repair
 from equipoise.report.words import CaptionWords, read_words
 
 __all__ = ["Contents", "Figure", "gather"]
@@ -32,6 +34,7 @@ _CONTENTS = {
     "chance": "How far from chance",
     "truth": "Against the truth",
     "change": "Before and after",
+    "naive": "What a naive number says",
     "subjects": "Subject by subject",
     "groups": "Who is shown first",
     "pictures": "The pictures",
@@ -99,6 +102,7 @@ class Contents:
             "chance": self.figures.get("headline"),
             "truth": self.figures.get("truth"),
             "change": self.figures.get("change"),
+            "naive": self.figures.get("naive"),
             "subjects": self.rows,
             "groups": self.figures.get("groups"),
             "pictures": self.pictures.retrieved,
@@ -136,7 +140,12 @@ class Contents:
 
 
 def gather(
-    given: Given, *, title: str | None, truth: pd.DataFrame | None, pair: tuple[Series, Series] | None
+    given: Given,
+    *,
+    title: str | None,
+    truth: pd.DataFrame | None,
+    pair: tuple[Series, Series] | None,
+    naive: Sequence[Series] = (),
 ) -> Contents:
     """All parts of the page."""
     series = given.series
@@ -145,14 +154,19 @@ def gather(
     datasets = [one for one in series if one.source.kind == "dataset"]
     comparisons = [one for one in series if one.source.kind == "comparison"]
     metric = main_metric(audits)
-    if pair is not None:  # what is being repaired comes first
+    apart = pair is not None and any(one.model == pair[0].model for one in audits if one not in pair)
+    if pair is not None and apart:  # the same model was audited on more subjects: that comes first, the pair on its own
+        audits = [one for one in audits if one not in pair]
+    elif pair is not None:  # what is being repaired comes first
         audits = [pair[0], pair[1], *(one for one in audits if one not in pair)]
-    found_truth = [] if truth is None else [one for some in audits for one in recovered(some, truth)]
+    found_truth = [] if truth is None else [one for some in [*audits, *captions] for one in recovered(some, truth)]
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
     repair = None
     if pair is not None and metric is not None:
-        repair = Repair(pair[0], pair[1], changes(pair[0], pair[1], metric))
+        gaps = changes(pair[0], pair[1], GAP_SIZE) if metric != GAP_SIZE else []
+        repair = Repair(pair[0], pair[1], changes(pair[0], pair[1], metric), gaps, apart)
+    plain = naive_numbers(naive, audits, metric)
     made = Contents(
         title=title or _title(series),
         verdict=verdict(
@@ -164,6 +178,7 @@ def gather(
             datasets=datasets,
             comparisons=comparisons,
             filters=[one for one in series if one.source.kind == "filter"],
+            naive=plain,
         ),
         series=series,
         given=given,
@@ -179,6 +194,8 @@ def gather(
         made.figures["truth"] = [_truth(found_truth, colours)]
     if repair is not None and repair.changes:
         made.figures["change"] = [_change(repair)]
+    if plain:
+        made.figures["naive"] = [_naive(plain)]
     if metric is not None:
         _add_subjects(made, audits, metric, list(colours))
     rankings = {one.label: found for one in audits if (found := read_ranking(one, given.problems)) is not None}
@@ -271,6 +288,16 @@ def _change(repair: Repair) -> Figure:
         "nothing is left that can be told from chance."
     )
     return Figure("change", "What the repair changed", caption, svg, data)
+
+
+def _naive(found: Sequence[Naive]) -> Figure:
+    svg, data = naive_figure(found)
+    caption = (
+        "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
+        "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
+        "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
+    )
+    return Figure("naive", "The naive number, and the audit", caption, svg, data)
 
 
 def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:

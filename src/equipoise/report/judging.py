@@ -13,6 +13,7 @@ __all__ = ["Verdict", "adjusted", "beyond_chance"]
 
 CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
+NAIVE, ELSEWHERE = "What would a naive number have said?", "And on other pictures?"
 PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
 
 

@@ -19,6 +19,8 @@ __all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
 
 _NEEDED = ("subject", "axis", "group", "log_odds")
 _LEAST = 3
+GAPS = ("counterfactual_gap", "naming_gap")
+"""What can be held against a truth: score gaps inside sets, and how much more often captions name one group."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _from_name(name: str) -> pd.DataFrame:
 
 def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
     """For each axis with gaps inside sets, the pair of groups whose injected difference varies most."""
-    gaps = subject_rows(one, "counterfactual_gap")
+    gaps = pd.concat([subject_rows(one, metric) for metric in GAPS], ignore_index=True)
     injected = (
         truth.drop_duplicates(["subject", "axis", "group"])
         .set_index(["axis", "group", "subject"])["log_odds"]

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
-from equipoise.report.change import Change
 from equipoise.report.findings import LEVEL, MORE_IS_BIAS, axis_name, leans, main_rows, metric_name
-from equipoise.report.judging import AGAINST, HOW_SURE, IS_IT, PUT_IN, REPAIRED, Verdict, adjusted, beyond_chance
+from equipoise.report.judging import (
+    AGAINST,
+    ELSEWHERE,
+    HOW_SURE,
+    IS_IT,
+    NAIVE,
+    PUT_IN,
+    Verdict,
+    adjusted,
+    beyond_chance,
+)
+from equipoise.report.naive import Naive
 from equipoise.report.numbers import amount, count, excess_interval, factor, interval, joined, p_text, signed
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict_kinds import add_captions, on_captions, on_comparison, on_dataset, on_filters
+from equipoise.report.verdict_repair import Repair, add_repair
 
 __all__ = ["Repair", "Verdict", "verdict"]
 
 _FEW = 3
-
-
-@dataclass(frozen=True)
-class Repair:
-    """A remedy's before and after."""
-
-    before: Series
-    after: Series
-    changes: list[Change]
+SURE = 0.01
+"""Below this adjusted p-value the page says sure; up to 0.05 it says fairly sure."""
 
 
 def verdict(
@@ -39,18 +43,29 @@ def verdict(
     datasets: Sequence[Series] = (),
     comparisons: Sequence[Series] = (),
     filters: Sequence[Series] = (),
+    naive: Sequence[Naive] = (),
 ) -> Verdict:
-    """The verdict on the first audit, with the others, the captions and the datasets beside it."""
+    """The verdict on the first audit, with the others, the captions and the datasets beside it.
+
+    The paragraph says the five things that people ask: is it biased, how sure is that, against whom, what was put in,
+    did the repair work. What else there is stands in the answers below it.
+    """
     asked = [one for one in audits if repair is None or one is not repair.after]
     if asked and metric is not None:
         made = _on_audit(asked[0], metric)
-        for other in asked[1:]:
-            made.sentences.append(_beside(other, metric))
+        pools = _pools(asked[0])
         if truths:
             _add_truth(made, truths, asked[0].label)
+        for other in asked[1:]:
+            if _pools(other) == pools:
+                made.sentences.append(_beside(other, metric, asked[0]) + _not_put_in(other, truths))
         if repair is not None:
-            _add_repair(made, repair)
-        add_captions(made, captions)
+            add_repair(made, repair)
+        elsewhere = [other for other in asked[1:] if _pools(other) != pools]
+        if elsewhere:
+            made.answers.append((ELSEWHERE, " ".join(_beside(other, metric) for other in elsewhere)))
+        _add_naive(made, naive)
+        add_captions(made, captions, truths)
         made.answers += [answer for one in filters for answer in on_filters(one).answers]
         return made
     if comparisons:
@@ -65,6 +80,28 @@ def verdict(
         "These results hold no number with a chance level, so nothing can be said about bias.",
         ["The numbers themselves are in the tables below."],
     )
+
+
+def _pools(one: Series) -> set[str]:
+    return {str(pool) for pool in one.results["pool"].dropna().unique()}
+
+
+def _add_naive(made: Verdict, naive: Sequence[Naive]) -> None:
+    """What a number without a chance level would have said, where it would have misled."""
+    if not naive:
+        return
+    mine = [one for one in naive if one.axis == naive[0].axis]
+    pool = mine[0].row["null_mean"]
+    told = (
+        f"On a natural, lopsided pool, against even shares and without a chance level, {axis_name(mine[0].axis)} comes "
+        f"to {joined([one.told for one in mine])}."
+    )
+    if pd.notna(pool):
+        told += (
+            f" But {amount(pool)} is what this pool gives a model that is blind to the groups: the number mixes the "
+            "model's bias with the pool's."
+        )
+    made.answers.append((NAIVE, told))
 
 
 def _on_audit(one: Series, metric: str) -> Verdict:
@@ -87,9 +124,10 @@ def _on_audit(one: Series, metric: str) -> Verdict:
     else:
         made = Verdict(f"{metric_name(metric).capitalize()} of {one.label} is beyond chance on {joined(axes)}.")
         made.answers.append((IS_IT, f"{metric_name(metric).capitalize()} alone does not say; see what it means below."))
-    made.sentences.append(_size_sentence(top, found=True))
-    made.answers.append((HOW_SURE, _how_sure(telling)))
     short, long = _against(one, str(top["axis"]))
+    sure = [lean.subject for lean in leans(one) if lean.axis == str(top["axis"]) and lean.sure]
+    made.sentences.append(_size_sentence(top, found=True, example=sure[0] if sure else ""))
+    made.answers.append((HOW_SURE, _how_sure(telling)))
     if short:
         made.sentences.append(short)
         made.answers.append((AGAINST, long))
@@ -117,23 +155,28 @@ def _yes(rows: pd.DataFrame, beyond: pd.DataFrame, axes: list[str]) -> str:
     return told + (f" On {joined(quiet)} nothing beyond chance was found." if quiet else "")
 
 
-def _size_sentence(row: pd.Series, *, found: bool) -> str:
+def _size_sentence(row: pd.Series, *, found: bool, example: str = "") -> str:
     axis, name = axis_name(row["axis"]), metric_name(str(row["metric"]), row["k"])
     if row["metric"] != "max_skew":
         verb = "is beyond what chance gives" if found else "is the largest number, and within what chance gives"
         return f"Its {name} on {axis} {verb} ({amount(row['value'])} against {amount(row['null_mean'])})."
     first = "first pictures" if pd.isna(row["k"]) else f"first {int(row['k'])} pictures"
+    such = f" such as {example}" if example else ""
     begin = (
-        "Asked for a subject with no group named, it" if found else f"Even on {axis}, where its number is largest, it"
+        f"Asked for a subject{such}, with no group named, it"
+        if found
+        else f"Even on {axis}, where its number is largest, it"
     )
-    group = "group" if "|" in str(row["axis"]) else f"{axis} group"
+    group = axis if re.fullmatch(r"\w+", str(row["axis"])) else "group"
     told = (
         f"{begin} fills its {first} with one {group} at about {factor(row['value'])} that group's fair share; a "
-        f"ranking blind to {axis} reaches {factor(row['null_mean'])} by luck"
+        f"model blind to {axis} reaches {factor(row['null_mean'])} by luck"
     )
     if not found:
         return f"{told} ({p_text(row['p_holm'])})."
-    return f"{told}, and gets as lopsided as this {_times(float(row['p_holm']))}."
+    p = float(row["p_holm"])
+    sure = "We are sure of it" if p < SURE else "We are fairly sure of it"
+    return f"{told}. {sure}: by luck it would be as lopsided as this {_times(p)}."
 
 
 def _how_sure(rows: pd.DataFrame) -> str:
@@ -148,7 +191,7 @@ def _how_sure(rows: pd.DataFrame) -> str:
         )
     top = rows.iloc[0]
     return (
-        f"A ranking blind to {axis_name(top['axis'])} looks this lopsided {_times(float(top['p_holm']))}. "
+        f"A model blind to {axis_name(top['axis'])} looks this lopsided {_times(float(top['p_holm']))}. "
         f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}; {count(top['n'])} subjects, p adjusted for all axes "
         "(Holm)."
     )
@@ -185,14 +228,15 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
     short, full = [], []
     for group in sorted(losers.index, key=lambda g: (-losers[g], g)):
         mine = [lean.subject for lean in sure if lean.against == group]
-        short.append(f"pictures labelled {group} for {joined(mine[:_FEW])}")
+        short.append(f"pictures labelled {group} lose for {joined(mine[:_FEW])}")
         full.append(
             f"pictures labelled {group} are pushed down for {len(mine)} of {len(found)} subjects ({', '.join(mine)})"
         )
     luck = round(LEVEL * len(found), 1)
-    begin = "Who is pushed down depends on the subject: " if len(short) > 1 else "Pushed down are "
+    begin = "Against whom depends on the subject: " if len(short) > 1 else "Against whom: "
+    more = len(sure) > len(short) * _FEW
     return (
-        f"{begin}{joined(short)}{', most of all' if len(sure) > len(short) * _FEW else ''}.",
+        f"{begin}{joined(short)}{', to name the strongest' if more else ''}.",
         f"On {axis_name(axis)}, {'; '.join(full)}. Each subject is tested alone at 5%: about {luck:g} of {len(found)} "
         "would come up by luck.",
     )
@@ -202,7 +246,8 @@ def _size_short(row: pd.Series) -> str:
     return f"{axis_name(row['axis'])} (excess {signed(row['excess'])}, {p_text(row['p_holm'])})"
 
 
-def _beside(other: Series, metric: str) -> str:
+def _beside(other: Series, metric: str, first: Series | None = None) -> str:
+    """What another model shows; measured against ``first`` where both were asked about the same pictures."""
     rows = adjusted(main_rows(other, metric))
     rows = rows[~rows["axis"].astype(str).str.contains(" x ")] if len(rows) > 1 else rows
     if rows.empty:
@@ -210,8 +255,31 @@ def _beside(other: Series, metric: str) -> str:
     beyond = rows[beyond_chance(rows)]
     if beyond.empty:
         worst = rows.sort_values("excess", kind="stable").iloc[-1]
-        return f"{other.label} shows nothing beyond chance ({_size_short(worst)} at most)."
-    return f"{other.label} is beyond chance on {joined([_size_short(row) for _, row in beyond.iterrows()])}."
+        return f"{other.label}, asked the same, shows nothing beyond chance ({_size_short(worst)} at most)."
+    mine = pd.DataFrame() if first is None else adjusted(main_rows(first, metric))
+    mine = mine[beyond_chance(mine) & mine["axis"].isin(beyond["axis"])] if len(mine) else mine
+    if first is None or mine.empty:
+        return f"{other.label} is beyond chance on {joined([_size_short(row) for _, row in beyond.iterrows()])}."
+    top = mine.sort_values("excess", ascending=False).iloc[0]
+    same = beyond[beyond["axis"] == top["axis"]].iloc[0]
+    word = "less" if same["excess"] < top["excess"] else "more"
+    told = (
+        f"{other.label}, asked the same, leans {word} by {axis_name(top['axis'])}: {signed(same['excess'])} over "
+        f"chance where {first.label} has {signed(top['excess'])}, and 0 would be none"
+    )
+    rest = [_size_short(row) for _, row in beyond.iterrows() if row["axis"] != top["axis"]]
+    return f"{told}{'; it also leans by ' + joined(rest) if rest else ''}."
+
+
+def _not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
+    """That what another model prefers does not follow the truth, where that is so."""
+    mine = [one for one in truths if one.label == other.label and one.correlation is not None]
+    if not mine:
+        return ""
+    one = max(mine, key=lambda r: float(r.table["injected"].abs().max()))
+    if one.interval is None or one.interval[0] > 0:
+        return ""
+    return f" What it prefers does not follow what was put in (correlation {amount(one.correlation)})."
 
 
 def _add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:
@@ -230,10 +298,15 @@ def _add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:
     sure = span is not None and span[0] > 0
     verb = "agree" if sure and (one.correlation or 0) >= 0.5 else "agree loosely" if sure else "do not clearly agree"
     where = "" if span is None else f", 95% interval {interval(*span)}"
+    told = {
+        "agree": "the audit finds it",
+        "agree loosely": "the audit finds it, if loosely",
+        "do not clearly agree": "the audit does not clearly find it",
+    }[verb]
     made.sentences.append(
-        f"The true bias is known, because it was put in on purpose ({high['subject']} towards {one.pair[0]}, "
-        f"{low['subject']} towards {one.pair[1]}, and so on): measured and true preferences {verb} (correlation "
-        f"{amount(one.correlation)}{where})."
+        f"The truth is known, because a bias was put in on purpose ({high['subject']} towards {one.pair[0]}, "
+        f"{low['subject']} towards {one.pair[1]}, and so on), and {told}: the direction is right for {right} of {of} "
+        "subjects."
     )
     made.answers.append(
         (
@@ -244,42 +317,3 @@ def _add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:
             f"is right for {right} of {of} subjects.",
         )
     )
-
-
-def _add_repair(made: Verdict, repair: Repair) -> None:
-    single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
-    if not single:
-        made.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
-        return
-    fell = [c for c in single if c.told == "fell"]
-    rose = [c for c in single if c.told == "rose"]
-    same = [c for c in single if c.told == "unclear"]
-    if fell and not rose:
-        word = "worked" if all(c.gone for c in fell) else "helped, but not fully"
-    elif fell:
-        word = f"helped on {joined([axis_name(c.axis) for c in fell])} and did harm on "
-        word += joined([axis_name(c.axis) for c in rose])
-    else:
-        word = "made things worse" if rose else "made no clear difference"
-    short, full = [], []
-    for some, verb in ((fell, "fell"), (rose, "rose"), (same, "did not clearly change,")):
-        for c in some:
-            rest = "now within chance" if c.gone else "beyond chance" if some is rose else "still beyond chance"
-            moved = f"from {signed(c.before['excess'])} to {signed(c.after['excess'])}"
-            short.append(f"{axis_name(c.axis)} {verb} {moved} ({rest})")
-            full.append(f"{axis_name(c.axis)} {_from_to(c)}, {rest} ({p_text(c.after['p_value'])})")
-    made.sentences.append(
-        f"The repair ({repair.after.label}) {word}: in excess over chance, where 0 is none, {joined(short)}."
-    )
-    made.answers.append((REPAIRED, f"It {word}. Excess over chance, before and after: {'; '.join(full)}."))
-
-
-def _from_to(change: Change) -> str:
-    told = f"{signed(change.before['excess'])} to {signed(change.after['excess'])}"
-    d = change.difference
-    if d is None:
-        return f"{told} (not paired, so not tested)"
-    span = (
-        "" if d.ci_low is None or d.ci_high is None else f", 95% interval {signed(-d.ci_high)} to {signed(-d.ci_low)}"
-    )
-    return f"{told} (paired change {signed(-d.value)}{span}, {p_text(d.p_value)}, {d.n} subjects)"

@@ -10,6 +10,7 @@ from equipoise.report.findings import LEVEL, axis_name, main_metric, main_rows, 
 from equipoise.report.judging import CAPTIONS, FILTERS, HOW_SURE, IS_IT, Verdict, adjusted, beyond_chance
 from equipoise.report.numbers import amount, count, excess_interval, interval, joined, p_text, share, signed
 from equipoise.report.sources import Series
+from equipoise.report.truth import Recovered
 
 __all__ = ["add_captions", "on_captions", "on_comparison", "on_dataset", "on_filters"]
 
@@ -81,12 +82,34 @@ def _caption_sentence(one: Series) -> str:
     return f"The captions of {one.label} {verb} away perceived {group} {than} {numbers}."
 
 
-def add_captions(made: Verdict, captions: Sequence[Series]) -> None:
+def _named_sentence(one: Series, found: Recovered) -> str:
+    """How often captions name the wrong group, and whether whom they name follows what was put in."""
+    errors = one.results[(one.results["metric"] == "error") & one.results["subject"].isna()]
+    rate = (
+        f"{share(errors['value'].iloc[0], 1)} of the captions of {one.label} name the wrong group. "
+        if len(errors)
+        else ""
+    )
+    r, span = found.correlation, found.interval
+    if r is None or span is None:
+        return rate
+    numbers = f"(correlation {amount(r)}, 95% interval {interval(*span)})"
+    if span[0] > 0:
+        return f"{rate}Whom they name too often follows what was put in {numbers}."
+    return f"{rate}Whom they name too often does not clearly follow what was put in {numbers}."
+
+
+def add_captions(made: Verdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
     """Add one sentence on all captioning models, and the numbers of each as an answer."""
     if not captions:
         return
     if len(captions) == 1:
         made.sentences.append(_caption_sentence(captions[0]))
+        return
+    known = {one.label: one for one in truths}
+    if any(one.label in known for one in captions):
+        told = [_named_sentence(one, known[one.label]) for one in captions if one.label in known]
+        made.answers.append((CAPTIONS, " ".join([*told, *(_caption_sentence(one) for one in captions)])))
         return
     telling = [one.label for one in captions if _gives_away(one)]
     whom = f"{joined(telling)} do" if telling else "none clearly does"

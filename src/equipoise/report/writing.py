@@ -30,6 +30,7 @@ def write(
     title: str | None = None,
     truth: str | Path | pd.DataFrame | None = None,
     before_after: tuple[str | Path, str | Path] | None = None,
+    naive: Folders = (),
 ) -> Path:
     """Write the page ``out`` from ``folders``, and return its path.
 
@@ -38,6 +39,8 @@ def write(
     folder. A table that lies beside a result folder is found by itself.
     ``truth``: what was injected: a table or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
     ``before_after``: two of the folders, or two more: the audit before a remedy, and the audit after it.
+    ``naive``: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
+    gives the names of the models, as in ``folders``.
 
     Beside ``report.html`` lies ``report_files``: every figure as SVG with its data as CSV, ``subjects.csv``, a model
     card for each model and a dataset card for each table in the format of the Hugging Face hub.
@@ -48,7 +51,8 @@ def write(
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     pair = None if before_after is None else _pair(given, before_after)
-    contents = gather(given, title=title, truth=known, pair=pair)
+    plain = read_given(naive) if naive else None
+    contents = gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
     beside = page.with_name(f"{page.stem}_files")
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
