@@ -23,7 +23,7 @@ from equipoise.world.draws import uniforms
 
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
 
-SCHEDULE = Schedule(steps=1200, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
+SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6
 """By how many pixels a mask is grown at most."""
