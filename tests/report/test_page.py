@@ -359,8 +359,13 @@ def test_the_command_writes_the_page_and_names_it(runs, tmp_path):
     text = out.read_text(encoding="utf-8")
     assert "first is biased by perceived gender" in text
     assert "The repair (fixed)" in text
-    refused = CliRunner().invoke(app, [str(tmp_path / "nothing"), "-o", str(out)])
-    assert isinstance(refused.exception, InputError)
+    plain = ["--naive", f"first={runs / 'repaired'}"]
+    done = CliRunner().invoke(app, [f"first={runs / 'biased'}", "-o", str(out), *plain])
+    assert done.exit_code == 0, done.output
+    assert '<section id="naive"' in out.read_text(encoding="utf-8")
+    for wrong in ([str(tmp_path / "nothing")], [str(runs / "biased"), "--naive", str(runs / "repaired")]):
+        refused = CliRunner().invoke(app, [*wrong, "-o", str(out)])
+        assert isinstance(refused.exception, InputError)
 
 
 def test_settings_are_on_the_page(page, runs):

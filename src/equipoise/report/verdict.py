@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.report.findings import LEVEL, MORE_IS_BIAS, axis_name, leans, main_rows, metric_name
+from equipoise.report.findings import LEVEL, MORE_IS_BIAS, Lean, axis_name, leans, main_rows, metric_name
 from equipoise.report.judging import (
     AGAINST,
     ELSEWHERE,
@@ -223,7 +223,7 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
     found = [lean for lean in leans(one) if lean.axis == axis]
     sure = sorted((lean for lean in found if lean.sure), key=lambda lean: -lean.size)
     if not sure:
-        return "", ""
+        return _against_perhaps(found)
     losers = pd.Series([lean.against for lean in sure]).value_counts(sort=False)
     short, full = [], []
     for group in sorted(losers.index, key=lambda g: (-losers[g], g)):
@@ -240,6 +240,23 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
         f"On {axis_name(axis)}, {'; '.join(full)}. Each subject is tested alone at 5%: about {luck:g} of {len(found)} "
         "would come up by luck.",
     )
+
+
+def _against_perhaps(found: list[Lean]) -> tuple[str, str]:
+    """The largest leans, where no subject alone is beyond luck."""
+    largest = sorted(found, key=lambda lean: -lean.size)
+    groups = list(dict.fromkeys(lean.against for lean in largest))
+    parts = [
+        f"labelled {group} for {joined([lean.subject for lean in largest if lean.against == group][:_FEW])}"
+        for group in groups
+    ]
+    if not parts:
+        return "", ""
+    told = (
+        "Against whom cannot be said for sure of any single subject, with so few pictures of each; the largest gaps "
+        f"are against pictures {joined(parts)}."
+    )
+    return told, told
 
 
 def _size_short(row: pd.Series) -> str:

@@ -65,7 +65,8 @@ def _judged(single: list[Change]) -> tuple[str, str]:
     else:
         word = "made things worse" if rose else "made no clear difference"
     short = []
-    for some, verb in ((fell, "fell"), (rose, "rose"), (same, "did not clearly change,")):
+    open_still = [c for c in same if not (c.gone and _was_within(c))] or ([] if fell or rose else same)
+    for some, verb in ((fell, "fell"), (rose, "rose"), (open_still, "did not clearly change,")):
         for c in some:
             rest = "beyond chance" if some is rose and not c.gone else _rest(c)
             moved = f"from {signed(c.before['excess'])} to {signed(c.after['excess'])}"
@@ -76,7 +77,7 @@ def _judged(single: list[Change]) -> tuple[str, str]:
 def _in_part(shrunk: list[Change], single: list[Change]) -> str:
     """Scores moved together, but not so far that other pictures come first."""
     gaps = joined([f"{axis_name(c.axis)} (from {_sizes(c)})" for c in shrunk])
-    left = [c for c in single if not c.before["p_value"] >= LEVEL] or single
+    left = [c for c in single if not _was_within(c)] or single
     told = joined(
         [f"{axis_name(c.axis)}, {signed(c.before['excess'])} to {signed(c.after['excess'])}, {_rest(c)}" for c in left]
     )
@@ -96,7 +97,13 @@ def _p(change: Change) -> str:
 
 
 def _rest(change: Change) -> str:
-    return "now within chance" if change.gone else "still beyond chance"
+    if change.gone:
+        return "within chance, as before" if _was_within(change) else "now within chance"
+    return "still beyond chance"
+
+
+def _was_within(change: Change) -> bool:
+    return bool(change.before["p_value"] >= LEVEL)
 
 
 def _from_to(change: Change) -> str:
