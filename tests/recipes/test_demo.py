@@ -1,24 +1,54 @@
 """The demonstration end to end: it finds the bias that was put in, twice the same, and writes a page."""
 
-import hashlib
-
+import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from PIL import Image
+
 from equipoise.errors import InputError
 from equipoise.recipes import demo as recipe
+from equipoise.recipes.demo_generated import make_and_sieve
+from equipoise.world import WorldConfig, counterfactual_sets, render_image
+from equipoise.world.captions import captions
+
+
+class Renderer:
+    """Stands in for the generator: draws what a caption of the demonstration says, and spoils some of it."""
+
+    name, key, size = "fake:renderer", "renderer-1", (64, 64)
+    can = frozenset({"generate_set"})
+
+    def __init__(self, spoilt=0.1):
+        world = WorldConfig(skin_tone={"light": 0.5, "dark": 0.5}, activity_share=0.0, visible=1.0)
+        found = counterfactual_sets(world, None, ("gender", "skin_tone"), 1, 79)
+        self.scenes = {captions(scene, 1, "full")[0]: scene for one in found for scene in one.scenes}
+        self.spoilt = spoilt
+
+    def generate_set(self, prompts, *, seed, share, **how):
+        rng = np.random.default_rng(seed)
+        made = []
+        for text in prompts:
+            pixels = np.asarray(render_image(self.scenes[text], 64), dtype=float)
+            noise = 150 if rng.random() < self.spoilt else 5
+            noisy = np.clip(pixels + rng.normal(size=pixels.shape) * noise, 0, 255)
+            made.append(Image.fromarray(noisy.astype(np.uint8)))
+        return made
+
+
+def small(**changes):
+    given = {"sets": 3, "natural": 420, "made_subjects": 4, "candidates": 4, "draws": 1000, "generator": Renderer()}
+    return recipe.DemoSettings(**(given | changes))
 
 
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
     said: list[str] = []
-    small = pytest.MonkeyPatch()
-    small.setattr(recipe, "SETS", 4)
-    made = [recipe.demo(folder, said.append) for folder in folders]
-    small.undo()
+    made = [recipe.demo(folder, said.append, small()) for folder in folders]
     return made, said
 
 
@@ -26,34 +56,119 @@ def test_the_audit_recovers_what_was_put_in(two_runs):
     (first, _), _ = two_runs
     assert first.recovered["biased"] > 0.9
     assert abs(first.recovered["fair"]) < 0.5
-    sizes = [a.results.query("metric == 'counterfactual_gap_size' and axis == 'gender'") for a in first.audits.values()]
-    assert sizes[0]["value"].iloc[0] > 5 * sizes[1]["value"].iloc[0]
+    sizes = [
+        first.audits[name].results.query("metric == 'counterfactual_gap_size' and axis == 'gender'")
+        for name in ("biased", "fair")
+    ]
+    assert sizes[0]["value"].iloc[0] > 4 * sizes[1]["value"].iloc[0]
     assert len(first.gaps) == 28
 
 
 def test_two_runs_give_the_same_numbers(two_runs):
-    (first, second), _ = two_runs
-    digests = [
-        hashlib.sha256((d.folder / "biased" / "results.parquet").read_bytes()).hexdigest() for d in (first, second)
-    ]
-    assert digests[0] == digests[1]
+    (first, second), said = two_runs
+    assert first.digest == second.digest
+    assert sum(first.digest in line for line in said) == 2
     figures = sorted(path.name for path in (first.folder / "report_files").glob("*.svg"))
     assert figures
     for name in figures:
-        assert (first.folder / "report_files" / name).read_bytes() == (
-            second.folder / "report_files" / name
-        ).read_bytes()
+        one, other = (run.folder / "report_files" / name for run in (first, second))
+        assert one.read_bytes() == other.read_bytes(), name
+
+
+def test_the_hash_depends_on_every_number(two_runs, tmp_path):
+    from equipoise.data import read_results, write_results
+
+    (first, _), _ = two_runs
+    frame = read_results(first.folder / "after")
+    write_results(tmp_path / "after" / "results.parquet", frame)
+    before = recipe.digest_of(tmp_path)
+    frame.loc[3, "value"] += 1e-3
+    write_results(tmp_path / "after" / "results.parquet", frame)
+    assert recipe.digest_of(tmp_path) != before
+
+
+def test_the_naive_number_calls_the_fair_model_biased(two_runs):
+    (first, _), _ = two_runs
+    rows = first.audits["naive-fair"].results.query("metric == 'max_skew' and axis == 'gender' and subject.isna()")
+    assert rows["value"].iloc[0] > 0.3  # one gender at 1.35 times its even share
+    assert abs(rows["excess"].iloc[0]) < 0.1  # and all of it is the pool's
+
+
+def test_the_repair_is_judged_on_subjects_it_has_not_seen(two_runs):
+    from equipoise.mitigate import load
+
+    (first, _), _ = two_runs
+    seen = set(load(first.folder / "remedy").fitted_on.subjects)
+    judged = set(first.audits["after"].results["subject"].dropna())
+    assert len(seen) == len(judged) == 14
+    assert not seen & judged
+    gap = [
+        first.audits[name].results.query("metric == 'counterfactual_gap_size' and axis == 'gender'")["value"].iloc[0]
+        for name in ("before", "after")
+    ]
+    assert gap[1] < 0.6 * gap[0]
+
+
+def test_the_captioner_is_measured(two_runs):
+    (first, _), _ = two_runs
+    clear, grainy = first.captions.errors.values()
+    assert clear < 0.03 < grainy < 0.3
+    found = set(first.captions.audit.results["metric"])
+    assert {"lic", "lic_m", "lic_d", "ratio", "error"} <= found
+
+
+def test_sets_are_made_sieved_and_audited(two_runs):
+    (first, _), said = two_runs
+    assert len(first.generated.table) == 4 * 4 * 4
+    dropped = first.generated.sieve.table.to_pandas(["keep"])["keep"]
+    assert 0 < (~dropped.astype(bool)).sum() < 64
+    assert {"generated-biased", "generated-fair"} <= set(first.audits)
+    assert any("4 occupations x 4 groups x 4 candidates" in line for line in said)
+    funnel = pd.read_csv(first.folder / "sieve" / "funnel.csv")
+    assert {"gender", "skin_tone"} <= set(funnel["axis"].dropna())
 
 
 def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
     (first, _), said = two_runs
     page = first.page.read_text(encoding="utf-8")
     assert "mini:clip is biased by perceived gender" in page
-    assert "mini:clip-fair" in page
+    for part in ("verdict", "chance", "truth", "change", "naive", "subjects", "groups", "pictures", "words", "funnel"):
+        assert f'<section id="{part}"' in page, part
     assert first.page.stat().st_size < 5_000_000
     assert 'src="http' not in page
     assert 'href="http' not in page
-    assert any("Open " in line for line in said)
+    after = said[next(i for i, line in enumerate(said) if "Open " in line) + 1 :][:3]
+    assert all(line.strip().startswith("equipoise ") for line in after)
+
+
+def test_the_verdict_answers_what_people_ask(two_runs):
+    """Is it biased, how sure, against whom, did the repair work, what was put in: each in the one paragraph."""
+    import html
+    import re
+
+    (first, _), _ = two_runs
+    page = first.page.read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]+>", "", re.search(r'<p class="verdict">(.*?)</p>', page, re.S)[1]))
+    for told in ("is biased by perceived gender", "We are sure", "Against whom", "put in on purpose", "The repair"):
+        assert told in text, text
+    assert "labelled female" in text
+    assert "labelled male" in text
+    assert len(text.split()) < 230, len(text.split())
+
+
+def test_a_generator_that_draws_noise_leaves_nothing(tmp_path):
+    said: list[str] = []
+    found = make_and_sieve(tmp_path, Renderer(spoilt=1.0), subjects=1, candidates=2, say=said.append)
+    assert found.kept is None
+    assert any("nothing stays" in line for line in said)
+
+
+def test_without_a_generator_it_says_so_and_goes_on(tmp_path, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr("equipoise.models.miniatures.FOLDER", tmp_path)
+    found = make_and_sieve(tmp_path / "a", "mini:diffusion", subjects=1, candidates=1, say=said.append)
+    assert found.table is None
+    assert "left out: the miniature 'diffusion' is not in this installation" in said[0]
 
 
 def test_the_demo_clears_its_own_folder_and_no_other(tmp_path):

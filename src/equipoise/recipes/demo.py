@@ -1,16 +1,19 @@
-"""The offline demonstration: audit a CLIP that was taught a bias and one that was not, and see what the audit finds.
+"""The offline demonstration: from making counterfactual sets to a repaired model, with the truth known all along.
 
-Both come with the package; the pictures are rendered here, in about a minute on a laptop, and nothing is downloaded.
-Because the world was made by hand, the truth is known, and the last step checks the numbers against it.
+Everything comes with the package and nothing is downloaded: two small CLIPs, of which one was taught a bias, a
+captioner, and a generator, all of a world of pictograms. Because that world was made by hand, the numbers can be held
+against what was put in. The pictures are signs, not people, and say nothing about anyone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,23 +21,45 @@ from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.audit import Audit, AuditConfig, compare, run
-from equipoise.data import Table
+from equipoise.data import Table, read_results
 from equipoise.errors import InputError
 from equipoise.models import load
+from equipoise.recipes.demo_captions import CaptionsFound, measure_captioner
+from equipoise.recipes.demo_generated import GeneratedFound, make_and_sieve
 from equipoise.world import preset, truth
-from equipoise.world.tables import write_counterfactual_table
+from equipoise.world.tables import write_counterfactual_table, write_table
 
-__all__ = ["Demo", "demo"]
+__all__ = ["Demo", "DemoSettings", "demo"]
 
 Say = Callable[[str], None]
 MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
-SETS = 8
-TOP = 12
+TOP, MADE_TOP = 12, 4
+"""How many pictures count as shown first; fewer of the made ones, of which a sieve may leave few."""
 PROMPT = "A photo of {}"
 AXES = ("gender", "skin_tone")
 MARKER = "demo.json"
-MADE = ("sets", "biased", "fair", "report_files")
+MADE = (
+    "sets natural biased fair naive-biased naive-fair remedy held_out before after captions captioner "
+    "generated sieve generated-biased generated-fair report_files"
+).split()
 """What the demonstration makes in its folder, and clears when it is run again."""
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """How much is made; the numbers of the README are those of the defaults."""
+
+    sets: int = 8
+    """Rendered counterfactual sets of each occupation."""
+    natural: int = 1400
+    """Pictures of the natural, lopsided pool."""
+    made_subjects: int = 8
+    candidates: int = 8
+    """Sets that the generator makes of each of those subjects."""
+    draws: int = 5000
+    """Draws of every chance level: as many as it takes to tell one in a thousand."""
+    generator: Any = "mini:diffusion"
+    """A generator or its name; ``None`` leaves the made pictures out."""
 
 
 @dataclass(frozen=True)
@@ -43,52 +68,82 @@ class Demo:
 
     folder: Path
     audits: dict[str, Audit]
+    """By name: biased, fair, naive-biased, naive-fair, before, after, and generated-biased, generated-fair if made."""
     gaps: pd.DataFrame
     """One row an occupation: the injected log-odds, and the measured gap of each encoder."""
     recovered: dict[str, float]
     """The correlation of measured gaps with the injected log-odds, for each encoder."""
+    captions: CaptionsFound
+    generated: GeneratedFound
     page: Path
+    digest: str
+    """The hash of every number: two runs on one machine with the same versions give the same."""
 
 
-def demo(folder: Path, say: Say) -> Demo:
+def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     """Run the whole demonstration into ``folder`` and write a page to look at."""
-    from equipoise.report import write
-
+    chosen = settings or DemoSettings()
     _prepare(folder)
-    say("1. Two small CLIPs that learnt from pictograms (signs, not people): in the world of one, occupations lean")
-    say("   towards a figure; in that of the other none do.")
+    say("1. Two small CLIPs that learnt from pictograms (signs, not people). In the world of the first, occupations")
+    say("   lean towards one figure, on purpose; in the world of the second, its twin, none do.")
     encoders = {name: load(spec) for name, spec in MODELS.items()}
-    for name, encoder in encoders.items():
-        say(f"   {name}: {encoder.name}")
+    config = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=chosen.draws)
 
-    say(f"2. Counterfactual sets: the same scene with every figure and skin tone, {SETS} for each occupation.")
-    table = _table(folder / "sets", say)
+    say(f"\n2. Counterfactual sets: the same scene with every figure and skin tone, {chosen.sets} for each occupation.")
+    table = _sets(folder / "sets", chosen.sets, say)
 
-    say("3. Audit both encoders: whom do they retrieve for 'A photo of a nurse' and the other neutral prompts?")
-    settings = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=500)
-    audits = {}
-    for name, encoder in encoders.items():
-        audits[name] = run(encoder, "intersectional", table, folder / name, config=settings)
+    say("\n3. The audit: whom do they show first for 'A photo of a nurse' and 27 other prompts that name nobody?")
+    audits = {name: run(one, "intersectional", table, folder / name, config=config) for name, one in encoders.items()}
+    for name in MODELS:
         _headline(audits[name], name, say)
-
-    say("4. Is the difference more than luck? Paired over the same occupations (biased - fair):")
     difference = compare(folder / "biased", folder / "fair").frame()
-    for _, row in difference[(difference["metric"] == "max_skew") & difference["axis"].isin(AXES)].iterrows():
-        interval = f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
-        say(f"   MaxSkew@{TOP} on {row['axis']:9} {row['value']:+.3f} {interval}, {_p(row)}")
+    row = difference[(difference["metric"] == "max_skew") & (difference["axis"] == "gender")].iloc[0]
+    say(f"   biased - fair, paired by occupation: {row['value']:+.2f} [{row['ci_low']:+.2f}, {row['ci_high']:+.2f}]")
 
-    say("5. Against the truth: does the gap inside sets follow what was put in?")
+    say("\n4. Against the truth: does the gap inside sets follow what was put in?")
     gaps, recovered = _against_truth(audits)
     for name, correlation in recovered.items():
-        say(f"   {name:6} encoder: correlation of measured gap with injected log-odds {correlation:+.2f}")
+        say(f"   {name:6} correlation of the measured gap with the injected log-odds {correlation:+.2f}")
 
-    folders = {MODELS[name]: folder / name for name in MODELS}
-    page = write(folders, folder / "report.html", title="An audit with known truth", truth="world:biased")
+    say(
+        f"\n5. What a naive number says: {chosen.natural:,} pictures as that world has them, lopsided, no chance level."
+    )
+    audits |= _naive(folder, encoders, chosen, say)
+
+    say(
+        "\n6. A repair: take the directions of gender and skin tone out of the biased CLIP (projection), fitted on half"
+    )
+    say("   of the occupations, judged on the others.")
+    audits |= _repaired(folder, encoders["biased"], table, config, say)
+
+    say("\n7. A captioner of the same world: clear pictures, then the same ones grainy, where it has to guess.")
+    captions = measure_captioner(folder, Table.open(folder / "natural"), table, say)
+
+    say("\n8. Sets that a generator makes, and a sieve: what stays, of whom?")
+    generated = make_and_sieve(
+        folder, chosen.generator, subjects=chosen.made_subjects, candidates=chosen.candidates, say=say
+    )
+    audits |= _audit_generated(folder, generated, encoders, config, say)
+
+    say("\n9. The report.")
+    page = _report(folder)
+    digest = digest_of(folder)
+    say(f"   every number in one hash (the same each time on one machine): {digest}")
     say(f"\nOpen {page} in a browser. Then try:")
     say(f"  equipoise compare {folder}/biased {folder}/fair")
     say(f"  equipoise measure {folder}/biased --k 5 --variant berg -o {folder}/biased-berg")
-    say("  equipoise world preview world.png --preset strong")
-    return Demo(folder, audits, gaps, recovered, page)
+    say(f"  equipoise mitigate projection mini:clip --table {folder}/sets --axis gender -o {folder}/my-remedy")
+    return Demo(folder, audits, gaps, recovered, captions, generated, page, digest)
+
+
+def digest_of(folder: Path) -> str:
+    """The hash of the results in ``folder``, all numbers to six digits."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*/results.parquet")):
+        frame = read_results(path)
+        text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        digest.update(f"{path.parent.name}\n{text}".encode())
+    return digest.hexdigest()[:16]
 
 
 def _prepare(folder: Path) -> None:
@@ -105,20 +160,116 @@ def _prepare(folder: Path) -> None:
     marker.write_text(json.dumps({"equipoise": __version__}) + "\n", encoding="utf-8")
 
 
-def _table(path: Path, say: Say) -> Table:
+def _sets(path: Path, n: int, say: Say) -> Table:
+    from tqdm import tqdm
+
     config = preset("fair").changed(activity_share=0.0, visible=1.0)
-    table = write_counterfactual_table(path, config, SETS, subjects=sorted(config.occupations), axes=AXES, seed=77)
+    subjects = sorted(config.occupations)
+    total = len(subjects) * n * 6
+    with tqdm(total=total, desc="drawing", unit="picture", disable=None) as bar:
+        table = write_counterfactual_table(path, config, n, subjects=subjects, axes=AXES, seed=77, progress=bar.update)
     say(f"   {len(table):,} pictures in {path}")
     return table
 
 
-def _headline(audit: Audit, name: str, say: Say) -> None:
-    rows = audit.results
-    chosen = rows[rows["subject"].isna() & rows["metric"].isin(["max_skew", "counterfactual_gap_size"])]
-    for _, row in chosen[chosen["axis"].isin(AXES)].drop_duplicates(["metric", "axis"]).iterrows():
+def _naive(folder: Path, encoders: dict[str, Any], chosen: DemoSettings, say: Say) -> dict[str, Audit]:
+    """MaxSkew against even shares, as it is often published, on a pool that leans as the world does."""
+    world = preset("biased").changed(activity_share=0.0, visible=1.0)
+    natural = write_table(folder / "natural", world, chosen.natural, seed=78)
+    config = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=500, variants=("berg",))
+    found = {}
+    for name, one in encoders.items():
+        key = f"naive-{name}"
+        found[key] = run(one, "intersectional", natural, folder / key, config=config)
+        row = _row(found[key], "max_skew", "gender")
         say(
-            f"   {name:6} {row['metric']:24} on {row['axis']:9} {row['value']:.3f}, "
-            f"chance {row['null_mean']:.3f}, excess {row['excess']:+.3f}, {_p(row)}"
+            f"   {name:6} MaxSkew@{TOP} {row['value']:.2f}: one gender has {np.exp(row['value']):.1f} times an even "
+            f"share. (A blind model has {row['null_mean']:.2f} here.)"
+        )
+    say("   So the naive number calls both biased: it cannot tell a lopsided model from a lopsided pool.")
+    return found
+
+
+def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say: Say) -> dict[str, Audit]:
+    from equipoise.mitigate import Projection, fit_on_table, held_out_layer, repaired, save
+
+    apart = sorted(table.to_pandas(["subject"])["subject"].unique())[::2]
+    remedy = fit_on_table(Projection(), encoder, table, AXES, held_out=apart)
+    save(remedy, folder / "remedy")
+    layer = held_out_layer(table, apart, folder / "held_out")
+    view = table.with_layers([layer])
+    models = {"before": encoder, "after": repaired(encoder, remedy, name=f"{encoder.name} + projection")}
+    found = {name: run(one, "intersectional", view, folder / name, config=config) for name, one in models.items()}
+    for metric in ("max_skew", "counterfactual_gap_size"):
+        before, after = (_row(found[name], metric, "gender") for name in models)
+        say(
+            f"   {metric:24} on gender: excess {before['excess']:+.3f} before, {after['excess']:+.3f} after "
+            f"({_p(after)}), {int(after['n'])} occupations it has not seen"
+        )
+    costs = {name: run(one, "utility", view).results for name, one in models.items()}
+    before, after = (c[c["metric"] == "zero_shot_accuracy"]["value"].iloc[0] for c in costs.values())
+    say(
+        f"   what it costs: {100 * before:.1f}% of these pictures get their occupation before, {100 * after:.1f}% after"
+    )
+    return found
+
+
+def _audit_generated(
+    folder: Path, made: GeneratedFound, encoders: dict[str, Any], config: AuditConfig, say: Say
+) -> dict[str, Audit]:
+    """Both encoders on what the sieve left of the made pictures; nothing where that is too little."""
+    if made.kept is None:
+        return {}
+    found = {}
+    for name, one in encoders.items():
+        try:
+            key = f"generated-{name}"
+            found[key] = run(one, "intersectional", made.kept, folder / key, config=config.having({"k": [MADE_TOP]}))
+        except InputError as error:
+            say(f"   not audited: {error}")
+            return {}
+        row = _row(found[key], "max_skew", "gender")
+        say(
+            f"   {name:6} on made pictures: MaxSkew@{MADE_TOP} on gender {row['value']:.2f}, "
+            f"chance {row['null_mean']:.2f}, {_p(row)}, {int(row['n'])} occupations"
+        )
+    return found
+
+
+def _report(folder: Path) -> Path:
+    from equipoise.report import write
+
+    shown: dict[str, Path] = {MODELS[name]: folder / name for name in MODELS}
+    repaired = {"before": f"{MODELS['biased']} before repair", "after": f"{MODELS['biased']} after repair"}
+    shown |= {label: folder / name for name, label in repaired.items()}
+    shown |= {f"{MODELS[name]} (generated)": folder / f"generated-{name}" for name in MODELS}
+    shown |= {"captioner": folder / "captioner", "sieve": folder / "sieve", "generated": folder / "generated"}
+    return write(
+        {label: path for label, path in shown.items() if _has_something(path)},
+        folder / "report.html",
+        title="An audit with known truth",
+        truth="world:biased",
+        before_after=(folder / "before", folder / "after"),
+        naive={MODELS[name]: folder / f"naive-{name}" for name in MODELS},
+    )
+
+
+def _has_something(path: Path) -> bool:
+    """Whether a folder holds results or a table; one whose audit was refused holds evidence alone."""
+    return any((path / name).is_file() for name in ("results.parquet", "_table.json"))
+
+
+def _row(audit: Audit, metric: str, axis: str) -> pd.Series:
+    rows = audit.results
+    return rows[rows["subject"].isna() & (rows["metric"] == metric) & (rows["axis"] == axis)].iloc[0]
+
+
+def _headline(audit: Audit, name: str, say: Say) -> None:
+    for metric, axis in ((m, a) for a in AXES for m in ("max_skew", "counterfactual_gap_size")):
+        row = _row(audit, metric, axis)
+        say(
+            f"   {name:6} {metric:24} on {axis:9} {row['value']:.3f}, chance {row['null_mean']:.3f}, "
+            f"excess {row['excess']:+.3f}, {_p(row)}"
         )
 
 
@@ -131,8 +282,8 @@ def _against_truth(audits: dict[str, Audit]) -> tuple[pd.DataFrame, dict[str, fl
     known = known[(known["kind"] == "occupation") & (known["axis"] == "gender") & (known["group"] == "female")]
     gaps = known.set_index("subject")[["log_odds"]].rename(columns={"log_odds": "injected"})
     recovered = {}
-    for name, audit in audits.items():
-        rows = audit.results
+    for name in MODELS:
+        rows = audits[name].results
         mine = rows[(rows["metric"] == "counterfactual_gap") & (rows["axis"] == "gender") & rows["subject"].notna()]
         gaps[name] = mine.set_index("subject")["value"]
         values: NDArray[np.float64] = gaps[["injected", name]].dropna().to_numpy(dtype=float)

@@ -222,14 +222,15 @@ def _facts(series: Sequence[Series]) -> list[str]:
         facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
     if len(subjects) > 1:
         facts.append(f"{count(len(subjects))} subjects")
-    suites = list(dict.fromkeys(str(s) for one in series for s in one.results["suite"].dropna().unique()))
-    pools = sorted({str(p) for one in series for p in one.results["pool"].dropna().unique()})
+    asked = [one for one in series if one.source.kind != "filter"]
+    suites = list(dict.fromkeys(str(s) for one in asked for s in one.results["suite"].dropna().unique()))
+    pools = sorted({str(p) for one in asked for p in one.results["pool"].dropna().unique()})
     return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
 
 
 def _signs(series: Sequence[Series]) -> str:
     """What must be said of drawn pictures."""
-    pools = [set(one.results["pool"].dropna().unique()) for one in series]
+    pools = [set(one.results["pool"].dropna().unique()) for one in series if one.source.kind != "filter"]
     if not any("rendered" in some for some in pools):
         return ""
     if all(some == {"rendered"} for some in pools):

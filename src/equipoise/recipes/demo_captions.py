@@ -1,0 +1,132 @@
+"""The demonstration's captioner: what it says of clear pictures and of grainy ones, and whom it then takes people for.
+
+Where a picture is clear, the captioner sees who is in it. Where it is grainy, it has to guess, and guesses as the world
+it learnt from was: that is how a bias shows that a test on clear pictures misses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from equipoise.audit.caption_audit import CaptionAudit, CaptionSettings, audit_captions
+from equipoise.data import Table, read_results, write_results
+from equipoise.models import load
+from equipoise.text import Lexicon
+from equipoise.world import preset, truth
+
+__all__ = ["CaptionsFound", "measure_captioner"]
+
+CAPTIONER = "mini:captioner"
+GRAIN = 75.0
+"""The standard deviation of the noise, of 255."""
+
+
+@dataclass(frozen=True)
+class CaptionsFound:
+    """What was measured."""
+
+    audit: CaptionAudit
+    """LIC, Ratio, Error and words, on the natural pool."""
+    errors: dict[str, float]
+    """By model: the share of captions that name the wrong gender, over sets that show both alike."""
+    correlations: dict[str, float]
+    """By model: of whom captions name too often, with what was put in, over occupations."""
+
+
+def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[str], None]) -> CaptionsFound:
+    """Caption pictures, clear and grainy, measure the captions, and hold them against the injected truth.
+
+    LIC needs a pool as people meet it, so it is measured on ``natural``: in counterfactual sets every caption has a
+    twin of the other group, and a classifier learns the opposite. Whom captions name when nothing but the picture can
+    tell is asked of ``sets``. The captions are in ``folder/captions``, the results in ``folder/captioner``; among
+    them, for each model and subject, ``naming_gap``: how much more often captions name women than men.
+    """
+    captioner = load(CAPTIONER, kind="captioner")
+    names = {"clear": CAPTIONER, "grainy": f"{CAPTIONER}, grainy pictures"}
+    frame = natural.to_pandas(["image_id", "gender", "gendered_captions"])
+    said = _said(captioner, natural)
+    _written(folder / "captions", frame, said)
+    audit = audit_captions(
+        [f"{names[kind]}={folder / 'captions' / f'{kind}.jsonl'}" for kind in said],
+        folder / "captions" / "people.jsonl",
+        "gender",
+        folder / "captioner",
+        settings=CaptionSettings(lexicon="equipoise", seeds=5, reference_seeds=5, permutations=50, quality=False),
+    )
+    rows, errors, correlations = [], {}, {}
+    labels = sets.to_pandas(["subject", "gender"])
+    for kind, captions in _said(captioner, sets).items():
+        named = _named(labels, captions)
+        keys = {"suite": "captions", "pool": "rendered", "model": names[kind], "axis": "gender"}
+        gaps = _naming_gaps(named, keys)
+        rows += gaps
+        errors[names[kind]] = float(named["wrong"].mean())
+        put_in = named.groupby("subject", sort=True)["injected"].first().to_numpy(float)
+        measured = np.array([row["value"] for row in gaps], dtype=float)
+        flat = np.ptp(measured) < 1e-12
+        correlations[names[kind]] = 0.0 if flat else float(np.corrcoef(put_in, measured)[0, 1])
+        say(
+            f"   {kind:6} {100 * errors[names[kind]]:4.1f}% of captions name the wrong gender; whom they name too "
+            f"often, with what was put in: correlation {correlations[names[kind]]:+.2f}"
+        )
+    home = folder / "captioner" / "results.parquet"
+    write_results(home, pd.concat([read_results(home), pd.DataFrame(rows)], ignore_index=True))
+    return CaptionsFound(audit, errors, correlations)
+
+
+def _said(captioner: Any, table: Table) -> dict[str, list[str]]:
+    pictures = [picture for _, picture in table.images()]
+    return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(_grainy(pictures), seed=0)}
+
+
+def _grainy(pictures: list[Image.Image]) -> list[Image.Image]:
+    rng = np.random.default_rng(0)
+    made = []
+    for picture in pictures:
+        pixels = np.asarray(picture, dtype=np.float64)
+        noisy = np.clip(pixels + rng.normal(size=pixels.shape) * GRAIN, 0, 255)
+        made.append(Image.fromarray(noisy.astype(np.uint8)))
+    return made
+
+
+def _written(folder: Path, frame: pd.DataFrame, said: dict[str, list[str]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    ids, genders = frame["image_id"].tolist(), frame["gender"].tolist()
+    people = [
+        {"image_id": name, "captions": list(texts), "gender": gender}
+        for name, texts, gender in zip(ids, frame["gendered_captions"], genders, strict=True)
+    ]
+    files = {"people": people}
+    for kind, captions in said.items():
+        files[kind] = [{"image_id": name, "caption": text} for name, text in zip(ids, captions, strict=True)]
+    for name, rows in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def _named(frame: pd.DataFrame, captions: list[str]) -> pd.DataFrame:
+    """The pictures with the gender that their caption names, whether it is wrong, and where the subject was put."""
+    words = Lexicon.load("equipoise")
+    known = truth(preset("biased"))
+    known = known[(known["kind"] == "occupation") & (known["axis"] == "gender") & (known["group"] == "female")]
+    named = frame[["subject", "gender"]].copy()
+    named["said"] = pd.Series(words.label_all(captions), index=named.index, dtype=object)
+    named["wrong"] = named["said"].isin(["female", "male"]) & (named["said"] != named["gender"])
+    return named.assign(injected=named["subject"].map(known.set_index("subject")["log_odds"]))
+
+
+def _naming_gaps(named: pd.DataFrame, keys: dict[str, str]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for subject, some in named.groupby("subject", sort=True):
+        gap = float((some["said"] == "female").mean() - (some["said"] == "male").mean())
+        rows.append({"metric": "naming_gap", **keys, "subject": subject, "group": "female - male", "value": gap})
+        rows[-1] |= {"n": len(some), "n_groups": 2, "notes": "pictures show both alike; no test of a single subject"}
+    return rows
