@@ -96,3 +96,16 @@ def test_the_world_has_caption_sets_too() -> None:
             assert f"{caption.attributes['skin_tone']} skin" in caption.text
     plan = plan_sets(found, SetsConfig(candidates=1))
     assert plan.axes == ("gender", "skin_tone")
+
+
+def test_captions_of_the_world_may_leave_the_place_to_the_seed() -> None:
+    from equipoise.world import preset, prompts
+
+    places = [text.removeprefix("a photo of a person ") for text in prompts("scene").values()]
+    named = [c.text for one in world_sets(preset("fair"), n=3) for c in one.captions]
+    unnamed = [c.text for one in world_sets(preset("fair"), n=3, place=False) for c in one.captions]
+    assert any(place in text for text in named for place in places)
+    assert not any(place in text for text in unnamed for place in places)
+    for one in world_sets(preset("fair"), n=3, place=False):
+        assert len({c.text for c in one.captions}) == 6
+        assert all(f"{c.attributes['skin_tone']} skin" in c.text and one.subject in c.text for c in one.captions)

@@ -48,7 +48,7 @@ class Renderer:
         for number in range(8):
             subjects = recipe._subjects(3)
             for texts, found in zip(
-                world_sets(WORLD, subjects, recipe.AXES),
+                world_sets(WORLD, subjects, recipe.AXES, place=False),
                 scene_sets(WORLD, subjects, recipe.AXES, 1, number),
                 strict=True,
             ):
@@ -83,11 +83,11 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
     assert model.calls == 3 * 2 + 3, "two candidates of three sets, and the first ones again without sharing"
     assert len(found.sieve.table) == 3 * 2 * 12
     assert found.sieve.table.to_pandas(["keep"])["keep"].all(), str(found.sieve)
-    for pool in ("before the sieve", "after the sieve", "first candidates, self"):
+    for pool in ("before the sieve", "after the sieve", "first candidates, self+blend"):
         assert figure(found, pool, "attributes as asked").value.value > 0.97
         assert figure(found, pool, "occupation as asked").value.value > 0.97
     assert figure(found, "before the sieve", "inside over between").met
-    assert figure(found, "self - no sharing", "background difference").value.value < -2
+    assert figure(found, "self+blend - no sharing", "background difference").value.value < -2
     assert "6 of 6 candidates stay; 3 of 3 caption sets and 3 of 3 subjects have one" in found.notes
     assert "MISSED" not in str(found)
     assert all(path.exists() for path in found.pictures)

@@ -40,7 +40,7 @@ def sets(
     ),
     candidates: int | None = typer.Option(None, "-n", min=1, help="Candidates of each set; 100 by default."),
     inject: str | None = typer.Option(None, "--inject", help="Attention to share: self, cross or both."),
-    blend: bool = typer.Option(False, "--blend", help="Keep the first image where the words that differ are not."),
+    blend: bool = typer.Option(False, "--blend", help="Keep the first image where other words change little."),
     share: str = typer.Option("", "--share", help="Shares of steps as LOW,HIGH; 0.1,0.9 by default."),
     guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
     sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),

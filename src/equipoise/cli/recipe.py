@@ -22,7 +22,7 @@ def counterfactual_sets(
     sets: int = typer.Option(6, "--sets", min=1, help="Caption sets of each."),
     candidates: int = typer.Option(4, "-n", min=1, help="Candidates of each caption set."),
     inject: str = typer.Option("self", "--inject", help="Attention to share: self, cross or both."),
-    blend: bool = typer.Option(False, "--blend", help="Keep the first picture where the words that differ are not."),
+    blend: bool = typer.Option(True, "--blend/--no-blend", help="Keep the first picture where words change little."),
     share: tuple[float, float] = typer.Option((0.1, 0.9), "--share", help="Shares of steps, LOW HIGH."),
     guidance: tuple[float, float] = typer.Option((2.0, 4.0), "--guidance", help="Guidance scales, LOW HIGH."),
     steps: int | None = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default."),

@@ -21,6 +21,7 @@ __all__ = ["SET_PRESETS", "SetsConfig", "batches_of", "make_sets", "plan_sets", 
 
 COLUMNS = {"prompt_set": "string", "candidate": "int64", "neutral_caption": "string"}
 _INJECTIONS = ("self", "cross", "both")
+_PARAPHRASES = 12
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class SetsConfig:
     inject: str = "self"
     """Which attention of the first caption the others take: ``self``, ``cross`` or ``both``."""
     blend: bool = False
-    """Keep the first image wherever attention to the words that differ is low (Prompt-to-Prompt's local blend)."""
+    """Keep the first image wherever other words change little of what the model's attention gives (a local blend)."""
     share: tuple[float, float] = (0.1, 0.9)
     """The share of steps in which attention is shared is drawn from this range."""
     guidance: tuple[float, float] = (7.5, 15.0)
@@ -184,8 +185,12 @@ def world_sets(
     *,
     n: int = 1,
     seed: int = 0,
+    place: bool = True,
 ) -> list[CaptionSet]:
     """Caption sets in the words of the pictogram world, ``n`` a subject, for the generators that were trained on it.
+
+    ``place=False`` takes captions that name the person and no place, as the prompts of SocialCounterfactuals do: what
+    is behind the person is then the seed's doing.
 
     >>> from equipoise.world import preset
     >>> one = world_sets(preset("fair"), ["nurse"])[0]
@@ -197,8 +202,21 @@ def world_sets(
 
     made = []
     for found in counterfactual_sets(config, subjects, axes, n, seed):
-        texts = [captions(scene, 1, "full")[0] for scene in found.scenes]
+        told = [captions(scene, _PARAPHRASES, "full") for scene in found.scenes]
+        which = 0 if place else _placeless(told)
+        texts = [paraphrases[which] for paraphrases in told]
         attributes: list[Mapping[str, str]] = [dict(zip(axes, groups, strict=True)) for groups in found.groups]
         said = tuple(Caption(text, groups) for text, groups in zip(texts, attributes, strict=True))
         made.append(CaptionSet(found.set_id, found.subject, "", tuple(axes), neutral_prompt(found.subject), said))
     return made
+
+
+def _placeless(told: Sequence[Sequence[str]]) -> int:
+    """The first paraphrase that names a place in no scene of the set."""
+    from equipoise.world.captions import prompts
+
+    places = [text.removeprefix("a photo of a person ") for text in prompts("scene").values()]
+    for k in range(_PARAPHRASES):
+        if not any(place in texts[k] for texts in told for place in places):
+            return k
+    raise InputError("every caption of this set names a place; ask for captions with places")

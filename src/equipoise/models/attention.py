@@ -34,8 +34,8 @@ SAMPLERS = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DDIMS
 """Samplers that can be asked for by name, with their classes in diffusers."""
 BLEND_AFTER = 0.2
 """The local blend begins after this share of the steps, when attention maps mean something (Prompt-to-Prompt)."""
-BLEND_ABOVE = 0.3
-"""Of the largest attention to the words that differ; a pixel above it may change (Prompt-to-Prompt)."""
+BLEND_ABOVE = 0.75
+"""Of the way from the smallest to the largest change by other words; a pixel above it may change."""
 
 Words = Sequence[tuple[str, int]]
 """Words with the number of tokens of each."""
@@ -62,10 +62,6 @@ class Alignment:
     """(tokens, tokens): the target's map of token t is the sum over s of ``weights[s, t]`` times the source's."""
     own: NDArray[np.bool_]
     """Tokens of the target that keep their own map."""
-    differs: NDArray[np.bool_]
-    """Tokens of the target's words that the source does not have."""
-    source_differs: NDArray[np.bool_]
-    """Tokens of the source's words that the target does not have."""
 
 
 def aligned(source: Words, target: Words, length: int) -> Alignment:
@@ -83,10 +79,9 @@ def aligned(source: Words, target: Words, length: int) -> Alignment:
     ([False, False, True, False, False, False], [0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
     """
     weights = np.zeros((length, length), np.float32)
-    differs, source_differs = np.zeros(length, bool), np.zeros(length, bool)
     weights[0, 0] = 1
     here, there = _places(source, length), _places(target, length)
-    for kind, i1, i2, j1, j2 in _changes(source, target):
+    for _, i1, i2, j1, j2 in _changes(source, target):
         pairs = [(here[i1:i2], there[j1:j2])]
         if i2 - i1 == j2 - j1:
             pairs = [([a], [b]) for a, b in zip(here[i1:i2], there[j1:j2], strict=True)]
@@ -94,12 +89,10 @@ def aligned(source: Words, target: Words, length: int) -> Alignment:
             s, t = [p for run in sources for p in run], [p for run in targets for p in run]
             if s and t:
                 weights[np.ix_(s, t)] = np.eye(len(s)) if len(s) == len(t) else 1 / len(t)
-            if kind != "equal":
-                source_differs[s], differs[t] = True, True
     ends = (_end(here, length), _end(there, length))
     for k in range(length - max(ends)):
         weights[ends[0] + k, ends[1] + k] = 1
-    return Alignment(weights, weights.sum(axis=0) == 0, differs, source_differs)
+    return Alignment(weights, weights.sum(axis=0) == 0)
 
 
 def _changes(source: Words, target: Words) -> list[tuple[str, int, int, int, int]]:
@@ -145,7 +138,7 @@ def run_set(
     """One Pillow image a prompt from ``pipeline`` (a Stable Diffusion of diffusers), all from the noise of ``seed``.
 
     The first prompt lends its attention (``inject``) to the others for a ``share`` of the steps; 0 is the stock call.
-    ``blend`` keeps the source's picture wherever the model's own attention to the words that differ is low.
+    ``blend`` keeps the source's picture wherever other words change little of what the model's attention gives.
     ``sampler``: one of :data:`SAMPLERS`, or the pipeline's own. ``guidance``, ``steps`` and ``call`` (height, width,
     ...) go to the pipeline, which has defaults for what is left out.
     """
@@ -210,7 +203,7 @@ class _Control:
         self._share = share
         self._inject = inject
         self._stock = dict(pipeline.unet.attn_processors)
-        if inject != "self" or blend:
+        if inject != "self":
             self._align(prompts)
 
     def _align(self, prompts: list[str]) -> None:
@@ -226,8 +219,6 @@ class _Control:
 
         self.weights, self.own = stacked("weights"), stacked("own")
         self.any_own = bool(self.own.any())
-        if self.blend is not None:
-            self.blend.differs, self.blend.source_differs = stacked("differs"), stacked("source_differs")
 
     def __enter__(self) -> None:
         mine = {".attn1.": "self", ".attn2.": "cross"}
@@ -284,7 +275,7 @@ class _Processor:
             raise InputError("this pipeline masks its attention, so it cannot be shared; use share=0")
         query, key, value = _heads(attn, hidden_states, encoder_hidden_states)
         if blend is not None:
-            blend.note(query[-control.n :], key[-control.n :])
+            blend.note(query[-control.n :], key[-control.n :], value[-control.n :])
         if not shared:
             mixed = _attention(query, key, value)
         elif self._kind == "self":
@@ -342,27 +333,32 @@ def _merged(attn: Any, mixed: Any, before: Any) -> Any:
 
 
 class _Blend:
-    """Where the words that differ are in the picture, by the model's own cross-attention, over layers and steps."""
+    """Where other words change the picture, by the model's own cross-attention, over layers and steps.
 
-    differs: Any
-    source_differs: Any
+    Prompt-to-Prompt takes the maps of the words that differ. But a text encoder that reads from left to right says a
+    word again in everything after it, padding included, so maps of the words alone may lie beside what they change.
+    Here it is what attention *gives*: how far the values that a pixel takes from the target's text are from those that
+    it takes from the source's.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[int, Any] = {}
 
-    def note(self, query: Any, key: Any) -> None:
-        """Add one layer's attention to the words that differ: (2, prompts, pixels), the source's and the target's."""
+    def note(self, query: Any, key: Any, value: Any) -> None:
+        """Add one layer's differences: (2, prompts, pixels), as the source's pixels and as the target's see them."""
         import torch
 
-        maps = (query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5).softmax(-1).mean(1)
-        source = torch.einsum("st,jt->js", maps[0], self.source_differs)
-        target = torch.einsum("jst,jt->js", maps, self.differs)
-        found = torch.stack([source, target]).float()
-        pixels = found.shape[-1]
-        self._seen[pixels] = self._seen[pixels] + found if pixels in self._seen else found
+        found = []
+        for asked in (query[:1].expand_as(query), query):
+            own = _attention(asked, key, value)
+            lent = _attention(asked, key[:1].expand_as(key), value[:1].expand_as(value))
+            found.append((own - lent).square().sum(dim=(1, 3)).sqrt())
+        total = torch.stack(found).float()
+        pixels = total.shape[-1]
+        self._seen[pixels] = self._seen[pixels] + total if pixels in self._seen else total
 
     def blended(self, latents: Any) -> Any:
-        """The targets where the words that differ are, the source elsewhere."""
+        """The targets where other words change the picture, the source elsewhere."""
         mask = self.mask(*latents.shape[-2:]).to(latents.dtype)
         return latents[:1] + mask * (latents - latents[:1])
 
@@ -370,14 +366,12 @@ class _Blend:
         """(prompts, 1, height, width): 1 where a target may differ from the source."""
         from torch.nn import functional
 
-        # Maps of the full size are the noisiest; Prompt-to-Prompt leaves them out, and so do we where there are others.
-        sizes = sorted(self._seen)[:-1] or list(self._seen)
         total: Any = 0
-        for pixels in sizes:
+        for pixels, seen in self._seen.items():
             rows = round((pixels * height / width) ** 0.5)
-            found = self._seen[pixels].unflatten(-1, (rows, pixels // rows))
+            found = seen.unflatten(-1, (rows, pixels // rows))
             found = functional.interpolate(found, size=(height, width), mode="bilinear")
-            total = total + found / found.amax((-2, -1), keepdim=True).clamp(min=1e-12)
+            low, high = found.amin((-2, -1), keepdim=True), found.amax((-2, -1), keepdim=True)
+            total = total + (found - low) / (high - low).clamp(min=1e-12)
         total = functional.max_pool2d(total, 3, stride=1, padding=1)
-        high = total > BLEND_ABOVE * total.amax((-2, -1), keepdim=True)
-        return high.any(0)[:, None]
+        return (total > BLEND_ABOVE * total.amax((-2, -1), keepdim=True)).any(0)[:, None]

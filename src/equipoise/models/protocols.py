@@ -142,7 +142,7 @@ class Generator(Protocol):
         """One image a prompt from the same noise; the first prompt's attention is given to the others for a ``share``
         of the steps (``inject``: ``self``, ``cross`` or ``both``; share 0 gives none).
 
-        ``blend`` keeps the first image where the model hardly looks at the words that differ; ``sampler`` is
+        ``blend`` keeps the first image where other words change little of what attention gives; ``sampler`` is
         ``euler-ancestral`` or ``ddim``, or the model's own.
         """
 

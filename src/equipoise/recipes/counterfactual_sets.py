@@ -1,10 +1,11 @@
 """Counterfactual sets from beginning to end on the miniature generator: made jointly, sieved, judged, shown.
 
 SocialCounterfactuals (Howard et al., CVPR 2024) on pictograms, where an independent judge knows what a picture shows.
-Sets of twelve (two genders, three skin tones, two ages of one scene) are made from shared noise with attention sharing,
-several candidates a set; a sieve that sees with the fair CLIP chooses; the judge, which no filter may ask, says how
-many pictures show what was asked for, before and after. Beside them stand the same seeds without sharing, for what
-sharing does to backgrounds and to attributes. The pictures are signs, not people.
+Sets of twelve (two genders, three skin tones, two ages of one scene) are made from shared noise with attention
+sharing, several candidates a set, from captions that name the person and, as the paper's, no place. A sieve that sees
+with the fair CLIP chooses; the judge, which no filter may ask, says how many pictures show what was asked for, before
+and after. Beside them stand the same seeds without sharing, for what sharing does to backgrounds and to attributes.
+The pictures are signs, not people.
 
 Everything is resumable: called again with the same settings it goes on where it was.
 """
@@ -45,6 +46,8 @@ __all__ = ["Figure", "SetsFound", "SetsSettings", "counterfactual_sets", "put_in
 
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
+ASKED = ("gender", "skin_tone")
+"""What the sets are about; ages only make them twelve."""
 SIEVE = "mini:clip-fair"
 JUDGE = "mini:judge"
 DETECTOR = "mini:detector"
@@ -64,7 +67,8 @@ class SetsSettings:
     candidates: int = 4
     """Sets that are made of each caption set, to choose from."""
     inject: str = "self"
-    blend: bool = False
+    blend: bool = True
+    """Also keep the first picture where other words change little; without it the place follows the words."""
     share: tuple[float, float] = (0.1, 0.9)
     guidance: tuple[float, float] = (2.0, 4.0)
     steps: int | None = None
@@ -171,7 +175,8 @@ def counterfactual_sets(
 
     model = load(generator, kind="generator", device="cpu") if isinstance(generator, str) else generator
     world = WorldConfig(age={"adult": 1, "older": 1})
-    texts = world_sets(world, _subjects(settings.subjects), AXES, n=settings.sets, seed=settings.seed)
+    names = _subjects(settings.subjects)
+    texts = world_sets(world, names, AXES, n=settings.sets, seed=settings.seed, place=False)
     plan = plan_sets(texts, settings.config())
     say(f"1. {plan.n_images:,} pictures: {len(texts)} caption sets, {settings.candidates} candidates of each")
     made = run(plan, folder / "sets", model, progress=progress, preview_every=480)
@@ -220,8 +225,8 @@ def _subjects(n: int) -> list[str]:
 
 
 def _steps(world: WorldConfig) -> list[Step]:
-    words = {axis: prompts(axis, world) for axis in AXES}
-    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
+    words = {axis: prompts(axis, world) for axis in ASKED}
+    detect = {"axes": ASKED, "least": LEAST, "subject_least": LEAST, "prompts": words}
     return [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
 
 
@@ -256,7 +261,7 @@ def _figures(settings: SetsSettings, pools: dict[str, Pool], kept: Any, world: W
     for pool, part in {"before the sieve": own, "after the sieve": own.part(kept), **arms}.items():
         if not len(part.frame):
             continue
-        for axis, value in accuracies(part, axes).items():
+        for axis, value in accuracies(part, axes, ASKED).items():
             asked = pool == "after the sieve" and axis == "attributes"
             rule = (">= 0.9", value.value >= 0.9) if asked else ("", None)
             figures.append(Figure(pool, f"{axis} as asked", value, *rule))
@@ -318,7 +323,7 @@ def _sheet(lines: Sequence[_Line]) -> Image.Image:
         across = max(across, len(part.frame))
         labels = part.frame[["subject", *AXES]].astype(str).agg(" ".join, axis=1)
         tiles += [(f"{told}: {label}", Image.fromarray(im)) for label, im in zip(labels, part.images, strict=True)]
-        wrong += (~np.all([part.right(axis) for axis in (*AXES, "occupation")], axis=0)).tolist()
+        wrong += (~np.all([part.right(axis) for axis in (*ASKED, "occupation")], axis=0)).tolist()
     return contact_sheet(tiles, columns=across, side=96, marked=wrong)
 
 

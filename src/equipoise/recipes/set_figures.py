@@ -70,19 +70,18 @@ class Pool:
         return np.asarray(self.seen[axis] == asked)
 
 
-def accuracies(pool: Pool, axes: Mapping[str, int]) -> dict[str, Estimate]:
+def accuracies(pool: Pool, axes: Mapping[str, int], attributes: Sequence[str]) -> dict[str, Estimate]:
     """Shares of pictures that show what was asked for, by axis, against guessing among so many groups.
 
-    ``attributes`` is the mean over the ``axes`` other than the occupation. Intervals and p-values are by caption set.
+    ``attributes``, the mean over these axes, comes first. Intervals and p-values are by caption set.
     """
     sets = pool.frame["prompt_set"].to_numpy()
     told = {
         axis: share_estimate(pool.right(axis).astype(float), clusters=sets, null_value=1 / n, alternative="greater")
         for axis, n in axes.items()
     }
-    varied = [axis for axis in axes if axis != "occupation"]
-    together = np.mean([pool.right(axis) for axis in varied], axis=0)
-    chance = float(np.mean([1 / axes[axis] for axis in varied]))
+    together = np.mean([pool.right(axis) for axis in attributes], axis=0)
+    chance = float(np.mean([1 / axes[axis] for axis in attributes]))
     return {"attributes": share_estimate(together, clusters=sets, null_value=chance, alternative="greater"), **told}
 
 
