@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from equipoise.cli.report import write_page
 from equipoise.errors import InputError
 
 
@@ -92,7 +93,7 @@ def audit(
         done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
     if page:
-        _write_page(str(done.folder))
+        write_page(done.folder)
 
 
 def measure(
@@ -119,7 +120,7 @@ def measure(
     done = measure_again(folder, config=_told(given), out=out, replace=replace)
     _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
     if page:
-        _write_page(str(done.folder))
+        write_page(done.folder)
 
 
 def compare(
@@ -194,13 +195,6 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
             err=True,
         )
     return made
-
-
-def _write_page(folder: str) -> None:
-    from equipoise.report import write_into
-
-    page, problem = write_into(folder)
-    typer.echo(f"report in {page}" if page else f"note: no report was written: {problem}", err=True)
 
 
 def _told(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.report import write_page
+
 
 def captions(
     predictions: list[str] = typer.Argument(
@@ -104,7 +106,4 @@ def captions(
     if done.folder is not None:
         typer.echo(f"results in {done.folder}", err=True)
         if page:
-            from equipoise.report import write_into
-
-            written, problem = write_into(done.folder)
-            typer.echo(f"report in {written}" if written else f"note: no report was written: {problem}", err=True)
+            write_page(done.folder)

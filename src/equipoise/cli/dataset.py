@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.report import write_page
+
 
 def dataset(
     source: str = typer.Argument(..., metavar="TABLE|CAPTIONS.json", help="A table, or a COCO captions file."),
@@ -17,6 +19,7 @@ def dataset(
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
     draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null."),
+    page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", help="Seed of nulls, clusters and the map."),
 ) -> None:
     """Show where a dataset is lopsided: groups, what leans to whom, clusters of captions, activities, what tells.
@@ -45,3 +48,5 @@ def dataset(
         typer.echo(f"note: {note}", err=True)
     if done.folder is not None:
         typer.echo(f"results in {done.folder}", err=True)
+        if page:
+            write_page(done.folder)

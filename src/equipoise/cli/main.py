@@ -20,6 +20,7 @@ from equipoise.cli import (
     mini,
     mitigate,
     models,
+    recipe,
     report,
     table,
     text,
@@ -65,6 +66,7 @@ app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 app.command("report", rich_help_panel=AUDITS)(report.report)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
+app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)
 app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
 
 

@@ -66,3 +66,11 @@ def _named(given: list[str]) -> dict[str, str]:
             raise InputError(f"--naive {one}: give the model's name as the page shows it, and the folder: NAME=DIR")
         found[name] = path
     return found
+
+
+def write_page(folder: object) -> None:
+    """Write the page of one result folder into it, and say where; what was measured is kept if that fails."""
+    from equipoise.report import write_into
+
+    page, problem = write_into(str(folder))
+    typer.echo(f"report in {page}" if page else f"note: no report was written: {problem}", err=True)
