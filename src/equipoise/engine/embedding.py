@@ -101,6 +101,8 @@ def embed_images(
     """
     opened = table if isinstance(table, Table) else Table.open(table)
     function = _StoredVectors(encoder, None if store is None else str(store), str(opened.image_root.absolute()))
-    dim = function.store.dim or int(np.shape(encoder.encode_texts(["a"]))[1])
+    # an encoder of images alone says its dimension; others are asked for a text
+    known = function.store.dim or getattr(encoder, "dim", None)
+    dim = int(known or np.shape(encoder.encode_texts(["a"]))[1])
     schema = schema_for("embeddings", dim=dim)
     return map_table(function, opened, output, columns=["image"], schema=schema, **options)
