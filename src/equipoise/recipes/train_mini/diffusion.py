@@ -42,7 +42,7 @@ __all__ = [
     "world_of",
 ]
 
-SCHEDULE = Schedule(steps=3000, batch=64, rate=1e-3, weight_decay=0.01, average=0.998, half=True)
+SCHEDULE = Schedule(steps=4000, batch=64, rate=1e-3, weight_decay=0.01, again=(3000,), average=0.998, half=True)
 BIASED = Schedule(steps=700, batch=64, rate=4e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
 TOWER = FOLDER / "clip-fair"
