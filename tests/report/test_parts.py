@@ -231,7 +231,7 @@ def test_the_folder_of_a_filter_run_is_told_by_axis(results_folder, tmp_path):
         "sharp,gender,male,nurse,19,1,image\nsharp,,,nurse,33,7,image\nsharp,,,nurse,9,1,set\n"
     )
     text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "Filters drop some groups more than others." in text
+    assert "Filters are harder on some groups than on others." in text
     assert "sharp takes female most on gender (p = 0.010)" in text
     assert "by gender" in text
     assert "female 70% of 20" in text

@@ -19,7 +19,7 @@ __all__ = ["GeneratedFound", "make_and_sieve"]
 
 AXES = ("gender", "skin_tone")
 SEES_WITH = "mini:clip-fair"
-LEAST = 0.75
+LEAST = 0.9
 """The share of a set's pictures that the sieve must recognise."""
 
 

@@ -27,7 +27,7 @@ def on_filters(one: Series) -> Verdict:
             f"{row['variant']} takes {row['group']} most on {axis_name(row['axis'])} ({p_text(row['p_value'])})"
             for _, row in uneven.iterrows()
         ]
-        made = Verdict("Filters drop some groups more than others.", [f"{'; '.join(parts)}; p corrected over the run."])
+        made = Verdict("Filters are harder on some groups than on others.", [f"{'; '.join(parts)}; p corrected over the run."])
     made.answers.append((FILTERS, made.text))
     return made
 
