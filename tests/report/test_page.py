@@ -113,8 +113,8 @@ def test_the_verdict_answers_what_people_ask(page):
     paragraph = text.split("Is it biased?")[0]
     assert "biased model is biased by perceived gender" in paragraph
     assert "skin tone" not in paragraph.split(".")[0]
-    assert re.search(r"pictures labelled male lose for [^.]*nurse", paragraph)
-    assert re.search(r"pictures labelled female lose for [^.]*builder", paragraph)
+    assert re.search(r"pictures labelled male (are pushed down )?for [^.;]*nurse", paragraph)
+    assert re.search(r"pictures labelled female (are pushed down )?for [^.;]*builder", paragraph)
     assert "sure of it: by luck" in paragraph
     assert "put in on purpose" in paragraph
     assert re.search(r"the direction is right for \d+ of \d+ subjects", paragraph)
@@ -140,7 +140,7 @@ def test_subjects_kept_apart_for_a_repair_are_told(runs, tmp_path):
     page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", runs / "repaired"))
     paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split("</p>")[0]
     assert "whole is biased by perceived gender" in paragraph
-    assert re.search(r"judged on \d+ subjects that were kept apart for it", paragraph)
+    assert re.search(r"tested on \d+ subjects that it had not seen", paragraph)
     headline = pd.read_csv(tmp_path / "p_files" / "headline.csv")
     assert set(headline["label"]) == {"whole"}  # the pair has a figure of its own
     assert len(pd.read_csv(tmp_path / "p_files" / "change.csv"))

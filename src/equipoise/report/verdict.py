@@ -56,11 +56,11 @@ def verdict(
         pools = _pools(asked[0])
         if truths:
             _add_truth(made, truths, asked[0].label)
+        if repair is not None:
+            add_repair(made, repair)
         for other in asked[1:]:
             if _pools(other) == pools:
                 made.sentences.append(_beside(other, metric, asked[0]) + _not_put_in(other, truths))
-        if repair is not None:
-            add_repair(made, repair)
         elsewhere = [other for other in asked[1:] if _pools(other) != pools]
         if elsewhere:
             made.answers.append((ELSEWHERE, " ".join(_beside(other, metric) for other in elsewhere)))
@@ -228,7 +228,8 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
     short, full = [], []
     for group in sorted(losers.index, key=lambda g: (-losers[g], g)):
         mine = [lean.subject for lean in sure if lean.against == group]
-        short.append(f"pictures labelled {group} lose for {joined(mine[:_FEW])}")
+        verb = "" if short else " are pushed down"
+        short.append(f"pictures labelled {group}{verb} for {joined(mine[:_FEW])}")
         full.append(
             f"pictures labelled {group} are pushed down for {len(mine)} of {len(found)} subjects ({', '.join(mine)})"
         )
@@ -236,7 +237,7 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
     begin = "Against whom depends on the subject: " if len(short) > 1 else "Against whom: "
     more = len(sure) > len(short) * _FEW
     return (
-        f"{begin}{joined(short)}{', to name the strongest' if more else ''}.",
+        f"{begin}{'; '.join(short)}{' (the strongest cases)' if more else ''}.",
         f"On {axis_name(axis)}, {'; '.join(full)}. Each subject is tested alone at 5%: about {luck:g} of {len(found)} "
         "would come up by luck.",
     )
@@ -279,13 +280,21 @@ def _beside(other: Series, metric: str, first: Series | None = None) -> str:
         return f"{other.label} is beyond chance on {joined([_size_short(row) for _, row in beyond.iterrows()])}."
     top = mine.sort_values("excess", ascending=False).iloc[0]
     same = beyond[beyond["axis"] == top["axis"]].iloc[0]
+    rest = [axis_name(row["axis"]) for _, row in beyond.iterrows() if row["axis"] != top["axis"]]
+    more = f"; it leans by {joined(rest)} too" if rest else ""
+    return f"For comparison, another model: {other.label}, asked the same, {_less_or_more(same, top, first)}{more}."
+
+
+def _less_or_more(same: pd.Series, top: pd.Series, first: Series) -> str:
+    """How far another model leans on the axis on which the first leans most, in the first's words."""
     word = "less" if same["excess"] < top["excess"] else "more"
-    told = (
-        f"{other.label}, asked the same, leans {word} by {axis_name(top['axis'])}: {signed(same['excess'])} over "
-        f"chance where {first.label} has {signed(top['excess'])}, and 0 would be none"
-    )
-    rest = [_size_short(row) for _, row in beyond.iterrows() if row["axis"] != top["axis"]]
-    return f"{told}{'; it also leans by ' + joined(rest) if rest else ''}."
+    by = axis_name(top["axis"])
+    if top["metric"] == "max_skew":
+        return (
+            f"leans {word} by {by}, but beyond luck: {factor(same['value'])} a fair share, where {first.label} has "
+            f"{factor(top['value'])}"
+        )
+    return f"leans {word} by {by}: {signed(same['excess'])} over chance where {first.label} has {signed(top['excess'])}"
 
 
 def _not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
@@ -296,7 +305,7 @@ def _not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
     one = max(mine, key=lambda r: float(r.table["injected"].abs().max()))
     if one.interval is None or one.interval[0] > 0:
         return ""
-    return f" What it prefers does not follow what was put in (correlation {amount(one.correlation)})."
+    return f" What {other.label} prefers does not follow the bias that was put in."
 
 
 def _add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:

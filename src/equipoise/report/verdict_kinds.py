@@ -27,7 +27,9 @@ def on_filters(one: Series) -> Verdict:
             f"{row['variant']} takes {row['group']} most on {axis_name(row['axis'])} ({p_text(row['p_value'])})"
             for _, row in uneven.iterrows()
         ]
-        made = Verdict("Filters are harder on some groups than on others.", [f"{'; '.join(parts)}; p corrected over the run."])
+        made = Verdict(
+            "Filters are harder on some groups than on others.", [f"{'; '.join(parts)}; p corrected over the run."]
+        )
     made.answers.append((FILTERS, made.text))
     return made
 
@@ -75,7 +77,7 @@ def _caption_sentence(one: Series) -> str:
     numbers = f"(LIC {amount(row['value'], 1)}{span}, {p_text(row['p_value'])}, {count(row['n'])} captions)"
     sure = _gives_away(one)
     if row["metric"] == "lic":
-        than = "more than human captions do"
+        than = "more than the captions they are held against do"
     else:
         than = "beyond chance"
     verb = "give" if sure else "do not clearly give"

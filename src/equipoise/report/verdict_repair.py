@@ -41,7 +41,7 @@ def add_repair(made: Verdict, repair: Repair) -> None:
         word = "helped in part"
         short = _in_part(shrunk, single)
     n = max((c.difference.n for c in single if c.difference is not None), default=0)
-    judged = f", judged on {n} subjects that were kept apart for it" if repair.apart and n else ""
+    judged = f", tested on {n} subjects that it had not seen" if repair.apart and n else ""
     name = "" if repair.apart else f" ({repair.after.label})"
     made.sentences.append(f"The repair{name} {word}{judged}: {short}.")
     full = [f"{axis_name(c.axis)} {_from_to(c)}, {_rest(c)} ({p_text(c.after['p_value'])})" for c in single]
@@ -76,20 +76,19 @@ def _judged(single: list[Change]) -> tuple[str, str]:
 
 def _in_part(shrunk: list[Change], single: list[Change]) -> str:
     """Scores moved together, but not so far that other pictures come first."""
-    gaps = joined([f"{axis_name(c.axis)} (from {_sizes(c)})" for c in shrunk])
+    gaps = joined([f"{axis_name(c.axis)} (gap {_sizes(c)})" for c in shrunk])
     left = [c for c in single if not _was_within(c)] or single
-    told = joined(
-        [f"{axis_name(c.axis)}, {signed(c.before['excess'])} to {signed(c.after['excess'])}, {_rest(c)}" for c in left]
-    )
+    lopsided = [c for c in left if not c.gone]
+    stay = f"stay lopsided by {joined([axis_name(c.axis) for c in lopsided])}" if lopsided else "are within chance"
     return (
-        f"the gap between the scores of the groups shrank on {gaps}, but the first pictures are not clearly "
-        f"less lopsided (excess over chance on {told})"
+        f"the model's scores for the groups moved closer on {gaps}, but its first pictures {stay}; if they are a "
+        "little more even than before, that may be luck"
     )
 
 
 def _sizes(change: Change) -> str:
     before, after = change.before["value"], change.after["value"]
-    return f"{amount(before, 3)} to {amount(after, 3)}; chance gives {amount(change.after['null_mean'], 3)}"
+    return f"{amount(before, 3)} to {amount(after, 3)}; luck gives {amount(change.after['null_mean'], 3)}"
 
 
 def _p(change: Change) -> str:
