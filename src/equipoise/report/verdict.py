@@ -225,7 +225,8 @@ def _against(one: Series, axis: str) -> tuple[str, str]:
     if not sure:
         return _against_perhaps(found)
     losers = pd.Series([lean.against for lean in sure]).value_counts(sort=False)
-    short, full = [], []
+    short: list[str] = []
+    full: list[str] = []
     for group in sorted(losers.index, key=lambda g: (-losers[g], g)):
         mine = [lean.subject for lean in sure if lean.against == group]
         verb = "" if short else " are pushed down"
