@@ -151,6 +151,7 @@ def test_the_command_with_a_pipeline_of_random_weights(tmp_path: Path) -> None:
     assert "first candidates, both+blend" in done.output
     assert ">= 0.9 MISSED" in done.output or "0 of 4 candidates stay" in done.output, "noise is no counterfactual set"
     assert (tmp_path / "img" / "counterfactual-sets.png").exists()
+    assert "Counterfactual sets, made and sieved" in (tmp_path / "run" / "report.html").read_text()
     written = page.read_text()
     assert written.startswith(f"# Title\n{recipe.BEGIN}")
     assert written.endswith(f"{recipe.END}\nThe end.\n")

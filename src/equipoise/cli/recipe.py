@@ -40,6 +40,7 @@ def counterfactual_sets(
     """
     from equipoise.recipes.counterfactual_sets import SetsSettings, put_into
     from equipoise.recipes.counterfactual_sets import counterfactual_sets as study
+    from equipoise.report import write
 
     settings = SetsSettings(
         subjects=subjects,
@@ -57,7 +58,8 @@ def counterfactual_sets(
     typer.echo(str(found))
     if page is not None:
         put_into(page, found)
-    for path in (*found.pictures, *([page] if page else [])):
+    report = write([out / "sieve", out / "sets"], out / "report.html", title="Counterfactual sets, made and sieved")
+    for path in (*found.pictures, *([page] if page else []), report):
         typer.echo(f"wrote {path}")
 
 
