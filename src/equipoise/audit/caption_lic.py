@@ -26,12 +26,13 @@ from equipoise.measure.caption_splits import Split, balanced_split, cross_fit_fo
 from equipoise.measure.estimate import Estimate
 from equipoise.text import Lexicon
 
-__all__ = ["SEEDS", "Lic", "measure_lic"]
+__all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]
 
 SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 """The seeds of the published runs."""
 SHUFFLES = {"fast": 200, "other": 3}
-_TEST_SHARE = 0.1
+TEST_SHARE = 0.1
+"""Of a balanced set, in each split."""
 _RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
 
 
@@ -55,6 +56,8 @@ class Lic:
     runs: pd.DataFrame
     """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row a classifier."""
     notes: tuple[str, ...]
+    out_of_fold: pd.DataFrame | None = None
+    """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def measure_lic(
     work = _Work(chosen, len(names), folds, store, say)
     main = work.runs(ours, seeds)
     shuffled, notes = _shuffles(work, ours, seeds, permutations)
-    share = _TEST_SHARE if folds is None else 1 / folds
+    share = TEST_SHARE if folds is None else 1 / folds
     runs = [main]
     null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
     n = len(ids)
@@ -171,6 +174,7 @@ def measure_lic(
         word_contributions(ours.tokens, ours.labels, names, ids),
         pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True)[_RUN_COLUMNS],
         tuple(notes),
+        None if folds is None else _out_of_fold(ours, main, names),
     )
 
 
@@ -214,7 +218,7 @@ class _Work:
 
     def splits(self, side: _Side, seed: int) -> tuple[Split, ...]:
         if self.folds is None:
-            return (balanced_split(side.labels.tolist(), seed, _TEST_SHARE, ids=side.ids),)
+            return (balanced_split(side.labels.tolist(), seed, TEST_SHARE, ids=side.ids),)
         return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
     def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
@@ -303,6 +307,17 @@ def _over_captions(
     if minuend is not None:
         scores = np.concatenate(minuend["scores"].tolist()) - scores
     return cross_fitted(scores, rows, side.labels[rows], null_value=null)
+
+
+def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    rows = np.concatenate(runs["tested"].tolist())
+    return pd.DataFrame(
+        {
+            "image_id": [side.ids[row] for row in rows],
+            "group": [names[code] for code in side.labels[rows]],
+            "score": np.concatenate(runs["scores"].tolist()),
+        }
+    )
 
 
 def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int) -> float:

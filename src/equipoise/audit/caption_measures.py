@@ -131,7 +131,7 @@ class CaptionMeasures:
     def lic(self, store: Path | None) -> Lic:
         """LIC_M and, with references, LIC_D and LIC; the vocabulary; how well the classifier tells the groups."""
         found = self._measured(self.model.captions, self._references(), store)
-        variant = found.classifier if self.settings.folds is None else f"{found.classifier}, cross-fitted"
+        variant = self._variant(found)
         for metric, estimate in (("lic", found.lic), ("lic_m", found.lic_m), ("lic_d", found.lic_d)):
             if estimate is not None:
                 self._add(estimate, metric, variant=variant)
@@ -145,21 +145,18 @@ class CaptionMeasures:
         return found
 
     def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
-        """LIC_M of captions of masked images, and how it differs from the original's, split by split."""
+        """LIC_M of captions of masked images, and how it differs from the original's on the same images and splits."""
         self.say(f"{self.model.name}, {kind}: {len(captions.captions):,} captions")
+        from equipoise.audit.caption_masked import change_of_lic_m
+
         found = self._measured(captions.captions, None, store)
-        self._add(found.lic_m, "lic_m", variant=found.classifier, pool=kind)
+        self._add(found.lic_m, "lic_m", variant=self._variant(found), pool=kind)
         if set(captions.captions) != set(self.ids):
             self._note(f"{kind}: captions of {len(captions.captions):,} images, the original's of {len(self.ids):,}")
-        runs = [
-            lic.runs[lic.runs["side"] == "model"].set_index(["seed", "split"])["value"] for lic in (found, original)
-        ]
-        gaps = (runs[0] - runs[1]).dropna().to_numpy(float)
-        share = 0.1 if self.settings.folds is None else 1 / self.settings.folds
-        change = measure.corrected_resampled_t(
-            gaps, test_share=share, null_value=0.0, alternative="two-sided", n=len(captions.captions)
-        )
-        self._add(measure.in_points(change), "lic_m_change", variant=found.classifier, pool=kind)
+        self._add(change_of_lic_m(found, original), "lic_m_change", variant=self._variant(found), pool=kind)
+
+    def _variant(self, found: Lic) -> str:
+        return found.classifier if self.settings.folds is None else f"{found.classifier}, cross-fitted"
 
     def _measured(
         self, captions: Mapping[str, str], references: Mapping[str, Sequence[str]] | None, store: Path | None

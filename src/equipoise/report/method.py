@@ -48,8 +48,8 @@ def method(series: Sequence[Series]) -> list[str]:
     if "captions" in kinds:
         told.append(
             "For captions, a classifier guesses the group from captions in which the words that name a group are "
-            "masked; LIC is how much surer it is with the model's captions than with human captions of the same "
-            "images, in points."
+            "masked; LIC is how much surer it is with the model's captions than with the reference captions of the "
+            "same images, in points."
         )
     if "dataset" in kinds:
         told.append("For datasets no model is asked: what is counted is who is shown, and with what.")

@@ -137,7 +137,7 @@ def on_captions(captions: Sequence[Series]) -> Verdict:
         answer = f"Not that this test can tell, for {len(rows)} models."
     about = (
         f"With the words that name a group masked, a classifier still guesses perceived {axis} from what else the "
-        "captions say; LIC is how much better it does so than with human captions of the same images, in points."
+        "captions say; LIC is how much better it does so than with reference captions of the same images, in points."
     )
     made = Verdict(lead, [about, *(_caption_sentence(one) for one in captions)], [(IS_IT, answer)])
     told = [f"{one.label} {p_text(row['p_value'])}" for one, row in rows]

@@ -1,0 +1,39 @@
+"""What masking a part of the images changes: LIC_M of their captions against LIC_M of the original's."""
+
+from __future__ import annotations
+
+from equipoise.audit.caption_lic import TEST_SHARE, Lic
+from equipoise.errors import InputError
+from equipoise.measure import captions as measure
+from equipoise.measure.estimate import Estimate
+
+__all__ = ["change_of_lic_m"]
+
+
+def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
+    """LIC_M of ``found`` less that of ``original``, in points: image by image when cross-fitted, else split by split.
+
+    Cross-fitted, it is taken over the images that both were tested on. Either way the same seeds made the same splits,
+    so that what the splits have in common falls out of the difference.
+    """
+    if found.out_of_fold is not None and original.out_of_fold is not None:
+        keys = ["image_id", "group", "turn"]
+        tables = [
+            one.assign(turn=one.groupby("image_id").cumcount()) for one in (found.out_of_fold, original.out_of_fold)
+        ]
+        both = tables[0].merge(tables[1], on=keys, suffixes=("", "_original"))
+        if both.empty:
+            raise InputError("no image was tested in both sets of captions: there is no change to measure")
+        gaps = both["score"] - both["score_original"]
+        change = measure.cross_fitted(gaps, both["image_id"], both["group"], null_value=0.0, alternative="two-sided")
+    else:
+        ours = [lic.runs[lic.runs["side"] == "model"] for lic in (found, original)]
+        runs = [of.set_index(["seed", "split"])["value"] for of in ours]
+        change = measure.corrected_resampled_t(
+            (runs[0] - runs[1]).dropna().to_numpy(float),
+            test_share=TEST_SHARE,
+            null_value=0.0,
+            alternative="two-sided",
+            n=len(found.per_caption),
+        )
+    return measure.in_points(change)
