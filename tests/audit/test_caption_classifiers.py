@@ -108,8 +108,11 @@ def test_the_bert_classifier_takes_any_text_encoder(tmp_path):
         assert 25 <= found.lic_m.value <= 100
         assert found.classifier.startswith(f"{kind}:")
         assert not found.approximate
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="there is no such folder"):
         measure_lic(captions, labels, classifier=f"bert:{tmp_path / 'nowhere'}", seeds=(0,), permutations=0)
+    (tmp_path / "encoder" / "model.safetensors").rename(tmp_path / "encoder" / "pytorch_model.bin")
+    with pytest.raises(InputError, match="only there as a pickle"):
+        measure_lic(captions, labels, classifier=f"bert:{tmp_path / 'encoder'}", seeds=(0,), permutations=0)
 
 
 def test_a_planted_word_ranks_first_and_captions_with_it_score_high():

@@ -115,7 +115,8 @@ def refuse_pickle(name: str, found: str) -> NoReturn:
     """Say that the weights of ``name`` are only there as the pickle ``found``."""
     raise InputError(
         f"{name}: the weights are only there as a pickle ({found}), which can run any code when it is opened; "
-        "convert them to safetensors, or allow it with --allow-pickle (allow_pickle=True) if you trust the source"
+        "convert them to safetensors, or, if you trust the source, allow it (allow_pickle=True, or --allow-pickle "
+        "where a command has it)"
     )
 
 

@@ -24,7 +24,7 @@ _LENGTH, _BATCH = 64, 64
 
 @dataclass(frozen=True)
 class BertClassifier:
-    """A text encoder by hub name or folder; ``frozen`` trains the head alone."""
+    """A text encoder by hub name (``name@revision``) or folder; ``frozen`` trains the head alone."""
 
     name: str = "bert-base-uncased"
     frozen: bool = False
@@ -43,14 +43,20 @@ class BertClassifier:
             from transformers import AutoModel, AutoTokenizer
         except ImportError:
             raise MissingExtraError("the bert classifier", "models") from None
+        from equipoise.models.folders import find_checkpoint
+        from equipoise.models.runtime import quiet
+
+        found = find_checkpoint(self.name)
+        found.needs_texts()
         try:
-            return AutoTokenizer.from_pretrained(self.name), AutoModel.from_pretrained(self.name)
+            with quiet():
+                return (
+                    AutoTokenizer.from_pretrained(found.folder, local_files_only=True),
+                    AutoModel.from_pretrained(found.folder, local_files_only=True, use_safetensors=True),
+                )
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
-            raise InputError(
-                f"the text encoder {self.name!r} cannot be loaded ({reason}); name a folder with config.json, weights "
-                "and tokenizer, or a model that the hub has"
-            ) from None
+            raise InputError(f"the text encoder {self.name!r} cannot be loaded ({reason})") from None
 
     def read(self, tokens: Sequence[Sequence[str]]) -> _BertReader:
         """A frozen encoder reads every caption once."""
