@@ -125,6 +125,15 @@ def test_an_image_by_address_is_fetched_without_the_key(server: Server, monkeypa
     assert server.keys == ["Bearer secret", None]
 
 
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_the_key_does_not_follow_a_redirect(server: Server, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    server.script = [(status, {"Location": f"http://localhost:{server.server_address[1]}/elsewhere"}, b"")]
+    with pytest.raises(InputError, match="did not answer with JSON"):
+        from_api(f"{server.url}#pictures").generate(["a nurse"], seed=1)
+    assert server.keys == ["Bearer secret", None]
+
+
 def test_a_busy_service_is_asked_again(server: Server, waits: list[float]) -> None:
     server.script = [(429, {"Retry-After": "7"}, b""), (503, {}, b""), (500, {}, b"")]
     made = from_api(f"{server.url}#pictures", sleep=waits.append, first_wait=1.0)

@@ -75,8 +75,11 @@ class Service:
     def post(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
         """The answer of ``path`` to ``content``; InputError with the service's own words where it refuses."""
         body = json.dumps({"model": self.model, **content}).encode()
-        headers = {"Content-Type": "application/json", **self._authorization()}
-        data = self._asked(Request(f"{self.url}/{path}", data=body, headers=headers, method="POST"))
+        request = Request(f"{self.url}/{path}", data=body, headers={"Content-Type": "application/json"}, method="POST")
+        for name, value in self._authorization().items():
+            # Not an ordinary header: urllib would send that along wherever the service redirects to.
+            request.add_unredirected_header(name, value)
+        data = self._asked(request)
         try:
             found = json.loads(data)
         except ValueError:
