@@ -111,6 +111,24 @@ def test_scenes_with_a_price(command: Any, tmp_path: Path) -> None:
     assert command.asked[-1][1] == {"device": "auto", "dtype": "auto", "price": 0.04, "per_minute": 5.0}
 
 
+def test_a_dry_run_asks_no_language_model(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it was asked")
+
+    monkeypatch.setattr("equipoise.generate.rewriting.writer", asked)
+    line = ["scenes", tmp_path / "out", "--activities", "drinking_beer", "-n", "1", "--writer", "api:https://x/v1#y"]
+    assert "4 images in 4 tasks" in command(*line, "--dry-run")
+
+
+def test_substitutes_that_fail_stay_real(command: Any, painter: Any, street: Path, tmp_path: Path) -> None:
+    rows = [{"image": Image.new("RGB", (4, 4)), "image_id": str(i), "caption": f"thing {i}"} for i in range(5)]
+    Table.create(tmp_path / "real", rows)
+    painter.fails_on = "thing 3"
+    told = command("substitute", tmp_path / "real", tmp_path / "out", "--alpha", "1")
+    assert "1 images could not be generated and stay real" in told
+    assert Table.open(tmp_path / "out" / "D1").to_pandas()["generator"].isna().sum() == 1
+
+
 def test_failed_tasks_are_told(command: Any, painter: Any, tmp_path: Path) -> None:
     painter.fails_on = "Indian female nurse"
     told = command("sets", tmp_path / "out", "--subjects", "doctor,nurse", "--prefixes", "A photo of", "-n", "1")

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from equipoise.data import Table
 from equipoise.engine import JobError
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate import ScenesConfig, plan_scenes, run
+from equipoise.generate import ScenesConfig, plan_scenes, plan_substitute, run
 from equipoise.generate.rewriting import writer
 from equipoise.models.image_api import Service, from_api
 from equipoise.models.protocols import Generator
@@ -228,6 +229,14 @@ def test_a_whole_job_with_one_refused_prompt(server: Server, tmp_path: Path) -> 
     again = run(plan, tmp_path / "out", from_api(f"{server.url}#pictures"), progress=False)
     assert len(again) == 1
     assert len(server.asked) == before, "what is there is not paid for twice"
+
+
+def test_no_image_is_paid_twice_because_another_was_refused(server: Server, tmp_path: Path) -> None:
+    rows = [{"image_id": str(i), "caption": "a forbidden thing" if i == 2 else f"thing {i}"} for i in range(6)]
+    real = Table.create(tmp_path / "real", rows)
+    made = run(plan_substitute(real), tmp_path / "generated", from_api(f"{server.url}#pictures"), progress=False)
+    assert (len(made), made.errors()["where"].tolist()) == (5, ["2"])
+    assert sorted(call["prompt"] for call in server.asked) == sorted(row["caption"] for row in rows)
 
 
 def test_a_service_that_goes_down_stops_the_run_and_costs_no_prompt(

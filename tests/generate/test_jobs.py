@@ -158,6 +158,30 @@ def test_a_service_is_estimated_by_its_price_and_not_asked(caption_sets: Sets, p
     assert "0.80 US dollars" in str(told)
 
 
+def test_a_service_without_a_price_is_not_asked_either() -> None:
+    from equipoise.generate import ScenesConfig, plan_scenes
+    from equipoise.models.image_api import from_api
+
+    def asleep(seconds: float) -> None:
+        raise AssertionError("it was asked")
+
+    plan = plan_scenes(["drinking_beer"], ScenesConfig(per_cell=5))
+    told = estimate(plan, from_api("http://127.0.0.1:9/v1#pictures", sleep=asleep))
+    assert (told.cost, told.seconds) == (None, None)
+    assert "cost    unknown: give the price of an image (--price)" in str(told)
+
+
+def test_the_estimate_of_images_made_together_is_by_one_call(painter: Any, tmp_path: Path) -> None:
+    from equipoise.generate import SubstituteConfig, plan_substitute
+
+    real = Table.create(tmp_path / "real", [{"image_id": str(i), "caption": f"scene {i}"} for i in range(20)])
+    told = estimate(plan_substitute(real, SubstituteConfig(together=4)), painter)
+    assert [len(call["prompts"]) for call in painter.calls] == [4]
+    assert (told.n_images, told.by_service) == (20, False)
+    assert told.gigabytes is not None
+    assert told.gigabytes * 1e9 / 20 == pytest.approx(850, rel=0.3)
+
+
 def test_what_a_generator_cannot_do_is_said_at_once(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
     plan = plan_sets(caption_sets(), SetsConfig(candidates=1))
     painter.can = frozenset({"edit"})

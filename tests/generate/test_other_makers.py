@@ -125,8 +125,9 @@ def real(tmp_path: Path) -> Table:
 
 def test_nested_shares_with_exact_counts(real: Table, painter: Any, tmp_path: Path) -> None:
     plan = plan_substitute(real, SubstituteConfig(alpha=0.6, together=4, seed=3))
-    assert (plan.n_images, plan.n_tasks) == (15, 4)
+    assert (plan.n_images, plan.n_tasks) == (15, 15)
     made = run(plan, tmp_path / "generated", painter, **QUIET)
+    assert [len(call["prompts"]) for call in painter.calls] == [4, 4, 4, 3], "an image fails alone, a batch is one call"
     frame = made.to_pandas()
     order = draw_order([f"r{i:02d}" for i in range(25)], 3, "substitute")
     assert set(frame["source_id"]) == {f"r{i:02d}" for i in order[:15]}
@@ -144,6 +145,36 @@ def test_nested_shares_with_exact_counts(real: Table, painter: Any, tmp_path: Pa
     assert manifest["sha256"] == hashlib.sha256("\n".join(sorted(replaced[0.2])).encode()).hexdigest()
     with pytest.raises(InputError, match="have no generated image"):
         contaminated(real, made, [0.8], tmp_path / "more", seed=3)
+
+
+def test_an_image_that_fails_costs_itself_and_stays_real(real: Table, make_painter: Any, tmp_path: Path) -> None:
+    order = [f"r{i:02d}" for i in draw_order([f"r{i:02d}" for i in range(25)], 0, "substitute")]
+    bad = order[2]
+    plan = plan_substitute(real, SubstituteConfig(alpha=0.6, together=4))
+    refused = next(task["prompt"] for task in plan.tasks() if task["source"] == bad)
+    made = run(plan, tmp_path / "generated", make_painter(fails_on=refused), **QUIET)
+    assert (len(made), made.errors()["where"].tolist()) == (14, [bad])
+    tables = contaminated(real, made, [0.04, 0.2, 0.6], tmp_path / "mixed")
+    replaced = {alpha: set(t.to_pandas()["source_id"].dropna()) for alpha, t in tables.items()}
+    assert replaced == {0.04: {order[0]}, 0.2: set(order[:5]) - {bad}, 0.6: set(order[:15]) - {bad}}
+    assert all(len(t) == 25 and t.to_pandas()["image_id"].is_unique for t in tables.values())
+    told = json.loads((tmp_path / "mixed" / "D0.2.json").read_text())
+    assert (told["n_replaced"], told["not_generated"]) == (4, [bad])
+    assert json.loads((tmp_path / "mixed" / "D0.04.json").read_text())["not_generated"] == []
+    with pytest.raises(InputError, match="have no generated image"):
+        contaminated(real, made, [0.8], tmp_path / "more")
+
+
+def test_a_generated_image_can_be_had_again_from_its_row(real: Table, make_painter: Any, tmp_path: Path) -> None:
+    plan = plan_substitute(real, SubstituteConfig(alpha=0.4, together=3))
+    eighth = list(plan.tasks())[7]["prompt"]
+    made = run(plan, tmp_path / "generated", make_painter(fails_on=eighth), **QUIET)
+    assert len(made) == 9
+    images = dict(made.images())
+    for row in made.rows():
+        place = json.loads(row["params"])["place"]
+        again = make_painter().generate([row["caption"]] * (place + 1), seed=row["seed"])[place]
+        assert np.array_equal(np.asarray(again), np.asarray(images[row["image_id"]]))
 
 
 def test_one_image_a_caption(real: Table, painter: Any, tmp_path: Path) -> None:

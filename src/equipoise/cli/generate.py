@@ -261,6 +261,8 @@ def substitute(
         missing = [share for share in alphas if not (out / f"D{share:g}" / "_table.json").exists()]
         for share in contaminated(real, made, missing, out, seed=how.seed):
             typer.echo(f"D({share:g}) in {out / f'D{share:g}'}")
+        if made.n_errors:
+            typer.echo(f"{made.n_errors:,} images could not be generated and stay real; D<alpha>.json lists them")
 
 
 @app.command()
@@ -288,11 +290,13 @@ def scenes(
     from equipoise.models import load
 
     config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=how.steps, seed=how.seed)
+    if writer and how.dry_run:
+        typer.echo(f"{writer} is not asked in a dry run; it would write each prompt out")
     plan = plan_scenes(
         listed(activities),
         config,
         embed=load(encoder).encode_texts if encoder else None,
-        rewrite=rewriter(language_model(writer)) if writer else None,
+        rewrite=rewriter(language_model(writer)) if writer and not how.dry_run else None,
     )
     model = how.model(generator)
     how.carry_out(plan, out, model)

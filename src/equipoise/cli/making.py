@@ -42,7 +42,9 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "dry_run": (
         bool,
         typer.Option(
-            False, "--dry-run", help="Say how many images, how long and how many GB; make one task to measure."
+            False,
+            "--dry-run",
+            help="Say how many images, how long and how many GB; make one task to measure, unless by a service.",
         ),
     ),
 }

@@ -12,10 +12,10 @@ from equipoise.errors import InputError
 from equipoise.generate.plans import Plan, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
-__all__ = ["TASKS_PER_SHARD", "run", "tools_for"]
+__all__ = ["TASKS_PER_SHARD", "is_service", "run", "tools_for"]
 
 TASKS_PER_SHARD = 8
-"""What is lost at most when a run is killed."""
+"""What is lost at most when a run is killed (of tasks that are made together, so many calls)."""
 PREVIEWS_FOLDER = "_previews"
 
 
@@ -46,7 +46,9 @@ def run(
     target = Path(out)
     tools = tools_for(plan, generator, finder=finder, faces=faces, on_ray=options.get("engine") == "ray")
     tools.keywords["previews"] = Previews((target / PREVIEWS_FOLDER).absolute(), preview_every)
-    tasks = written(plan, target, tasks_per_shard)
+    # A service draws one image after the other: if its third of eight is refused, the first two would be paid twice.
+    together = 1 if is_service(tools.keywords["generator"]) else plan.together
+    tasks = written(plan, target, tasks_per_shard * together)
     return engine.map(
         plan.make,
         tasks,
@@ -55,7 +57,7 @@ def run(
         schema=schema_for("images", axes=plan.axes, columns=plan.columns),
         config={"generate": plan.kind, **plan.config, "generator": _about(tools.keywords["generator"])},
         setup=tools,
-        batch_size=1,
+        batch_size=together,
         **options,
     )
 
@@ -79,6 +81,15 @@ def tools_for(
         finder=finder,
         faces=None if faces is None else SourceImages(faces),
     )
+
+
+def is_service(generator: Any) -> bool:
+    """Whether ``generator``, or what it names, is asked over the network, and may cost money: it has a ``price``.
+
+    >>> is_service("api:https://api.openai.com/v1#dall-e-3"), is_service("mini:diffusion")
+    (True, False)
+    """
+    return generator.startswith("api:") if isinstance(generator, str) else hasattr(generator, "price")
 
 
 def _check_can(plan: Plan, generator: Any) -> None:

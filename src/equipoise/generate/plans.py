@@ -23,7 +23,7 @@ from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError
 
-__all__ = ["Plan", "Task", "drawn", "seed_of", "settings_of", "task_of", "written"]
+__all__ = ["Plan", "Task", "drawn", "row_of", "seed_of", "settings_of", "task_of", "written"]
 
 Task = dict[str, Any]
 """What a maker must know, as JSON; ``id`` names it."""
@@ -57,6 +57,8 @@ class Plan:
     """Up to three prompts."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many images of the source are not used, by reason."""
+    together: int = 1
+    """Tasks that are made in one call; where it fails they are made one by one."""
 
 
 def seed_of(seed: int, *names: object) -> int:
@@ -100,7 +102,7 @@ def written(plan: Plan, out: Path, tasks_per_shard: int) -> Table:
     """The plan as a table inside ``out``, where its shards decide what is lost when the run is killed: one of them."""
     digest, n = hashlib.sha256(), 0
     for task in plan.tasks():
-        digest.update(_row(task)["task"].encode() + b"\n")
+        digest.update(row_of(task)["task"].encode() + b"\n")
         n += 1
     if not n:
         raise InputError(f"there is nothing to make: the plan of {plan.kind} has no task{_why(plan)}")
@@ -112,7 +114,7 @@ def written(plan: Plan, out: Path, tasks_per_shard: int) -> Table:
             if writer.finished:
                 return writer.finish()
             shards = 0
-            for shard in _runs(map(_row, plan.tasks()), tasks_per_shard):
+            for shard in _runs(map(row_of, plan.tasks()), tasks_per_shard):
                 writer.write_shard(shards, shard)
                 shards += 1
             return writer.finish(shards)
@@ -124,7 +126,8 @@ def written(plan: Plan, out: Path, tasks_per_shard: int) -> Table:
         raise
 
 
-def _row(task: Task) -> dict[str, Any]:
+def row_of(task: Task) -> dict[str, Any]:
+    """The row of the written plan that holds ``task``; :func:`task_of` reads it."""
     return {"image_id": task["id"], "task": json.dumps(task, sort_keys=True, ensure_ascii=False)}
 
 

@@ -8,11 +8,12 @@ alpha and keeps the captions. Here the shares are nested (what is replaced at 0.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from equipoise.data.draws import draw_order
 from equipoise.data.mixing import substitute, substitution_count, write_mixture
@@ -36,7 +37,7 @@ class SubstituteConfig:
     guidance: float | None = None
     steps: int | None = None
     together: int = 8
-    """Images that are generated at a time; one that fails costs these."""
+    """Images that are generated at a time; where one of them fails they are generated one by one."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -66,14 +67,15 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Pl
     units = list(prompts)
     count = substitution_count(len(units), settings.alpha)
     chosen = sorted(draw_order(units, settings.seed, "substitute")[:count].tolist())
-    runs = [chosen[i : i + settings.together] for i in range(0, count, settings.together)]
 
     def tasks() -> Iterator[Task]:
-        for number, run in enumerate(runs):
+        for name in (units[i] for i in chosen):
+            source, text = prompts[name]
             yield {
-                "id": f"substitutes-{number:06d}",
-                "images": [[units[i], *prompts[units[i]]] for i in run],
-                "seed": seed_of(settings.seed, "substitute", number),
+                "id": name,
+                "source": source,
+                "prompt": text,
+                "seed": seed_of(settings.seed, "substitute", name),
                 "guidance": settings.guidance,
                 "steps": settings.steps,
             }
@@ -81,40 +83,42 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Pl
     return Plan(
         kind="substitute",
         tasks=tasks,
-        n_tasks=len(runs),
+        n_tasks=count,
         n_images=count,
         make=make_substitutes,
         config=settings_of(settings) | {"n": len(units)},
         needs=("generate",),
         source=source,
-        examples=examples_of(tasks(), lambda task: [text for _, _, text in task["images"]]),
-        left_out=Counter(),
+        examples=examples_of(tasks(), lambda task: [task["prompt"]]),
+        together=settings.together,
     )
 
 
 def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
-    """The generated images of each task."""
-    made = []
-    for row in rows:
-        task = task_of(row)
-        how = {"guidance": task["guidance"], "steps": task["steps"]}
-        with stopping_when_down():
-            images = tools.generator.generate([text for _, _, text in task["images"]], seed=task["seed"], **how)
-        found = [
-            {
-                "image": image,
-                "image_id": f"{unit}--generated",
-                "source_id": source,
-                "caption": text,
-                "captions": [text],
-                "generator": tools.generator.name,
-                "params": json.dumps(how | {"task": task["id"], "place": place}, sort_keys=True),
-                "seed": task["seed"],
-            }
-            for place, ((unit, source, text), image) in enumerate(zip(task["images"], images, strict=True))
-        ]
-        made.append(tools.finished(task["id"], found))
-    return made
+    """The generated image of each task, from one call: ``seed`` and ``place`` of a row say how to have it again."""
+    tasks = [task_of(row) for row in rows]
+    seed = tasks[0]["seed"]
+    how = {"guidance": tasks[0]["guidance"], "steps": tasks[0]["steps"]}
+    with stopping_when_down():
+        images = tools.generator.generate([task["prompt"] for task in tasks], seed=seed, **how)
+    return [
+        tools.finished(
+            task["id"],
+            [
+                {
+                    "image": image,
+                    "image_id": f"{task['id']}--generated",
+                    "source_id": task["source"],
+                    "caption": task["prompt"],
+                    "captions": [task["prompt"]],
+                    "generator": tools.generator.name,
+                    "params": json.dumps(how | {"place": place}, sort_keys=True),
+                    "seed": seed,
+                }
+            ],
+        )
+        for place, (task, image) in enumerate(zip(tasks, images, strict=True))
+    ]
 
 
 def contaminated(
@@ -122,15 +126,21 @@ def contaminated(
 ) -> dict[float, Table]:
     """D(alpha) for each alpha: a table in ``out``/D<alpha> with its manifest of replaced images beside it.
 
-    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed.
+    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed. An image whose generation
+    failed (``generated.errors()``) stays real; the manifest lists such images as ``not_generated``.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     labels, fakes = real.to_pandas(["image_id"]), generated.to_pandas(["image_id", "source_id"])
+    failed = generated.errors()["where"].tolist()
+    # As if they had been made, so that the draw is the same; images that were never planned are still refused.
+    drawn_from = pd.DataFrame({name: [*fakes[name], *failed] for name in fakes})
     made = {}
     for alpha in alphas:
-        chosen = substitute(labels, fakes, alpha, seed=seed)
+        wanted = substitute(labels, drawn_from, alpha, seed=seed)
+        missing = sorted(set(wanted.replacement).intersection(failed))
+        chosen = replace(wanted, replacement={k: v for k, v in wanted.replacement.items() if k not in missing})
         made[alpha] = write_mixture(real, generated, chosen, folder / f"D{alpha:g}")
-        manifest = json.dumps(chosen.manifest(), indent=1)
+        manifest = json.dumps(chosen.manifest() | {"not_generated": missing}, indent=1)
         (folder / f"D{alpha:g}.json").write_text(manifest + "\n", encoding="utf-8")
     return made
