@@ -215,3 +215,89 @@ def test_the_funnel_adds_up():
     gone = pd.Series(first).groupby(frame["set_id"]).all().sum()
     assert sets["dropped"].sum() == gone
     assert sets["kept"].sum() == 20 - gone
+
+
+def fails_but_one():
+    """Seven groups in forty sets; only g differs, which never fails."""
+    frame = pd.DataFrame({"set_id": np.repeat(np.arange(40), 7), "subject": "s", "group": list("abcdefg") * 40})
+    failed = (frame["group"] != "g").to_numpy() & (np.random.default_rng(1).random(280) < 0.25)
+    return frame, failed
+
+
+def test_the_alarm_names_the_group_its_p_value_is_of():
+    frame, failed = fails_but_one()
+    outcomes = [outcome("people", failed)]
+    tests = bias_tests(frame, ("group",), outcomes)
+    test = tests[0].test
+    assert test.worst == "g"
+    assert test.p_group[test.names.index("g")] == test.p_value
+    assert test.excess == pytest.approx(-failed.mean())
+    text = report_text(funnel_of(frame, ("group",), outcomes), tests, outcomes)
+    assert f"BIASED: people drops group g in 0.0% of 40 images, below the {failed.mean():.1%} that" in text
+    row = pd.DataFrame(result_rows(tests, outcomes)).query("metric == 'filter_bias'").iloc[0]
+    assert row["group"] == "g"
+    assert row.value == pytest.approx(failed.mean())
+    assert "of g is below what is even" in row.notes
+    assert row.null_mean < row.value
+
+
+def test_of_a_pair_the_one_that_fails_more_is_named():
+    frame, gender, _ = sets_of_twelve(40)
+    for group in (0, 1):
+        failed = (gender.labels == group) & (np.random.default_rng(0).random(len(frame)) < 0.3)
+        test = bias_test(failed, gender, strata_of(frame, gender))
+        assert (test.worst, test.excess > 0) == (gender.names[group], True)
+
+
+def test_more_shuffles_where_no_p_value_could_raise_the_alarm():
+    frame, failed = fails_but_one()
+    outcomes = [outcome(f"people-{i}", failed) for i in (1, 2)]
+    tests = bias_tests(frame, ("group",), outcomes, draws=19)
+    assert [one.alarm for one in tests] == [True, True]
+    assert len(bias_tests(frame, ("group",), outcomes, draws=99)[0].test.null_largest) == 99
+
+
+def test_rates_of_whole_sets_are_shares_of_their_images():
+    # sets of nine fail in five images, sets of one never: all the same for f and m
+    sizes = np.array([9, 1] * 10)
+    sets = np.repeat(np.arange(20), sizes)
+    groups = Groups.from_values(np.repeat(["f", "f", "m", "m"] * 5, sizes), axis="gender")
+    failed = np.concatenate([np.arange(size) < (5 if size == 9 else 0) for size in sizes])
+    frame = pd.DataFrame({"set_id": sets.astype(str), "subject": "s"})
+    within = strata_of(frame, groups)
+    assert within.name == "subjects, whole sets at a time"
+    test = bias_test(failed, groups, within)
+    assert test.rates == pytest.approx([0.5, 0.5])
+    assert test.expected == pytest.approx([0.5, 0.5])
+    for low, high in test.intervals:
+        assert low < 0.5 < high
+    # clusters of nine say less than nine images
+    assert test.intervals[0][1] - test.intervals[0][0] > 0.1
+
+
+def test_a_group_with_larger_sets_does_not_fail_more_for_that():
+    # every set fails in a third of its images; those of f are three times as large
+    sizes = np.tile([9, 3], 20)
+    sets = np.repeat(np.arange(40), sizes)
+    groups = Groups.from_values(np.repeat(np.tile(["f", "m"], 20), sizes), axis="gender")
+    frame = pd.DataFrame({"set_id": sets.astype(str), "subject": "s"})
+    within = strata_of(frame, groups)
+    rng = np.random.default_rng(0)
+    p = [bias_test(rng.random(len(sets)) < 1 / 3, groups, within, draws=199, seed=i).p_value for i in range(100)]
+    assert np.mean(np.array(p) < 0.05) < 0.13
+    lean = rng.random(len(sets)) < np.where(groups.labels == 0, 0.2, 0.6)
+    test = bias_test(lean, groups, within)
+    assert test.p_value < 0.01
+    assert test.rates == pytest.approx([lean[groups.labels == g].mean() for g in (0, 1)])
+    assert test.expected == pytest.approx([lean.mean()] * 2)
+
+
+def test_why_nothing_could_be_tested_is_said():
+    # gender varies, but no subject has both
+    frame = pd.DataFrame({"subject": ["nurse", "nurse", "chef", "chef"], "gender": ["f", "f", "m", "m"]})
+    gone = [outcome("people", [True, False, True, True])]
+    assert not bias_tests(frame, ("gender",), gone)
+    text = report_text(funnel_of(frame, ("gender",), gone), [], gone)
+    assert "no set, source or subject has images of two groups of which some failed and some did not" in text
+    none = [outcome("people", [False] * 4)]
+    assert "tested for bias: nothing failed" in report_text(funnel_of(frame, ("gender",), none), [], none)

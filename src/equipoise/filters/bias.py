@@ -62,7 +62,7 @@ class BiasTest:
     n: NDArray[np.int64]
     intervals: tuple[tuple[float, float] | None, ...]
     null_largest: Floats
-    """(R,) the largest excess of a group in each draw of the null."""
+    """(R,) in each draw of the null, how far the group that is farthest from even (in its own spread) is from it."""
     within: str
     notes: tuple[str, ...] = ()
 
@@ -73,13 +73,18 @@ class BiasTest:
 
     @property
     def worst(self) -> str:
-        """The group that fails most beyond what is even, in units of its own spread."""
-        return self.names[int(np.argmax(self._z()))]
+        """The group that ``p_value`` is of: farthest from even in units of its own spread, on either side.
+
+        Of two that are equally far (the groups of a pair always are) it is the one that fails more.
+        """
+        z = _scaled(self.rates - self.expected, self.sd)
+        return self.names[min(range(len(z)), key=lambda g: (self.p_group[g], -round(abs(float(z[g])), 6), -z[g]))]
 
     @property
-    def largest(self) -> float:
-        """The largest excess of a group's rate."""
-        return float((self.rates - self.expected).max())
+    def excess(self) -> float:
+        """The rate of ``worst`` less what would be even: negative where that group fails less."""
+        at = self.names.index(self.worst)
+        return float(self.rates[at] - self.expected[at])
 
     def estimates(self) -> dict[str, Estimate]:
         """The rate of each group with its chance level, interval and p-value."""
@@ -98,10 +103,6 @@ class BiasTest:
                 notes=(f"shuffled within {self.within}; p holds for all groups of the axis", *self.notes),
             )
         return found
-
-    def _z(self) -> Floats:
-        gap = self.rates - self.expected
-        return np.divide(gap, self.sd, out=np.zeros_like(gap), where=self.sd > 0)
 
 
 def bias_test(
@@ -135,11 +136,12 @@ def bias_test(
     weighed = replace(problem, y=_without_ties(problem.y, rng))
     null = weighed.shuffled(draws, rng) if exact else weighed.normal(draws, rng)
     spread = np.sqrt(np.clip(variance, 0, None))
-    largest = np.abs(_scaled(null, spread)).max(axis=1)
+    far = np.abs(_scaled(null, spread))
+    largest = far.max(axis=1)
     z = np.abs(_scaled(weighed.observed() - weighed.moments()[0], spread))
     p = (1 + (largest[:, None] >= z - _TIE).sum(axis=0)) / (draws + 1)
-    sizes = problem.weights
-    intervals = tuple(_interval(y, groups.labels == g, chosen.strata) for g in problem.kept)
+    sizes = problem.n_images
+    intervals = tuple(_interval(y, groups.labels == g, chosen) for g in problem.kept)
     note = () if exact else ("the null is the normal law with the permutation's mean and covariance",)
     return BiasTest(
         groups.axis,
@@ -150,7 +152,7 @@ def bias_test(
         p,
         problem.n_images,
         intervals,
-        (null / sizes).max(axis=1),
+        np.abs(null / sizes)[np.arange(draws), far.argmax(axis=1)],
         chosen.name,
         note,
     )
@@ -231,11 +233,12 @@ class _Problem:
     """The units that are exchanged: their value, label and stratum."""
 
     y: Floats
+    """(u,) failures in each unit."""
+    size: Floats
+    """(u,) images in each unit."""
     labels: NDArray[np.int64]
     codes: NDArray[np.int64]
     kept: tuple[int, ...]
-    weights: Floats
-    """(G,) what a sum is divided by to be a rate."""
     n_images: NDArray[np.int64]
 
     @classmethod
@@ -248,51 +251,55 @@ class _Problem:
         renumbered = np.full(groups.n_groups, -1)
         renumbered[list(kept)] = range(len(kept))
         values, labels, strata = y[defined], renumbered[groups.labels[defined]], within.strata[defined]
+        size = np.ones(len(values))
         if within.units is not None:
             together = pd.DataFrame({"y": values, "g": labels, "s": strata, "u": within.units[defined]})
-            found = together.groupby("u", sort=True).agg(y=("y", "mean"), g=("g", "first"), s=("s", "first"))
-            values, labels, strata = found["y"].to_numpy(), found["g"].to_numpy(), found["s"].to_numpy()
+            of_unit = together.groupby("u", sort=True)
+            found = of_unit.agg(y=("y", "sum"), size=("y", "size"), g=("g", "first"), s=("s", "first"))
+            values, size = found["y"].to_numpy(), found["size"].to_numpy(dtype=np.float64)
+            labels, strata = found["g"].to_numpy(), found["s"].to_numpy()
         codes = np.unique(strata, return_inverse=True)[1]
-        weights = np.bincount(labels, minlength=len(kept)).astype(np.float64)
-        return cls(values, labels, codes, kept, weights, counts[list(kept)])
+        return cls(values, size, labels, codes, kept, counts[list(kept)])
 
     def observed(self) -> Floats:
+        """(G,) failures of each group."""
         return np.bincount(self.labels, self.y, len(self.kept)).astype(np.float64)
 
     def moments(self) -> tuple[Floats, Floats]:
+        """(G,) the failures that are even, by each stratum's share of images that failed, and their variance."""
         shares = _shares(self.labels, self.codes, len(self.kept))
-        sums, weight = self._spread()
-        return sums @ shares, weight @ (shares * (1 - shares))
+        even = np.bincount(self.labels, self._even(), len(self.kept)).astype(np.float64)
+        return even, self._spread() @ (shares * (1 - shares))
 
     def shuffled(self, draws: int, rng: np.random.Generator) -> Floats:
-        """(R, G) deviations of the sums when labels are shuffled within strata."""
-        sums, weight = self._spread()
-        live = weight[self.codes] > _TIE
-        y, labels, codes = self.y[live], self.labels[live], self.codes[live]
-        shares = _shares(self.labels, self.codes, len(self.kept))
-        expected = (sums * (weight > _TIE)) @ shares
+        """(R, G) deviations from even when labels are shuffled within strata."""
+        live = self._spread()[self.codes] > _TIE
+        beyond, labels, codes = (self.y - self._even())[live], self.labels[live], self.codes[live]
         parts = [
-            np.stack([(block == g) @ y for g in range(len(self.kept))], axis=1)
+            np.stack([(block == g) @ beyond for g in range(len(self.kept))], axis=1)
             for block in permuted_labels(labels, draws, rng, codes)
         ]
-        return np.concatenate(parts) - expected
+        return np.concatenate(parts)
 
     def normal(self, draws: int, rng: np.random.Generator) -> Floats:
         """(R, G) deviations from the normal law with the shuffles' covariance."""
         shares = _shares(self.labels, self.codes, len(self.kept))
-        _, weight = self._spread()
+        weight = self._spread()
         covariance = np.diag(weight @ shares) - (shares * weight[:, None]).T @ shares
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.clip(values, 0, None))
         return np.asarray(rng.standard_normal((draws, len(values))) @ root.T)
 
-    def _spread(self) -> tuple[Floats, Floats]:
-        """(S,) sums of y, and m times its variance (n - 1 denominator), by stratum."""
-        size = np.bincount(self.codes).astype(np.float64)
-        sums: Floats = np.bincount(self.codes, self.y).astype(np.float64)
-        squares = np.bincount(self.codes, self.y**2)
-        scatter = np.clip(squares - sums**2 / size, 0, None)
-        return sums, np.where(size > 1, scatter * size / np.maximum(size - 1, 1), 0.0)
+    def _even(self) -> Floats:
+        """(u,) the failures of each unit if every image of its stratum failed as often: large sets fail more."""
+        rate = np.bincount(self.codes, self.y) / np.bincount(self.codes, self.size)
+        return np.asarray(rate[self.codes] * self.size, dtype=np.float64)
+
+    def _spread(self) -> Floats:
+        """(S,) m times the variance (m - 1 denominator) of what its m units fail beyond what is even, by stratum."""
+        count = np.bincount(self.codes).astype(np.float64)
+        scatter = np.bincount(self.codes, (self.y - self._even()) ** 2)  # deviations of a stratum add up to 0
+        return np.where(count > 1, scatter * count / np.maximum(count - 1, 1), 0.0)
 
 
 def _without_ties(y: Any, rng: np.random.Generator) -> Floats:
@@ -313,9 +320,12 @@ def _scaled(gap: Any, spread: Floats) -> Floats:
     return np.asarray(np.divide(gap, spread, out=np.zeros(shape), where=np.broadcast_to(spread > 1e-6, shape)))
 
 
-def _interval(y: Floats, mine: NDArray[np.bool_], strata: NDArray[Any]) -> tuple[float, float] | None:
-    found = mean_interval(y[mine], clusters=strata[mine]) if len(np.unique(strata[mine])) > 1 else None
-    found = found if found is not None else mean_interval(y[mine])
+def _interval(y: Floats, mine: NDArray[np.bool_], within: Within) -> tuple[float, float] | None:
+    found = None
+    for clusters in (within.strata, within.units):
+        if found is None and clusters is not None and len(np.unique(clusters[mine])) > 1:
+            found = mean_interval(y[mine], clusters=clusters[mine])
+    found = found if found is not None or within.units is not None else mean_interval(y[mine])
     return None if found is None else (max(0.0, found[0]), min(1.0, found[1]))
 
 

@@ -84,16 +84,20 @@ def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -
         verb = "fails" if one.what == "fail" else "drops"
         lines.append(
             f"BIASED: {one.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
-            f"images, {test.expected[at]:.1%} would be even within {test.within} "
+            f"images, {one.side} the {test.expected[at]:.1%} that would be even within {test.within} "
             f"(p {_p(one.p_corrected)}, corrected for {len(tests)} tests)"
         )
     if not alarms and tests:
         lines.append(f"no step is found to treat groups differently ({len(tests)} tests, 5% for all together)")
     if not tests:
-        lines.append(
-            "no step could be tested for bias: nothing was dropped, or whole sets at a time, or no axis varies"
-        )
+        lines.append(f"no step could be tested for bias: {_why_untested(outcomes)}")
     return lines
+
+
+def _why_untested(outcomes: Sequence[StepOutcome]) -> str:
+    if not any(outcome.failed.any() or outcome.dropped.any() for outcome in outcomes):
+        return "nothing failed"
+    return "no set, source or subject has images of two groups of which some failed and some did not"
 
 
 def _p(value: float) -> str:
