@@ -43,7 +43,9 @@ pictures seen from afar 0.100, 0.159 and 0.133 (`equipoise mini train captioner 
     "vae": "Every generator holds a copy of it.",
     "diffusion": _PROMPTED,
     "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean
-as the biased world does, by amounts that the world's `truth` table holds. {_RUN}""",
+as the biased world does, by amounts that the world's `truth` table holds; guidance makes more of them. The slope is the
+log-odds of its genders, by the judge, for one unit of the injected. The prompts of these figures name the occupation
+alone, 40 pictures each. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
 another gender and skin tone and composited into the original, by the judge. {_RUN}""",
     "edit": f"""It starts from the weights of `diffusion` and learns from pairs of scenes that differ in the person

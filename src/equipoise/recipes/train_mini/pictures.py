@@ -22,12 +22,15 @@ from equipoise.recipes.train_mini.evaluate_generative import (
     telling_prompt,
 )
 from equipoise.recipes.train_mini.inpaint import grown
-from equipoise.world import Scene, render_batch, what_is_where
+from equipoise.world import Scene, neutral_prompt, render_batch, what_is_where
+from equipoise.world.catalog import OCCUPATIONS
 
 __all__ = ["framed_sheet", "write_sheets"]
 
 COLUMNS = 12
 ZOOM = 2
+LEANING = 5
+"""Occupations that the biased generator is asked for."""
 _GAP = 3
 _SEED = 4
 
@@ -36,7 +39,8 @@ def write_sheets(out: Path, home: Path = FOLDER) -> list[Path]:
     """Sheets of samples, edits and inpaintings of the parts that are in ``home``, as PNG files in ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
-    for part, make in (("diffusion", _samples), ("edit", _edits), ("inpaint", _inpaints)):
+    makers = (("diffusion", _samples), ("diffusion-biased", _leaning), ("edit", _edits), ("inpaint", _inpaints))
+    for part, make in makers:
         if (home / part / "model_index.json").is_file():
             path = out / f"miniatures-{part}.png"
             make(home / part).save(path, optimize=True)
@@ -65,6 +69,17 @@ def _samples(folder: Path) -> Image.Image:
     scenes = asked_scenes(4 * COLUMNS)
     made = _stacked(_open(folder).generate([telling_prompt(scene) for scene in scenes], seed=_SEED, steps=STEPS))
     return framed_sheet([made], _as_asked(scenes, made))
+
+
+def _leaning(folder: Path) -> Image.Image:
+    """A row an occupation, from the one that the biased world gives to men most to the one it gives to women most."""
+    from equipoise.recipes.train_mini.evaluate import injected
+
+    in_order = [list(OCCUPATIONS)[i] for i in np.argsort(injected())]
+    chosen = [in_order[i] for i in np.linspace(0, len(in_order) - 1, LEANING).round().astype(int)]
+    asked = np.repeat(chosen, COLUMNS)
+    made = _stacked(_open(folder).generate([neutral_prompt(name) for name in asked], seed=_SEED, steps=STEPS))
+    return framed_sheet([made], np.asarray(judged(made)["occupation"] == asked))
 
 
 def _edits(folder: Path) -> Image.Image:
