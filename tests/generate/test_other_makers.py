@@ -287,6 +287,18 @@ def test_accuracy_interval_counts_sources_and_not_edits() -> None:
     assert clustered.chance == 1.0
 
 
+@pytest.mark.parametrize(("n", "known"), [(1, False), (4, False), (5, True)])
+def test_few_photographs_have_no_interval(n: int, known: bool) -> None:
+    """Three edits of one photograph that are all right are one observation, not a certainty."""
+    eye = np.eye(3)
+    sources = [str(i) for i in range(n) for _ in range(3)]
+    told = verify_edits(
+        eye[[0] * 3 * n], ["f"] * 3 * n, {"f": eye[0], "m": eye[1]}, [eye[:1]] * 3 * n, eye[2:], ks=[1], sources=sources
+    )
+    assert np.isfinite([*told.accuracy_interval, *told.recall_interval[1]]).all() == known
+    assert ("no interval" in str(told)) != known
+
+
 def test_verification_refuses_what_cannot_be_checked() -> None:
     e = np.eye(2)
     good: dict[str, Any] = {

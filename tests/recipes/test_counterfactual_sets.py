@@ -21,7 +21,7 @@ from equipoise.models.miniatures import FOLDER
 from equipoise.models.protocols import Detections
 from equipoise.recipes import counterfactual_sets as recipe
 from equipoise.recipes.counterfactual_sets import SetsSettings, counterfactual_sets
-from equipoise.recipes.set_figures import Pool, between_seeds, differences, inside_sets, person_masks, standing
+from equipoise.recipes.set_figures import Pool, between_seeds, differences, inside_sets, person_masks, ratio, standing
 from equipoise.world import WorldConfig, render_image, what_is_where
 from equipoise.world import counterfactual_sets as scene_sets
 
@@ -87,6 +87,8 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
         assert figure(found, pool, "attributes as asked").value.value > 0.97
         assert figure(found, pool, "occupation as asked").value.value > 0.97
     assert figure(found, "before the sieve", "inside over between").met
+    assert figure(found, "before the sieve", "inside over between").value.ci_low is None
+    assert "inside over between: no interval: fewer than 5 caption sets" in found.notes
     assert figure(found, "self+blend - no sharing", "background difference").value.value < -2
     assert "6 of 6 candidates stay; 3 of 3 caption sets and 3 of 3 subjects have one" in found.notes
     assert "MISSED" not in str(found)
@@ -142,7 +144,7 @@ def test_the_command_with_a_pipeline_of_random_weights(tmp_path: Path) -> None:
 
     folder = random_pipeline(tmp_path / "pipeline")
     command = ["counterfactual-sets", "-g", f"diffusers:{folder}", "--subjects", "2", "--sets", "1", "-n", "2"]
-    command += ["--steps", "2", "--compare", "both+blend", "-o", str(tmp_path / "run")]
+    command += ["--steps", "2", "--compare", "both+blend,self+blend", "-o", str(tmp_path / "run")]
     page = tmp_path / "page.md"
     page.write_text(f"# Title\n{recipe.BEGIN}\nold\n{recipe.END}\nThe end.\n")
     done = CliRunner().invoke(app, [*command, "--pictures", str(tmp_path / "img"), "--page", str(page)])
@@ -233,6 +235,15 @@ def test_differences_by_hand() -> None:
     assert np.isnan(differences(pool.images[:2], everywhere, [(0, 1)])).all()
 
 
+@pytest.mark.parametrize(("n", "known"), [(1, False), (2, False), (4, False), (5, True)])
+def test_few_caption_sets_have_no_interval(n: int, known: bool) -> None:
+    inside = pd.DataFrame({"prompt_set": [str(i) for i in range(n)], "value": np.arange(1.0, n + 1)})
+    told = ratio(inside, inside.assign(value=10.0))
+    assert told.value == pytest.approx((n + 1) / 20)
+    assert (told.ci_low is not None) == (told.ci_high is not None) == known
+    assert any("fewer than 5 caption sets" in note for note in told.notes) != known
+
+
 class OnePerson:
     name = "fake:detector"
 
@@ -266,6 +277,10 @@ def test_settings_are_checked() -> None:
         SetsSettings(subjects=0)
     with pytest.raises(InputError, match="compare='self\\+noise'"):
         SetsSettings(compare=("self+noise",)).arms()
+    with pytest.raises(InputError, match="diagonal"):
+        SetsSettings(compare=("diagonal",))
+    own = SetsSettings(compare=("cross", "self+blend", "self"))
+    assert list(own.arms()) == ["no sharing", "cross", "self"], "the run itself is there already"
     arms = SetsSettings(compare=("cross", "both+blend")).arms()
     assert list(arms) == ["no sharing", "cross", "both+blend"]
     assert (arms["no sharing"].share, arms["both+blend"].blend) == ((0, 0), True)

@@ -26,7 +26,7 @@ def counterfactual_sets(
     share: tuple[float, float] = typer.Option((0.1, 0.9), "--share", help="Shares of steps, LOW HIGH."),
     guidance: tuple[float, float] = typer.Option((2.0, 4.0), "--guidance", help="Guidance scales, LOW HIGH."),
     steps: int | None = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default."),
-    compare: str = typer.Option("", "--compare", help="Other kinds beside it, as cross,both,self+blend."),
+    compare: str = typer.Option("", "--compare", help="Other kinds beside it, as self,cross,both+blend."),
     pictures: Path | None = typer.Option(None, "--pictures", help="The folder for contact sheets, as docs/img."),
     page: Path | None = typer.Option(None, "--page", help="A page to put the table into, as docs/generate.md."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of captions, noise and choices."),

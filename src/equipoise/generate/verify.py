@@ -19,6 +19,8 @@ from equipoise.errors import InputError
 __all__ = ["EditCheck", "recalls", "verify_edits"]
 
 Vectors = NDArray[np.floating[Any]]
+LEAST_SOURCES = 5
+"""Of fewer photographs a bootstrap gives no interval worth the name: of one, a point."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class EditCheck:
     accuracy: float
     """Share of images whose group is the nearest prompt."""
     accuracy_interval: tuple[float, float]
-    """95%, by bootstrap of source images, for edits of one photograph resemble each other."""
+    """95%, by bootstrap of source images, for edits of one photograph resemble each other; infinite on both sides
+    where there are fewer than five photographs, or no draws."""
     chance: float
     """The accuracy of a guess that knows how often each group occurs: the largest share."""
     recall: Mapping[int, float]
@@ -43,10 +46,8 @@ class EditCheck:
     def __str__(self) -> str:
         found = ", ".join(f"R@{k} {value:.3f} (chance {self.recall_chance[k]:.4f})" for k, value in self.recall.items())
         low, high = self.accuracy_interval
-        return (
-            f"{self.pool}: accuracy {self.accuracy:.3f} [{low:.3f}, {high:.3f}] (chance {self.chance:.3f}), "
-            f"{found}; n = {self.n}"
-        )
+        interval = f"[{low:.3f}, {high:.3f}]" if np.isfinite(low) else "(no interval: too few photographs or draws)"
+        return f"{self.pool}: accuracy {self.accuracy:.3f} {interval} (chance {self.chance:.3f}), {found}; n = {self.n}"
 
 
 def verify_edits(
@@ -111,8 +112,10 @@ def recalls(captions: Vectors, image: Vectors, reference: Vectors, ks: Sequence[
 
 
 def _draws(ids: NDArray[np.integer[Any]], n_boot: int, seed: int) -> NDArray[np.float64]:
-    """(n_boot, n): how often each image counts when its source is drawn with replacement."""
+    """(n_boot, n): how often each image counts when its source is drawn with replacement; no draws of few sources."""
     n = int(ids.max()) + 1
+    if n < LEAST_SOURCES:
+        n_boot = 0
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(n, np.full(n, 1 / n), size=n_boot)
     return weights[:, ids].astype(float)

@@ -82,6 +82,7 @@ class SetsSettings:
                 f"subjects={self.subjects}, sets={self.sets}: from 1 to {len(OCCUPATIONS)} subjects and at least one "
                 "set of each are needed"
             )
+        self.arms()  # a name that cannot be is refused before anything is made
 
     def config(self) -> SetsConfig:
         """How the candidates are made."""
@@ -103,7 +104,8 @@ class SetsSettings:
             inject, _, more = name.partition("+")
             if more not in ("", "blend"):
                 raise InputError(f"compare={name!r}: self, cross or both is expected, with +blend or without")
-            found[name] = replace(first, inject=inject, blend=bool(more))
+            if name != self.name:  # the first candidates of the run itself are compared anyway
+                found[name] = replace(first, inject=inject, blend=bool(more))
         return found
 
     @property
@@ -195,7 +197,7 @@ def counterfactual_sets(
     rows = [figure.value.row(metric=figure.name, pool=figure.pool, model=str(model.name)) for figure in figures]
     write_results(folder / "results.parquet", rows)
     sheets = _sheets(settings, pools, kept, pictures or folder)
-    notes = [*_counts(pools[settings.name], kept), *notes]
+    notes = [*_counts(pools[settings.name], kept), *notes, *_without_interval(figures)]
     done = SetsFound(folder, tuple(figures), sieved, tuple(notes), tuple(sheets))
     write_whole(folder / "figures.md", done.markdown().encode())
     write_whole(folder / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
@@ -293,6 +295,16 @@ def _counts(own: Pool, kept: Any) -> list[str]:
         f"and {int(by_subject.sum())} of {len(by_subject)} subjects have one"
     )
     return [told]
+
+
+def _without_interval(figures: Sequence[Figure]) -> list[str]:
+    """Why some figures have no interval."""
+    told: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        for note in figure.value.notes:
+            if note.startswith("no interval"):
+                told.setdefault(note, {})[figure.name] = None
+    return [f"{', '.join(names)}: {note}" for note, names in told.items()]
 
 
 def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path) -> list[Path]:

@@ -40,6 +40,8 @@ __all__ = [
 MARGIN = 2
 """Pixels around a person that are not background either."""
 STANDING = 0.05
+LEAST_SETS = 5
+"""Of fewer caption sets a bootstrap gives no interval worth the name: of one, a point."""
 Pictures = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -133,22 +135,20 @@ def _mean(pool: Pool, pairs: list[tuple[Any, Any]]) -> float:
 
 
 def ratio(inside: pd.DataFrame, between: pd.DataFrame) -> Estimate:
-    """The mean difference inside sets over that between seeds, with an interval by caption set.
+    """The mean difference inside sets over that between seeds, with an interval by caption set from five sets on.
 
     >>> a = pd.DataFrame({"prompt_set": list("abc"), "value": [1.0, 2.0, 3.0]})
     >>> ratio(a, a.assign(value=[10.0, 20.0, 30.0])).value
     0.1
     """
     values = _side_by_side(inside, between)
+    value = float(values[:, 0].sum() / values[:, 1].sum())
+    note = "no null: chance is another seed, which is the denominator"
+    if len(values) < LEAST_SETS:
+        return Estimate(value, n=len(values), notes=(note, f"no interval: fewer than {LEAST_SETS} caption sets"))
     draws = bootstrap_statistic(values, lambda sums: sums[:, 0] / sums[:, 1])
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Estimate(
-        float(values[:, 0].sum() / values[:, 1].sum()),
-        float(low),
-        float(high),
-        n=len(values),
-        notes=("no null: chance is another seed, which is the denominator",),
-    )
+    return Estimate(value, float(low), float(high), n=len(values), notes=(note,))
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
