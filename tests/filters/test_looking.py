@@ -64,6 +64,12 @@ def test_a_set_goes_with_one_unsafe_image(images):
     assert by_image.judge(Evidence(table)).dropped.tolist() == [False, True, False, False]
 
 
+def test_a_column_of_words_cannot_say_how_unsafe(images):
+    table = images([{"image_id": "a", "caption": "a nurse"}])
+    with pytest.raises(InputError, match=r"'caption' of .* holds string; how unsafe"):
+        Safety(column="caption", black_from=2.0).judge(Evidence(table))
+
+
 def test_black_images_are_found_without_a_classifier(images):
     noisy = Image.fromarray(np.random.default_rng(0).integers(0, 6, (8, 8, 3), dtype=np.uint8))
     rows = [

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,6 +176,38 @@ def test_steps_from_a_file_and_from_words(tmp_path):
         read_steps("knn", ["k=3"])
 
 
+@pytest.mark.parametrize(
+    ("steps", "setting", "said"),
+    [
+        ("similarity", "text_least=abc", "similarity.text_least = 'abc': expected is a number or none"),
+        ("similarity", "text_least=nan", "similarity.text_least = nan"),
+        ("similarity", "keep_best=1.5", "similarity.keep_best = 1.5: expected is a whole number"),
+        ("similarity", "keep_best=true", "similarity.keep_best = True"),
+        ("similarity", "pairs=none", "similarity.pairs = None: expected is a text"),
+        ("safety", "black_from=x", "safety.black_from = 'x'"),
+        ("sharpness", "least=x", "sharpness.least = 'x'"),
+        ("people", "face=1", "people.face = 1: expected is true or false"),
+        ("people", "person_labels=[1]", "expected is a text or a list of them"),
+        ("detectability", "thresholds={gender='x'}", "expected is for each name a number"),
+        ("detectability", "prompts={gender='x'}", "detectability.prompts"),
+        ("people,people", "exactly=x", "people-2.exactly = 'x'"),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_refused(steps, setting, said):
+    label = "people-2" if steps == "people,people" else steps
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_steps(steps, [f"{label}.{setting}"])
+
+
+def test_one_text_for_many_is_one_text():
+    assert read_steps("people", ["people.person_labels=person"])[0].filter.person_labels == ("person",)
+    assert read_steps("detectability", ["detectability.axes=gender"])[0].filter.axes == ("gender",)
+    assert read_steps("detectability", ['detectability.axes=["a", "b"]'])[0].filter.axes == ("a", "b")
+    with pytest.raises(InputError, match="belong together"):
+        read_steps("safety", ["safety.unsafe_texts=nude"])
+    assert read_steps("knn", ["knn.real_above=1"])[0].filter.real_above == 1
+
+
 def test_a_plan_says_what_would_be_done_and_what_is_missing(world, images):
     text = planned(world, read_steps("similarity:socialcf,safety"), named={"model": "mini:clip-fair"})
     assert "180 images, 30 sets" in text
@@ -187,6 +221,62 @@ def test_a_folder_of_something_else_is_refused(world, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="holds files but no filter run"):
         run(world, read_steps("people"), tmp_path)
+
+
+def test_a_run_without_a_finished_step_gives_way_to_the_right_settings(world, known, tmp_path):
+    wrong, right = ([f"detectability.thresholds={{{axis}=0}}"] for axis in ("age", "subject"))
+    first, *later = ("similarity", "detectability")
+    given = {"means": Means(encoder=known), "axes": ("gender",)}
+    with pytest.raises(InputError, match="thresholds names 'age'"):
+        run(world, read_steps("detectability", wrong), tmp_path / "out", **given)
+    done = run(world, read_steps(first), tmp_path / "out", **given)
+    assert [one.label for one in done.outcomes] == [first]
+    assert json.loads((tmp_path / "out" / "filter.json").read_text())["steps"][0]["label"] == first
+    with pytest.raises(InputError, match="holds another run"):
+        run(world, read_steps(later, right), tmp_path / "out", **given)
+
+
+def test_what_was_seen_in_another_table_is_not_taken_over(images, tmp_path):
+    seen = []
+
+    class Looks:
+        presets = columns = needs = ()
+        name = "looks"
+
+        def judge(self, evidence: Evidence) -> Verdict:
+            found = evidence.measured("x", lambda rows: [{"x": 1.0} for _ in rows], {"x": "float64"}, decode=False)
+            seen.append(found["x"].tolist())
+            raise InputError("stop")
+
+    for name in ("a", "a", "b"):
+        table = images([{"image_id": name, "gender": "f"}], name=f"t{len(seen)}")
+        with pytest.raises(InputError, match="stop"):
+            run(table, [_Plain(f"looks-{len(seen)}", "looks", Looks())], tmp_path / "out")
+    assert seen == [[1.0]] * 3
+
+
+def test_another_model_under_the_same_name_is_refused(images, embedded, tmp_path):
+    rows = [{"image_id": name, "caption": "c", "gender": g} for name, g in (("a", "f"), ("b", "m"))]
+    table = images(rows)
+    spec = embedded("v", ["a", "b"], [[1.0, 0.0]] * 2, ["c"], [[1.0, 0.0]])
+    given = {"means": Means(encoder=spec)}
+    first = run(table, read_steps("similarity"), tmp_path / "out", **given)
+    assert str(run(table, read_steps("similarity"), tmp_path / "out", **given)) == str(first)
+    shutil.rmtree(tmp_path / "v")
+    embedded("v", ["a", "b"], [[1.0, 0.0]] * 2, ["c"], [[-1.0, 0.0]])
+    with pytest.raises(InputError, match=r"'similarity' was judged by the encoder table:.*no longer the same"):
+        run(table, read_steps("similarity"), tmp_path / "out", **given)
+
+
+def test_another_reference_under_the_same_name_is_refused(images, embedded, tmp_path):
+    table = images([{"image_id": "a", "caption": "c", "gender": "f"}])
+    given = {"means": Means(encoder=embedded("v", ["a"], [[1.0]], ["c"], [[1.0]]), reference=tmp_path / "real")}
+    images([{"image_id": "r"}], name="real")
+    run(table, read_steps("similarity"), tmp_path / "out", **given)
+    shutil.rmtree(tmp_path / "real")
+    images([{"image_id": "other"}], name="real")
+    with pytest.raises(InputError, match=r"holds another run \(means\.reference"):
+        run(table, read_steps("similarity"), tmp_path / "out", **given)
 
 
 # the command
@@ -219,6 +309,11 @@ def test_the_command_reads_a_file_and_lists_filters(world, known, tmp_path):
     assert call(world.path, "--config", path, "-o", tmp_path / "out").exit_code == 0
     path.write_text('modle = "x"\n[[step]]\nfilter = "similarity"\n')
     assert "'modle' is not understood" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
+    path.write_text('axes = [1]\n[[step]]\nfilter = "people"\n')
+    assert "axes = [1]: expected is a text" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
+    path.write_text('axes = "gender"\n[[step]]\nfilter = "people"\n')
+    assert call(world.path, "--config", path, "-o", tmp_path / "one").exit_code == 0
+    assert json.loads((tmp_path / "one" / "filter.json").read_text())["axes"] == ["gender"]
     assert "presets: socialcf, ip2p" in call("--list").output
     assert "one of them" in str(call(world.path).exception)
 

@@ -28,7 +28,9 @@ def filter(
     setting: list[str] = typer.Option(
         [], "--set", help="A setting, as similarity.text_least=0.25; repeat for several."
     ),
-    draws: int = typer.Option(999, "--draws", min=19, help="Shuffles for the test whether a step is biased."),
+    draws: int = typer.Option(
+        999, "--draws", min=19, help="Shuffles for the test whether a step is biased; more where many tests need them."
+    ),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of shuffles and random choices."),
     device: str = typer.Option("", "--device", help="Where models run, such as cuda or cpu."),
     batch_size: int = typer.Option(32, "--batch-size", min=1, help="Images a model sees at a time."),
@@ -50,6 +52,7 @@ def filter(
     from equipoise.data import Table
     from equipoise.filters.evidence import Means
     from equipoise.filters.running import run
+    from equipoise.filters.settings import fitting
     from equipoise.filters.steps import planned, read_steps, settings_from_toml
 
     if names:
@@ -68,6 +71,7 @@ def filter(
         for name in told:
             if name not in given:
                 raise InputError(f"{config}: {name!r} is not understood; known are: step, {', '.join(given)}")
+            told[name] = fitting(told[name], tuple[str, ...] if name == "axes" else str, f"{config}: {name}")
         given |= {name: value for name, value in told.items() if not given[name]}
     else:
         chosen = read_steps(steps, setting)

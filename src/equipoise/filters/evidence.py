@@ -66,6 +66,8 @@ class Evidence:
     only_kept: bool = False
     """Whether the table's layers already say what ``alive`` says, so that the engine may leave the rest out."""
     _loaded: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
+    seen_by: dict[str, str] = field(default_factory=dict, repr=False)
+    """The key of every model that was asked for by name: ``kind name`` to key."""
     _temporary: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -213,11 +215,10 @@ class Evidence:
         """The table of real images, all of them, looked at by the same means."""
         if self.means.reference is None:
             raise InputError("this filter compares with real images; give their table as reference")
-        given = self.means.reference
-        table = given if isinstance(given, Table) else Table.open(given)
+        table = as_table(self.means.reference)
         axes = tuple(axis for axis in self.axes if axis in table.types)
         folder = self._place("reference")
-        return Evidence(table, None, self.means, axes, folder, self.seed, _loaded=self._loaded)
+        return Evidence(table, None, self.means, axes, folder, self.seed, _loaded=self._loaded, seen_by=self.seen_by)
 
     def _alive_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame if self.alive is None else frame[self.alive].reset_index(drop=True)
@@ -262,7 +263,14 @@ class Evidence:
             _refuse_judge(model)
         if (kind, model) not in self._loaded:
             self._loaded[kind, model] = load(model, kind=kind, **self.means.options)
-        return self._loaded[kind, model]
+        adapter = self._loaded[kind, model]
+        self.seen_by[f"{kind} {model}"] = str(adapter.key)
+        return adapter
+
+    def key_of(self, name: str) -> str:
+        """The key that a model of ``seen_by`` has now."""
+        kind, _, model = name.partition(" ")
+        return str(self._adapter(model, kind).key)
 
     def _place(self, name: str) -> Path:
         if self.folder is None:
@@ -284,6 +292,11 @@ def _refuse_judge(name: str) -> None:
             f"{name!r} is the judge, which says how good a filter was; a filter that used it would judge itself: "
             "name another classifier"
         )
+
+
+def as_table(given: Table | str | Path) -> Table:
+    """The table itself, or that of a folder."""
+    return given if isinstance(given, Table) else Table.open(given)
 
 
 def _short(*parts: Any) -> str:

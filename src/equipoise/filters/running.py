@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence, Means
+from equipoise.filters.evidence import Evidence, Means, as_table
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, result_rows
 from equipoise.filters.gallery import decile_gallery
 from equipoise.filters.printing import report_text
@@ -27,6 +28,7 @@ __all__ = ["LAYER", "FilterRun", "run"]
 
 SETTINGS = "filter.json"
 LAYER = "layer"
+EVIDENCE = "evidence"
 _STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
 
 
@@ -68,7 +70,7 @@ def run(
     what models said. A run that was stopped goes on where it was when called again with the same arguments; with
     others it is refused. Images that an earlier filter dropped are not looked at again.
     """
-    opened = table if isinstance(table, Table) else Table.open(table)
+    opened = as_table(table)
     if not steps:
         raise InputError("no step is given; a run needs at least one filter")
     check_columns(opened, steps)
@@ -108,9 +110,10 @@ class _Runner:
         self.say = say
         self.outcomes: list[StepOutcome] = []
         self.layers: list[Table] = []
-        self.frame = Evidence(table, axes=axes).frame
-        self.alive, self._some_gone = _alive(table)
         self.loaded: dict[tuple[str, str], Any] = {}
+        self.everything = Evidence(table, None, means, axes, _loaded=self.loaded)
+        self.frame = self.everything.frame
+        self.alive, self._some_gone = _alive(table)
 
     def take(self, number: int, step: Step) -> None:
         """Do one step, or read what it did before the run was stopped."""
@@ -120,7 +123,9 @@ class _Runner:
             self._judge(step, place)
         layer = Table.open(place)
         self.layers.append(layer)
-        outcome = self._outcome(step, layer, place)
+        about = json.loads(place.with_suffix(".json").read_bytes())
+        self._check_models(step, about.get("seen_by", {}))
+        outcome = self._outcome(step, layer, about)
         self.outcomes.append(outcome)
         self.alive = outcome.before & ~outcome.dropped
 
@@ -155,7 +160,7 @@ class _Runner:
             self.alive,
             self.means,
             self.axes,
-            self.folder / "evidence",
+            self.folder / EVIDENCE,
             self.seed,
             only_kept=bool(self.layers) or self._some_gone,
             _loaded=self.loaded,
@@ -189,11 +194,19 @@ class _Runner:
                 verdict.pictures["knn_gallery"] = gallery
         for name, picture in verdict.pictures.items():
             picture.save(self.folder / f"{_stem(step, name)}.png")
-        about = {"notes": verdict.notes, "rows": verdict.rows}
+        about = {"notes": verdict.notes, "rows": verdict.rows, "seen_by": evidence.seen_by}
         write_whole(place.with_suffix(".json"), json.dumps(about, default=_number).encode())
 
-    def _outcome(self, step: Step, layer: Table, place: Path) -> StepOutcome:
-        about = json.loads(place.with_suffix(".json").read_bytes())
+    def _check_models(self, step: Step, seen_by: dict[str, str]) -> None:
+        """Refuse to go on from a step that was judged by a model which is another now, under the same name."""
+        for name, key in seen_by.items():
+            if self.everything.key_of(name) != key:
+                raise InputError(
+                    f"{self.folder}: the step {step.label!r} was judged by the {name}, which is no longer the same; "
+                    "choose another folder with -o, or delete this one"
+                )
+
+    def _outcome(self, step: Step, layer: Table, about: dict[str, Any]) -> StepOutcome:
         found = layer.to_pandas(["image_id", "keep", "failed", "judged"])
         n = len(self.frame)
         before = self.alive
@@ -222,7 +235,9 @@ def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:
 
 
 def _settings(table: Table, steps: Sequence[Step], means: Means, axes: Sequence[str], seed: int) -> dict[str, Any]:
-    names = {name: _name(getattr(means, name)) for name in ("encoder", "detector", "faces", "classifier", "reference")}
+    names = {name: _name(getattr(means, name)) for name in ("encoder", "detector", "faces", "classifier")}
+    reference = means.reference if means.reference is None else as_table(means.reference)
+    names["reference"] = _name(reference)
     return {
         "table": list(table.fingerprints),
         "steps": [step.plain() for step in steps],
@@ -241,7 +256,10 @@ def _name(model: Any) -> str:
 
 
 def _claim(folder: Path, settings: dict[str, Any]) -> None:
-    """Take the folder for this run, or go on with it; a folder of anything else is refused."""
+    """Take the folder for this run, or go on with it; a folder of anything else is refused.
+
+    A run of which no step was finished gives way: most often a setting was wrong, and is right now.
+    """
     from equipoise.engine.plan import first_difference
 
     if not str(folder).strip() or folder == Path():
@@ -256,13 +274,23 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
         except ValueError:
             raise InputError(f"{note}: damaged; delete the folder or choose another") from None
         difference = first_difference(there, wanted)
-        if difference:
+        if not difference:
+            return
+        if any(folder.glob("steps/*/_table.json")):
             raise InputError(f"{folder}: holds another run ({difference}); choose another folder with -o, or delete it")
-        return
-    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        if not _same_images(there, wanted):
+            shutil.rmtree(folder / EVIDENCE, ignore_errors=True)
+    elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise InputError(f"{folder}: holds files but no filter run ({SETTINGS}); give a new or an empty folder with -o")
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(note, (json.dumps(settings, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _same_images(there: Any, wanted: dict[str, Any]) -> bool:
+    """Whether what models said in one run holds for another; who said it is in the name of each folder."""
+    if not isinstance(there, dict) or there.get("table") != wanted["table"]:
+        return False
+    return bool(there.get("means", {}).get("reference") == wanted["means"]["reference"])
 
 
 def _nulls(data: pd.DataFrame, columns: dict[str, str]) -> Any:

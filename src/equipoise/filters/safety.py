@@ -95,7 +95,7 @@ class Safety:
 
     def _unsafe(self, evidence: Evidence, notes: list[str]) -> Floats | None:
         if self.column:
-            return np.asarray(evidence.column(self.column).astype("float64"))
+            return self._by_column(evidence)
         if self.unsafe_texts:
             return self._by_prompts(evidence)
         named = self.classifier or evidence.means.classifier or _default(evidence, notes)
@@ -105,6 +105,15 @@ class Safety:
         asked = _Asked(classifier, tuple(label.casefold() for label in self.unsafe_labels))
         name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
         return evidence.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
+
+    def _by_column(self, evidence: Evidence) -> Floats:
+        try:
+            return np.asarray(evidence.column(self.column).astype("float64"))
+        except (ValueError, TypeError):
+            raise InputError(
+                f"the column {self.column!r} of {evidence.table.path} holds {evidence.table.types[self.column]}; how "
+                "unsafe an image is must be a number from 0 to 1, or yes and no"
+            ) from None
 
     def _by_prompts(self, evidence: Evidence) -> Floats:
         """The share of the softmax over all prompts that falls on unsafe ones, at the encoder's own scale."""

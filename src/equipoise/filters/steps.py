@@ -13,6 +13,7 @@ from equipoise.data import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.catalog import FILTERS
 from equipoise.filters.protocol import Filter
+from equipoise.filters.settings import fitting_settings
 
 __all__ = ["Step", "planned", "read_steps", "settings_from_toml", "steps_from_toml"]
 
@@ -44,10 +45,10 @@ class Step:
                 raise UnknownNameError(f"preset of the filter {name}", preset, made.presets)
             chosen |= made.presets[preset]
         known = {f.name: f for f in dataclasses.fields(made)}
-        for key, value in (settings or {}).items():
+        for key in settings or {}:
             if key not in known:
                 raise UnknownNameError(f"setting of the filter {name}", key, known)
-            chosen[key] = tuple(value) if isinstance(value, list) else value
+        chosen |= fitting_settings(made, settings or {}, label or name)
         try:
             return cls(label or name, name, made(**chosen), preset)
         except TypeError as error:
