@@ -99,6 +99,30 @@ def test_images_can_stay_where_they_are(photos: Path, tmp_path: Path, monkeypatc
     ]
 
 
+@pytest.mark.parametrize("store", ["bytes", "paths"])
+def test_a_dataset_may_be_given_by_a_path_that_goes_up(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    for name in ("2.png", "3.png", "4.png", "5.png", "empty.png", "text.png"):
+        (photos / name).unlink()
+    (photos / "metadata.csv").write_text("file_name,gender\n0.png,female\n1.png,male\n")
+    summary = import_table("imagefolder", "../photos", "t", axes="gender", store=store)
+    assert (summary.n_rows, summary.n_rejected) == (2, 0), str(summary)
+    summary.table.validate(decode=True)
+    (photos / "metadata.csv").write_text("file_name\n../photos/0.png\n1.png\n")
+    assert import_table("imagefolder", "../photos", "u", store=store).n_rows == 1, "a name may still not leave"
+
+
+def test_a_finished_import_says_that_nothing_was_read_again(photos: Path, tmp_path: Path) -> None:
+    first = import_table(bad_and_good, photos, tmp_path / "t", shape=SHAPE)
+    again = import_table(bad_and_good, photos, tmp_path / "t", shape=SHAPE)
+    assert (first.was_there, again.was_there) == (False, True)
+    assert "nothing was read again" in str(again)
+    assert "nothing was read again" not in str(first)
+
+
 def test_like_reasons_are_counted_together(tmp_path: Path) -> None:
     def reader(path: str) -> Iterator[Any]:
         for i in range(30):

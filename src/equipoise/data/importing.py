@@ -36,9 +36,13 @@ class ImportSummary:
     n_rows: int
     n_rejected: int
     reasons: Mapping[str, int]
+    was_there: bool = False
+    """The table was finished by an earlier import with the same arguments; the dataset was not read again."""
 
     def __str__(self) -> str:
         lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
+        if self.was_there:
+            lines.append("  it was there already and nothing was read again; delete it if the dataset has changed")
         return "\n".join(lines + [f"  {count} x {reason}" for reason, count in self.reasons.items()])
 
 
@@ -61,7 +65,8 @@ def import_table(
     whose values do not fit, are kept in ``_errors`` with the reason.
 
     ``rows_per_shard`` counts what the reader gives, rejected or not. An import that was interrupted goes on where it
-    stopped when it is called again with the same arguments, and ends with the same files.
+    stopped when it is called again with the same arguments, and ends with the same files. A table that is finished is
+    not made again: the summary says so (``was_there``), whether or not the dataset has changed since.
 
     >>> import tempfile
     >>> def two(path):
@@ -80,10 +85,11 @@ def import_table(
     first = list(islice(items, 1))  # a dataset that cannot be read at all must not leave a folder behind
     config = _config(name, path, options, store, rows_per_shard)
     with TableWriter(Path(out), schema, config=config, plan=_source_state(path), wait=wait) as writer:
-        if not writer.finished:
+        was_there = writer.finished
+        if not was_there:
             _write(writer, chain(first, items), _Intake(schema, name, store), rows_per_shard)
         table = writer.finish()
-    return _summary(table)
+    return _summary(table, was_there)
 
 
 def _items(
@@ -152,6 +158,10 @@ class _Intake:
 
     def _stored_image(self, image: Mapping[str, Any]) -> dict[str, Any]:
         path = image["path"]
+        if image["bytes"] is None and path and "://" not in path and ".." in PurePath(path).parts:
+            # the dataset was given as ../photos; that no name of its files leads out of it is seen to by the reader
+            path = os.path.abspath(path)
+            image = {"bytes": None, "path": path}
         if image["bytes"] is None and self._store == "paths":
             check(image)
             return {"bytes": None, "path": os.path.abspath(path)}
@@ -218,9 +228,9 @@ def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"source_bytes": found.st_size, "source_modified": found.st_mtime_ns}
 
 
-def _summary(table: Table) -> ImportSummary:
+def _summary(table: Table, was_there: bool) -> ImportSummary:
     reasons = Counter(_kind_of_reason(reason) for reason in table.errors()["reason"])
-    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()))
+    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there)
 
 
 def _kind_of_reason(reason: str) -> str:
