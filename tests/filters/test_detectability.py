@@ -4,7 +4,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.filters import Evidence, Means, Step
-from equipoise.filters.detectability import SOCIALCF_THRESHOLDS, Detectability, zero_shot
+from equipoise.filters.detectability import SOCIALCF_THRESHOLDS, Detectability, recognised_share, zero_shot
 
 RACES = ("White", "Black", "Asian")
 
@@ -107,6 +107,40 @@ def test_wrong_settings_are_answered(sets, images, embedded):
     lone = images([{"image_id": "a", "gender": "m"}], name="lone")
     with pytest.raises(InputError, match="no axis varies within a set"):
         Detectability().judge(Evidence(lone, means=Means(encoder=embedded("w", ["a"], [[1.0, 0.0]]))))
+
+
+def test_one_prompt_is_no_choice(images, embedded):
+    table = images([{"image_id": "a", "gender": "male"}], name="men")
+    evidence = Evidence(table, means=Means(encoder=embedded("m", ["a", "a man"], [[1.0, 0.0]] * 2)))
+    with pytest.raises(InputError, match="'gender' has 1 group; a zero-shot choice needs two"):
+        Detectability(axes=("gender",), prompts={"gender": {"male": "a man"}}).judge(evidence)
+
+
+def test_images_of_a_set_are_not_independent():
+    # ten sets of three equal images, recognised by the toss of a coin
+    rng = np.random.default_rng(0)
+    sets = np.repeat(np.arange(10), 3)
+    found = [recognised_share(rng.integers(0, 2, 10).astype(bool)[sets], sets, 0.5) for _ in range(300)]
+    assert np.mean([one.p_value < 0.05 for one in found]) < 0.08
+    assert np.mean([one.ci_low <= 0.5 <= one.ci_high for one in found]) > 0.9
+    alone = recognised_share(np.array([True, True, False]), np.arange(3), 0.5)
+    assert alone.p_value == pytest.approx(0.5)  # the binomial's
+    assert (alone.ci_low, alone.ci_high) == pytest.approx((0.2077, 0.9385), abs=1e-4)  # Wilson's
+
+
+def test_the_results_are_by_set(images, embedded):
+    rows = [
+        {"image_id": f"{s}-{i}", "set_id": f"s{s}", "gender": "female" if i < 3 else "male"}
+        for s in range(10)
+        for i in range(6)
+    ]
+    vectors = [[1.0, 0.0] if (row["gender"] == "female") == (i // 6 < 5) else [0.0, 1.0] for i, row in enumerate(rows)]
+    spec = embedded("s", [row["image_id"] for row in rows], vectors, ["F", "M"], np.eye(2))
+    settings = Detectability(prompts={"gender": {"female": "F", "male": "M"}})
+    verdict = settings.judge(Evidence(images(rows), means=Means(encoder=spec)))
+    row = pd.DataFrame(verdict.rows).set_index("group").loc["female"]
+    assert (row.value, row.n) == (0.5, 30)
+    assert row.ci_high - row.ci_low > 0.7  # ten answers, not thirty
 
 
 def test_the_fair_clip_recognises_the_world(world, fair_clip, tmp_path):

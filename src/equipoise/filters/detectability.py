@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
+from equipoise.measure.estimate import Estimate
 from equipoise.measure.shares import share_estimate
 from equipoise.text.articles import agreed
 from equipoise.text.templates.persons import detectability_prompts
@@ -127,14 +128,14 @@ class Detectability:
     def _prompts(self, axis: str, groups: pd.Series[Any]) -> dict[str, str]:
         own = dict(self.prompts.get(axis, {}))
         names = sorted(groups.dropna().unique())
-        if own:
-            missing = [name for name in names if name not in own]
-            if missing:
-                raise InputError(f"prompts of {axis!r} lack the group {missing[0]!r}")
-            return own
-        if len(names) < 2:
-            raise InputError(f"axis {axis!r} has {len(names)} group; a zero-shot choice needs two")
-        return detectability_prompts(names)
+        missing = [name for name in names if name not in own]
+        if own and missing:
+            raise InputError(f"prompts of {axis!r} lack the group {missing[0]!r}")
+        if len(own or names) < 2:
+            raise InputError(
+                f"axis {axis!r} has {len(own or names)} group; a zero-shot choice needs two: give prompts of the others"
+            )
+        return own or detectability_prompts(names)
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,23 @@ def set_counts(hit: Flags, asked: Flags, sets: NDArray[np.int64]) -> tuple[Float
     return found, np.bincount(sets, weight, n_sets).astype(np.float64)
 
 
+def recognised_share(hit: Flags, sets: NDArray[np.int64], chance: float) -> Estimate:
+    """The share of ``hit`` (n,) against ``chance``; images of one of the ``sets`` (n,) are not independent.
+
+    >>> recognised_share(np.array([True] * 12), np.repeat(np.arange(4), 3), 0.5)
+    1 [0.5101, 1] chance 0.5 ± 0.25, excess +0.5, p = 0.062, n = 12; images of a set count as one: none differs
+    """
+    values = np.asarray(hit, dtype=np.float64)
+    first = np.unique(sets, return_index=True)[1]
+    if len(first) == len(values):
+        return share_estimate(values, null_value=chance, alternative="greater")
+    if values.min() == values.max():  # no spread to take an interval from: as many answers as there are sets
+        note = ("images of a set count as one: none differs",)
+        found = share_estimate(values[first], null_value=chance, alternative="greater", notes=note)
+        return replace(found, n=len(values))
+    return share_estimate(values, clusters=sets, null_value=chance, alternative="greater")
+
+
 def _varies(groups: pd.Series[Any], sets: NDArray[np.int64]) -> bool:
     return bool((groups.groupby(sets).nunique() > 1).any())
 
@@ -224,6 +242,6 @@ def _rows(seen: Seen, axis: str, evidence: Evidence) -> list[dict[str, Any]]:
     for g, name in enumerate(seen.names):
         mine = seen.own == g
         if mine.any() and axis != SUBJECT:
-            found = share_estimate(seen.hit[mine].astype(float), null_value=1 / len(seen.names), alternative="greater")
+            found = recognised_share(seen.hit[mine], evidence.sets[mine], 1 / len(seen.names))
             rows.append(found.row(metric="zero_shot_recognised", variant="equipoise", axis=axis, group=name))
     return rows
