@@ -337,6 +337,80 @@ def test_masks_of_objects_and_both(tmp_path: Path) -> None:
         assert np.array_equal(both, areas["person"].get(name, empty) | areas["object"].get(name, empty))
 
 
+class Finder:
+    """Finds a person at the left of every red image and a dog at the right of all."""
+
+    name, key, labels = "fake:finder", "finder-1", ("person", "dog")
+
+    def detect(self, images: Any, *, threshold: float = 0.5) -> list[Detections]:
+        found = []
+        for image in images:
+            seen = [("dog", [10, 0, 20, 20])]
+            if image.getpixel((0, 0)) == (255, 0, 0):
+                seen.append(("person", [0, 0, 5, 20]))
+            boxes = np.array([box for _, box in seen], np.float32)
+            found.append(Detections(boxes, tuple(name for name, _ in seen), np.ones(len(seen), np.float32)))
+        return found
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Table:
+    rows = [
+        {
+            "image": Image.new("RGB", (20, 20), colour),
+            "image_id": colour,
+            "set_id": "one",
+            "gender": "male",
+            "label_source": "annotator",
+            "people": json.dumps([person(box=[0, 0, 20, 3])]) if colour == "red" else None,
+        }
+        for colour in ("red", "blue")
+    ]
+    return Table.create(tmp_path / "colours", rows, axes=["gender"], columns={"people": "json"})
+
+
+@pytest.mark.parametrize(
+    ("what", "areas"),
+    [
+        ("person", {"red": [[0, 0, 5, 20]]}),
+        ("object", {"red": [[10, 0, 10, 20]], "blue": [[10, 0, 10, 20]]}),
+        ("both", {"red": [[0, 0, 20, 3], [10, 0, 10, 20]], "blue": [[10, 0, 10, 20]]}),
+    ],
+)
+def test_a_detector_finds_what_is_masked(colours: Table, tmp_path: Path, what: str, areas: dict[str, Any]) -> None:
+    plan = plan_mask(colours, MaskConfig(what=what, find=True))
+    table = run(plan, tmp_path / "out", finder=Finder(), **QUIET)
+    assert set(pixels(table)) == set(areas)
+    for name, after in pixels(table).items():
+        wanted = np.zeros((20, 20), bool)
+        for box in areas[name]:
+            wanted |= masks.from_box(box, 20, 20)
+        assert np.array_equal((after == 0).all(-1), wanted)
+    if what == "person":
+        assert table.errors()["reason"].tolist() == ["no person to black out was found in the image"]
+
+
+def test_a_hundred_images_in_a_row_may_show_nobody(tmp_path: Path) -> None:
+    rows = [
+        {"image": Image.new("RGB", (20, 20), "red" if i == 104 else "blue"), "image_id": str(i)} for i in range(105)
+    ]
+    table = Table.create(tmp_path / "in", rows)
+    made = run(plan_mask(table, MaskConfig(find=True)), tmp_path / "out", finder=Finder(), **QUIET)
+    assert (len(made), made.n_errors) == (1, 104)
+
+
+def test_a_detector_of_other_things_finds_no_persons(colours: Table, tmp_path: Path) -> None:
+    finder = Finder()
+    finder.labels = ("face",)
+    with pytest.raises(InputError, match="'person'"):
+        run(plan_mask(colours, MaskConfig(find=True)), tmp_path / "out", finder=finder, **QUIET)
+
+
+def test_a_masked_copy_keeps_its_set_and_who_labelled_it(colours: Table, tmp_path: Path) -> None:
+    (row,) = run(plan_mask(colours), tmp_path / "out", **QUIET).rows()
+    assert (row["set_id"], row["gender"], row["label_source"]) == ("one", "male", "annotator")
+
+
 def test_a_person_outside_the_image_costs_its_own_row(painter: Any, tmp_path: Path) -> None:
     rows = [
         {"image": Image.new("RGB", (20, 20), "red"), "image_id": name, "people": json.dumps([person(box=box)])}
@@ -347,6 +421,11 @@ def test_a_person_outside_the_image_costs_its_own_row(painter: Any, tmp_path: Pa
     assert len(made) == 16
     assert made.errors()["where"].tolist() == ["bad"]
     assert "holds no pixel" in made.errors()["reason"][0]
+
+
+def test_a_group_that_is_named_twice_is_refused_before_anything_is_drawn() -> None:
+    with pytest.raises(InputError, match="'female' is named twice"):
+        InpaintConfig(groups=("female", "male", "female"))
 
 
 def test_boxes_become_whole_pixels() -> None:

@@ -19,7 +19,9 @@ TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are us
 OUT = typer.Argument(..., metavar="OUT", help="The folder of the new table.")
 MODEL = typer.Option("mini", "--generator", "-g", help="mini, diffusers:<repo or folder>, or api:<url>#<model>.")
 GUIDANCE = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default.")
-FINDER = typer.Option(None, "--finder", help="A detector by name: of faces for swap, of objects or outlines elsewhere.")
+FINDER = typer.Option(
+    None, "--finder", help="A detector by name: of faces for swap, persons or objects for mask, outlines for inpaint."
+)
 AXIS = typer.Option("gender", "--axis", help="The axis that is changed.")
 GROUPS = typer.Option("", "--groups", help="The groups to show, separated by commas.")
 
@@ -194,7 +196,11 @@ def swap(
     groups: str = GROUPS,
     where: list[str] = typer.Option([], "--where", help="Only such faces, as age=20-29,30-39; repeat for several."),
     finder: str | None = FINDER,
-    match_colour: bool = typer.Option(False, "--match-colour", help="Give the new face the old one's mean colour."),
+    match_colour: bool = typer.Option(
+        False,
+        "--match-colour",
+        help="Give the new face the old one's mean colour; undoes a change of skin tone or race.",
+    ),
     *,
     how: Making,
 ) -> None:

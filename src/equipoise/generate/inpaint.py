@@ -75,6 +75,9 @@ class InpaintConfig:
                 raise UnknownNameError(what, value, known)
         if not self.groups or not self.guidance:
             raise InputError("name at least one group and one guidance scale")
+        twice = [group for group, n in Counter(self.groups).items() if n > 1]
+        if twice:
+            raise InputError(f"groups: {twice[0]!r} is named twice; name each group once")
         if self.per_group < 1 or self.per_group % len(self.guidance):
             raise InputError(
                 f"per_group={self.per_group} cannot be shared out evenly over {len(self.guidance)} guidance scales"

@@ -49,6 +49,8 @@ def run(
     # A service draws one image after the other: if its third of eight is refused, the first two would be paid twice.
     together = 1 if is_service(tools.keywords["generator"]) else plan.together
     tasks = written(plan, target, tasks_per_shard * together)
+    if plan.by_finder:
+        options.setdefault("max_failures", plan.n_tasks + 1)
     return engine.map(
         plan.make,
         tasks,

@@ -25,8 +25,9 @@ from equipoise.generate.tools import Tools
 
 __all__ = ["MaskConfig", "blacked_out", "make_masked", "plan_mask"]
 
-WHAT = ("person", "object", "both")
+NAMES = {"person": "person", "object": "object", "both": "person or object"}
 BY = ("box", "segment")
+_KEPT = ("caption", "captions", "subject", "split", "set_id", "label_source")
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class MaskConfig:
     what: str = "person"
     by: str = "box"
     find: bool = False
-    """Let a detector find the objects, where the table has no column ``object_boxes``."""
+    """Let a detector find what the columns do not say: the persons for ``person``, else the objects."""
 
     def __post_init__(self) -> None:
-        for kind, value, known in (("thing to black out", self.what, WHAT), ("outline", self.by, BY)):
+        for kind, value, known in (("thing to black out", self.what, NAMES), ("outline", self.by, BY)):
             if value not in known:
                 raise UnknownNameError(kind, value, known)
 
@@ -48,22 +49,22 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> Plan:
     """The plan of one masked copy of every image that shows what is to be masked.
 
     ``source`` has the column ``people`` for persons, crowds among them, and ``object_boxes`` (JSON: a list of
-    ``{name, box, mask}``) for objects, unless a detector finds these.
+    ``{name, box, mask}``) for objects, unless a detector finds these. An image in which it finds nothing is in the
+    errors of the new table.
     """
     settings = config or MaskConfig()
-    objects = settings.what != "person" and not settings.find
-    columns = ["image_id", *(["people"] if settings.what != "object" else []), *(["object_boxes"] if objects else [])]
-    kept = [name for name in ("caption", "captions", "subject", "split", *source.axes) if name in source.columns]
+    columns = ["image_id", *_columns(settings)]
+    kept = [name for name in (*_KEPT, *source.axes) if name in source.columns]
     chosen: list[tuple[list[int], dict[str, Any]]] = []
     left_out: Counter[str] = Counter()
     for place, row in placed_rows(source, [*columns, *kept]):
-        things = _things(row, settings)
+        things = _things(row)
         if things or settings.find:
             chosen.append(
                 (place, {"id": row["image_id"], "things": things, "kept": {name: row[name] for name in kept}})
             )
         else:
-            left_out[f"no {'person or object' if settings.what == 'both' else settings.what} to black out"] += 1
+            left_out[f"no {NAMES[settings.what]} to black out"] += 1
 
     def tasks() -> Iterator[Task]:
         for place, task in chosen:
@@ -80,12 +81,18 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> Plan:
         columns={"drawn_mask": "json"},
         source=source,
         left_out=dict(left_out),
+        by_finder=settings.find,
     )
 
 
-def _things(row: dict[str, Any], config: MaskConfig) -> list[dict[str, Any]]:
-    people = people_of(row.get("people")) if config.what != "object" else []
-    objects = json.loads(row.get("object_boxes") or "[]") if config.what != "person" else []
+def _columns(config: MaskConfig) -> list[str]:
+    """The columns that say where things are; a detector finds the rest."""
+    wanted = {"person": ["people"], "object": ["object_boxes"], "both": ["people", "object_boxes"]}[config.what]
+    return wanted[:-1] if config.find else wanted
+
+
+def _things(row: dict[str, Any]) -> list[dict[str, Any]]:
+    people, objects = people_of(row.get("people")), json.loads(row.get("object_boxes") or "[]")
     return [thing for thing in [*people, *objects] if thing.get("box") is not None or thing.get("mask") is not None]
 
 
@@ -119,16 +126,27 @@ def _mask(task: Task, photo: Image.Image, tools: Tools) -> Mask:
     whole = np.zeros((photo.height, photo.width), bool)
     for thing in task["things"]:
         whole |= mask_of(thing, *photo.size, by=task["by"])
-    if task["find"] and task["what"] != "person":
-        if tools.finder is None:
-            raise InputError("finding objects needs a detector; name one")
-        found = tools.finder.detect([photo])[0]
-        for i, label in enumerate(found.labels):
-            if label != "person":
-                left, top, right, bottom = (float(v) for v in found.boxes[i])
-                box = [left, top, right - left, bottom - top]
-                exact = task["by"] == "segment" and found.masks is not None
-                whole |= found.masks[i] if exact else masks.from_box(box, photo.height, photo.width)
+    if task["find"]:
+        whole |= _found(task, photo, tools.finder)
+    if not whole.any():
+        raise InputError(f"no {NAMES[task['what']]} to black out was found in the image")
+    return whole
+
+
+def _found(task: Task, photo: Image.Image, finder: Any) -> Mask:
+    if finder is None:
+        raise InputError("finding persons or objects needs a detector; name one")
+    persons = task["what"] == "person"
+    if persons and finder.labels and "person" not in finder.labels:
+        raise UnknownNameError(f"label of {finder.name}", "person", finder.labels)
+    whole = np.zeros((photo.height, photo.width), bool)
+    found = finder.detect([photo])[0]
+    for i, label in enumerate(found.labels):
+        if (label == "person") == persons:
+            left, top, right, bottom = (float(v) for v in found.boxes[i])
+            box = [left, top, right - left, bottom - top]
+            exact = task["by"] == "segment" and found.masks is not None
+            whole |= found.masks[i] if exact else masks.from_box(box, photo.height, photo.width)
     return whole
 
 

@@ -59,6 +59,8 @@ class Plan:
     """How many images of the source are not used, by reason."""
     together: int = 1
     """Tasks that are made in one call; where it fails they are made one by one."""
+    by_finder: bool = False
+    """Whether a detector looks for what is changed: any number of images in a row may not show it."""
 
 
 def seed_of(seed: int, *names: object) -> int:

@@ -42,7 +42,7 @@ class SwapConfig:
     fade: float = 0.3
     """The share of the way from the ellipse's edge inwards over which a face fades in."""
     match_colour: bool = False
-    """Shift the new face to the old one's mean colour. Off for skin tone and race, which it would undo."""
+    """Shift the new face to the old one's mean colour. Leave it off for skin tone and race, which it would undo."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +92,7 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
         source=source,
         parents=faces.fingerprints,
         left_out=dict(left_out),
+        by_finder=settings.find,
     )
 
 
