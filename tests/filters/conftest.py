@@ -74,18 +74,21 @@ def images(tmp_path):
 
 @dataclass(frozen=True)
 class SquareDetector:
-    """Finds red squares ("person") and blue ones ("dog"): as many as there are pixels of that colour, at most 3."""
+    """Finds red squares (``labels[0]``) and blue ones: as many as there are pixels of that colour, at most 3."""
 
-    name: str = "squares"
-    key: str = "squares 1"
     labels: tuple[str, ...] = ("person", "dog")
+    name: str = "squares"
+
+    @property
+    def key(self):
+        return f"squares {self.labels}"
 
     def detect(self, images, *, threshold=0.5):
         found = []
         for image in images:
             pixels = np.asarray(image)
             boxes, labels = [], []
-            for label, channel in (("person", 0), ("dog", 2)):
+            for label, channel in zip(self.labels, (0, 2), strict=True):
                 mask = (pixels[..., channel] > 200) & (np.delete(pixels, channel, axis=2).max(axis=2) < 50)
                 for y, x in list(zip(*np.nonzero(mask), strict=True))[:3]:
                     boxes.append([x, y, x + 1, y + 1])
@@ -114,6 +117,12 @@ class MagentaClassifier:
 @pytest.fixture
 def detector():
     return SquareDetector()
+
+
+@pytest.fixture
+def face_detector():
+    """Red squares are faces to it, and blue ones are none."""
+    return SquareDetector(("face", "dog"))
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from equipoise.measure.groups import Groups
 from equipoise.models.protocols import Detections
 from equipoise.world import preset, write_table
 
+BROKEN = {"bytes": b"not an image", "path": None}
+
 
 def picture(image):
     return {"bytes": encode(image), "path": None}
@@ -133,14 +135,14 @@ def test_annotations_count_people(world):
     assert (verdict.scores["persons"] == n).all()
 
 
-def test_persons_among_objects_and_a_face(images, detector):
+def test_persons_among_objects_and_a_face(images, detector, face_detector):
     rows = [
         {"image_id": "one", "image": picture(squares(1, 0))},
         {"image_id": "none", "image": picture(squares(0, 2))},
         {"image_id": "few", "image": picture(squares(1, 3))},
         {"image_id": "two", "image": picture(squares(2, 1))},
     ]
-    evidence = Evidence(images(rows), means=Means(detector=detector, faces=detector))
+    evidence = Evidence(images(rows), means=Means(detector=detector, faces=face_detector))
     assert People(exactly=1).judge(evidence).failed.tolist() == [False, True, False, True]
     assert People(at_least=2).judge(evidence).failed.tolist() == [True, True, True, False]
     found = People(share_least=0.3).judge(evidence)
@@ -151,6 +153,36 @@ def test_persons_among_objects_and_a_face(images, detector):
     assert gab.judge(evidence).failed.tolist() == [False, True, False, False]
     with pytest.raises(InputError, match="no detector of faces"):
         gab.judge(Evidence(evidence.table, means=Means(detector=detector)))
+    faces = gab.judge(evidence).scores["faces"]
+    assert faces.tolist() == [1, 0, 1, 2]  # the dogs are none
+
+
+def test_a_detector_of_people_finds_no_faces(images, detector):
+    table = images([{"image_id": "one", "image": picture(squares(1, 0))}])
+    evidence = Evidence(table, means=Means(detector=detector, faces=detector))
+    for one in (People(face=True), Sharpness(of="face")):
+        with pytest.raises(InputError, match="no label of squares named 'face'"):
+            one.judge(evidence)
+
+
+def test_faces_of_a_column_are_those_that_are_sure(images):
+    found = [("person", 0.9), ("Human face", 0.9), ("face", 0.2)]
+    cell = json.dumps([{"box": [0, 0, 1, 1], "label": label, "score": score} for label, score in found])
+    table = images([{"image_id": "a", "detections": cell}], columns={"detections": "json"})
+    verdict = People(detector="detections", face=True, faces="detections").judge(Evidence(table))
+    assert verdict.scores["faces"].tolist() == [1.0]
+
+
+def test_nobody_counted_is_not_nobody_there(images):
+    cells = {"none": "[]", "unknown": None, "one": '[{"box": [0, 0, 1, 1]}]'}
+    table = images([{"image_id": i, "people": cell} for i, cell in cells.items()], columns={"people": "json"})
+    verdict = People().judge(Evidence(table))
+    np.testing.assert_array_equal(verdict.scores["persons"], [0, np.nan, 1])
+    assert verdict.failed.tolist() == [True, True, False]
+    assert verdict.notes == ["1 images could not be looked at"]
+    named = [{"image_id": "a", "people": None, "objects": ["dog"]}]  # of this one something is known
+    table = images(named, name="named", columns={"people": "json", "objects": "list<string>"})
+    assert People(at_least=0).judge(Evidence(table)).scores["persons"].tolist() == [0.0]
 
 
 def test_a_column_of_detections_is_taken_as_it_is(images):
@@ -185,7 +217,7 @@ def test_blur_lowers_sharpness(world):
     assert values[0] > values[1] > values[2] > 0
 
 
-def test_a_limit_drops_blurred_images_and_none_only_scores(images, detector):
+def test_a_limit_drops_blurred_images_and_none_only_scores(images, face_detector):
     sharp = squares(2, 2)
     rows = [
         {"image_id": "sharp", "image": picture(sharp)},
@@ -196,10 +228,28 @@ def test_a_limit_drops_blurred_images_and_none_only_scores(images, detector):
     assert scores[0] > scores[1]
     limit = float(scores.mean())
     assert Sharpness(least=limit, of="image").judge(Evidence(table)).dropped.tolist() == [False, True]
-    faces = Sharpness(of="face").judge(Evidence(table, means=Means(faces=detector)))
+    faces = Sharpness(of="face").judge(Evidence(table, means=Means(faces=face_detector)))
     assert np.isnan(faces.scores["sharpness"][1])  # no red pixel is left to be a face
     assert not faces.dropped.any()
     assert "no face was found in 1 images" in faces.notes[0]
+
+
+def test_the_sharpness_of_a_broken_image_is_not_that_of_an_empty_one(images, face_detector):
+    rows = [
+        {"image_id": "face", "image": picture(squares(1, 0))},
+        {"image_id": "empty", "image": picture(squares(0, 3))},
+        {"image_id": "broken", "image": BROKEN},
+    ]
+    evidence = Evidence(images(rows), means=Means(faces=face_detector))
+    scored = Sharpness(of="face").judge(evidence)
+    assert not scored.dropped.any()
+    assert "1 images could not be decoded and stay, since no limit is set" in scored.notes
+    limited = Sharpness(of="face", least=-1.0).judge(evidence)
+    assert limited.dropped.tolist() == [False, False, True]
+    assert limited.notes == [
+        "no face was found in 1 images, which stay",
+        "1 images could not be decoded and go",
+    ]
 
 
 # duplicates
@@ -294,7 +344,38 @@ def test_the_best_edit_of_each_group_stays(images, embedded, detector):
         Fidelity().judge(Evidence(lost, means=Means(encoder=spec, detector=detector)))
 
 
+def test_broken_edits_do_not_win(images):
+    rows = [{"image_id": "o", "image": picture(squares(1, 2)), "caption": "x", "objects": ["dog"]}]
+    for name, broken, objects in (("f1", True, ["dog"]), ("f2", True, []), ("m1", True, ["dog"]), ("m2", False, [])):
+        image = BROKEN if broken else picture(squares(1, 1))
+        row = {"image_id": name, "source_id": "o", "gender": name[0], "caption": "x"}
+        rows.append(row | {"image": image, "objects": objects})
+    table = images(rows, columns={"objects": "list<string>"})
+    # the annotations speak for m1, which cannot be seen
+    for weights in ({"prompt": 0, "objects": 0}, {"prompt": 0, "objects": 9}):
+        verdict = Fidelity(weights=weights).judge(Evidence(table))
+        assert verdict.dropped.tolist() == [False, True, True, True, False]
+        assert verdict.notes == ["3 edits (or their originals) could not be looked at and go"]
+
+
+def test_an_original_that_an_earlier_filter_dropped_is_not_missing(images):
+    rows = [{"image_id": "o", "image": picture(squares(1, 2)), "caption": "x"}]
+    rows.append({**rows[0], "image_id": "f", "source_id": "o", "gender": "f"})
+    with pytest.raises(InputError, match="'o' was dropped by an earlier filter; put fidelity first"):
+        Fidelity().judge(Evidence(images(rows), alive=np.array([False, True])))
+
+
 # quality
+
+
+def test_a_group_of_one_image_does_not_stop_the_run(images):
+    rows = [
+        {"image_id": f"{i}", "image": picture(squares(i, 9 - i)), "gender": "female" if i == 0 else "male"}
+        for i in range(9)
+    ]
+    verdict = Quality(frechet=False, size=16).judge(Evidence(images(rows)))
+    assert any(note.startswith("no SSIM by gender: a gap needs two groups") for note in verdict.notes)
+    assert [row["metric"] for row in verdict.rows if row["metric"] == "ssim"] == ["ssim"]  # of all together
 
 
 def test_a_group_that_looks_less_real_has_the_larger_distance():

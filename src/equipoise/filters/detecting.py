@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.data.people import people_of
-from equipoise.errors import InputError
+from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.protocols import Detections, Detector, Encoder
 
 if TYPE_CHECKING:
@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 
     from equipoise.filters.evidence import Evidence
 
-__all__ = ["PersonVectors", "as_json", "from_annotations", "from_json", "largest_person", "looked_at"]
+__all__ = [
+    "PersonVectors",
+    "as_json",
+    "check_finds_faces",
+    "from_annotations",
+    "from_json",
+    "is_face",
+    "largest_person",
+    "looked_at",
+]
 
 PERSON = "person"
+FACE = "face"
 
 
 def as_json(found: Detections) -> str:
@@ -55,6 +65,22 @@ def from_json(cell: Any) -> Detections | None:
         ) from error
 
 
+def is_face(label: str) -> bool:
+    """Whether a detector's label means a face.
+
+    >>> is_face("face"), is_face("Human face"), is_face("person")
+    (True, True, False)
+    """
+    return FACE in label.casefold().split()
+
+
+def check_finds_faces(detector: Any) -> None:
+    """Refuse a detector of other things: every box of a detector of people would count as a face."""
+    labels = tuple(getattr(detector, "labels", ()))
+    if labels and not any(map(is_face, labels)):
+        raise UnknownNameError(f"label of {detector.name}", FACE, labels)
+
+
 def from_annotations(evidence: Evidence) -> list[Detections | None]:
     """The people and objects that the table itself names, surest first because all are sure."""
     table = evidence.table
@@ -70,7 +96,10 @@ def from_annotations(evidence: Evidence) -> list[Detections | None]:
     return [_annotated(*cells) for cells in zip(people, things, names, strict=True)]
 
 
-def _annotated(people: Any, things: Any, names: Any) -> Detections:
+def _annotated(people: Any, things: Any, names: Any) -> Detections | None:
+    """What three cells name; ``None`` where all are empty, for then nobody looked. An empty list says that none is."""
+    if not isinstance(people, str) and not isinstance(things, str) and (names is None or isinstance(names, float)):
+        return None
     boxes: list[list[float]] = []
     labels: list[str] = []
     for one in people_of(people if isinstance(people, str) else None):

@@ -161,6 +161,14 @@ class Evidence:
         """The classifier of a step, or that of the run."""
         return cast(Classifier, self._adapter(model or self.means.classifier, "classifier"))
 
+    def face_detector(self, model: Any = "") -> Detector:
+        """The detector of faces of a step, or that of the run; one of other things is an InputError."""
+        from equipoise.filters.detecting import check_finds_faces
+
+        adapter: Detector = self._adapter(model or self.means.faces, "detector")
+        check_finds_faces(adapter)
+        return adapter
+
     def detections(self, detector: Any = "", *, threshold: float = 0.5) -> list[Detections | None]:
         """What is in each image; ``None`` where the image could not be looked at.
 

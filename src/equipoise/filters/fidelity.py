@@ -14,7 +14,6 @@ from scipy.stats import rankdata
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Flags, Floats, Verdict
-from equipoise.models.protocols import Detections
 
 __all__ = ["Fidelity", "Thumbnails", "colour_fidelity", "object_f1", "rank_sum", "thumbnail"]
 
@@ -81,14 +80,21 @@ class Fidelity:
         scores: dict[str, Floats] = {}
         for name in weights:
             scores[name] = getattr(self, f"_{name}")(evidence, originals, edits)
+        # What looks at the pixels says which edits are there; annotations know of a broken image, too.
+        looks = [scores[name] for name in ("prompt", "colour") if name in scores] or list(scores.values())
+        blind = edits & np.isnan(looks).all(axis=0)
         total = np.full(len(frame), np.nan)
         kept = np.zeros(len(frame), dtype=bool)
         for rows in frame[edits].groupby(["source_id", self.axis], sort=False).indices.values():
             at = np.flatnonzero(edits)[rows]
             sums = rank_sum({name: scores[name][at] for name in weights}, weights)
             total[at] = sums
-            kept[at[np.argsort(sums, kind="stable")[: self.keep]]] = True
+            best = np.argsort(np.where(blind[at], np.inf, sums), kind="stable")[: self.keep]
+            kept[at[best]] = True
+        kept &= ~blind
         notes = [] if "colour" in weights else ["colours are not compared"]
+        if blind.any():
+            notes.append(f"{int(blind.sum())} edits (or their originals) could not be looked at and go")
         dropped = edits & ~kept
         return Verdict(dropped, dropped, {**scores, "rank_sum": total}, edits, notes)
 
@@ -111,7 +117,9 @@ class Fidelity:
         theirs = mine if originals.same else originals.evidence.detections(self.detector, threshold=self.threshold)
         out = np.full(len(mine), np.nan)
         for i in np.flatnonzero(edits):
-            out[i] = object_f1(_classes(mine[i]), _classes(theirs[originals.of_edit[i]]))
+            found, original = mine[i], theirs[originals.of_edit[i]]
+            if found is not None and original is not None:
+                out[i] = object_f1(set(found.labels), set(original.labels))
         return out
 
     def _colour(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
@@ -138,6 +146,11 @@ class _Originals:
         lost = (place < 0) & evidence.frame["source_id"].notna().to_numpy()
         if lost.any():
             name = evidence.frame["source_id"][lost].iloc[0]
+            if same and name in set(evidence.table.to_pandas(["image_id"])["image_id"]):
+                raise InputError(
+                    f"the original {name!r} was dropped by an earlier filter; put fidelity first, or give the table of "
+                    "originals as reference"
+                )
             raise InputError(f"the original {name!r} is neither in the table nor in a reference; give its table")
         return cls(home, place.astype(np.int64), same)
 
@@ -214,7 +227,3 @@ def _thumbnails(evidence: Evidence) -> Floats:
     found = evidence.measured("colours", Thumbnails(), {"thumbnail": "list<float32>"})["thumbnail"]
     empty = np.full(3 * SIDE * SIDE, np.nan)
     return np.stack([np.asarray(v, dtype=np.float64) if np.ndim(v) == 1 else empty for v in found])
-
-
-def _classes(found: Detections | None) -> set[str]:
-    return set() if found is None else set(found.labels)

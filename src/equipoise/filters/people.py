@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.errors import InputError
+from equipoise.filters.detecting import is_face
 from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
 from equipoise.models.protocols import Detections
@@ -78,11 +79,17 @@ class People:
             detector = self.faces or evidence.means.faces
             if not detector:
                 raise InputError("a face is asked for, but no detector of faces is named; give one as faces")
-            looked = evidence.detections(detector, threshold=self.threshold)
-            scores["faces"] = np.array([np.nan if one is None else float(len(one.labels)) for one in looked])
+            scores["faces"] = self._faces(evidence, detector)
             failed |= below(scores["faces"], 1)
         dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
         return Verdict(failed, dropped, scores, notes=notes)
+
+    def _faces(self, evidence: Evidence, detector: Any) -> Floats:
+        if detector not in ("annotations", "detections"):
+            detector = evidence.face_detector(detector)
+        found = evidence.detections(detector, threshold=self.threshold)
+        labels = {label.casefold() for one in found if one is not None for label in one.labels if is_face(label)}
+        return counts_of(found, tuple(labels), self.threshold)[0]
 
 
 def counts_of(

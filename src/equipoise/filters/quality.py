@@ -72,7 +72,11 @@ class Quality:
         mine = evidence.image_vectors(self.model)
         real = real[np.isfinite(real).all(axis=1)]
         seen = np.isfinite(mine).all(axis=1)
-        verdict.rows.append(frechet_distance(real, mine[seen]).row(metric="frechet", variant="equipoise"))
+        try:
+            verdict.rows.append(frechet_distance(real, mine[seen]).row(metric="frechet", variant="equipoise"))
+        except InputError as error:
+            verdict.notes.append(f"no Fréchet distance: {error}")
+            return
         for axis, groups in compared(evidence, self.by):
             try:
                 by_group, gap = frechet_gap(
@@ -105,9 +109,11 @@ class Quality:
             if distance is not None:
                 measures["lpips"] = distance(a[seen], b[seen])
             for metric, values in measures.items():
-                verdict.rows += _told(
-                    metric, values, Groups(owner[seen], groups.names, axis), self.draws, evidence.seed
-                )
+                try:
+                    shown = Groups(owner[seen], groups.names, axis)
+                    verdict.rows += _told(metric, values, shown, self.draws, evidence.seed)
+                except InputError as error:
+                    verdict.notes.append(f"no {metric.upper()} by {axis}: {error}")
 
     def _drawn(self, groups: Groups, seed: int) -> tuple[Any, Any, Any]:
         first, second, owner = [], [], []

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from equipoise.errors import UnknownNameError
 from equipoise.filters.comparing import EXPECTED, columns_for, compared, mean_rows
-from equipoise.filters.detecting import _detected_person, largest_person
+from equipoise.filters.detecting import _detected_person, is_face, largest_person
 from equipoise.filters.evidence import Evidence, _short
 from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
 from equipoise.measure.groups import Groups
@@ -58,22 +58,26 @@ class Sharpness:
         return ("every image decoded", *(("a detector of faces",) if self.of == "face" else ()))
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Score ``sharpness``; an image without the thing itself has none and stays."""
+        """Score ``sharpness``; an image without the thing itself has none and stays, one that is broken goes."""
         reads = [name for name in ("people", "detections") if name in evidence.table.types and self.of == "person"]
         detector: Any = None
         if self.of == "face":
-            detector = evidence._adapter(self.faces or evidence.means.faces, "detector")
+            detector = evidence.face_detector(self.faces)
         measured = evidence.measured(
             f"sharpness-{self.of}-{_short(getattr(detector, 'key', ''))}",
             _Measured(self.of, detector),
-            {"sharpness": "float64"},
+            {"sharpness": "float64", "read": "bool"},
             reads=reads,
         )
         values: Floats = measured["sharpness"].to_numpy(dtype=np.float64)
-        failed = below(values, self.least) & ~np.isnan(values)
+        broken = measured["read"].isna().to_numpy()
+        without = np.isnan(values) & ~broken
+        failed = below(values, self.least) & ~without
         dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
-        blind = int(np.isnan(values).sum())
-        notes = [f"no {self.of} was found in {blind} images, which stay"] if blind else []
+        notes = [f"no {self.of} was found in {int(without.sum())} images, which stay"] if without.any() else []
+        if broken.any():
+            becomes = "stay, since no limit is set" if self.least is None else "go"
+            notes.append(f"{int(broken.sum())} images could not be decoded and {becomes}")
         return Verdict(failed, dropped, {"sharpness": values}, notes=notes, rows=list(self._by_group(evidence, values)))
 
     def _by_group(self, evidence: Evidence, values: Floats) -> Iterator[dict[str, Any]]:
@@ -114,7 +118,7 @@ class _Measured:
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
         boxes = [self._box(row) for row in rows] if self.of == "person" else self._faces(rows)
         return [
-            {"sharpness": None if box is None else sharpness_of(row["image"].crop(box))}
+            {"sharpness": None if box is None else sharpness_of(row["image"].crop(box)), "read": True}
             for row, box in zip(rows, boxes, strict=True)
         ]
 
@@ -127,7 +131,8 @@ class _Measured:
         if self.of == "image":
             return [(0, 0, *image.size) for image in images]
         return [
-            _largest(found.boxes, image.size) for found, image in zip(self.detector.detect(images), images, strict=True)
+            _largest(found.boxes[[is_face(label) for label in found.labels]], image.size)
+            for found, image in zip(self.detector.detect(images), images, strict=True)
         ]
 
 
