@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,32 @@ def test_balance_and_split_write_layers(people: Table) -> None:
         run("balance", people.path, "-a", "gender", "--name", "under")
     with pytest.raises(InputError, match="has a layer 'split' already; write another with --name"):
         run("split", people.path)
+
+
+def test_what_balance_recommends_gives_a_balanced_set(tmp_path: Path, make_png: Callable[..., bytes]) -> None:
+    labels = ["m"] * 6 + ["f"] * 2 + [None]
+    rows = [{"image_id": f"i{k}", "image": make_png((k, 0, 0)), "gender": label} for k, label in enumerate(labels)]
+    rows[0]["image_id"] = "i7~copy2"  # an id that looks like that of a copy
+    table = Table.create(tmp_path / "t", rows, axes=["gender"])
+    text = run("balance", table.path, "-a", "gender", "--method", "oversample")
+    assert "9 rows, 12 taken" in text
+    run("export", "folder", table.path, tmp_path / "out", "--layer", "balance")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "metadata.jsonl").read_text().splitlines()]
+    assert Counter(line["gender"] for line in lines) == {"m": 6, "f": 6}
+    assert len({line["image_id"] for line in lines}) == len(list((tmp_path / "out" / "images").iterdir())) == 12
+    assert {"i7", "i7~~copy2", "i7~~copy3", "i7~copy2"} <= {line["image_id"] for line in lines}
+    assert "| f | 6 | 50.0% |" in (tmp_path / "out" / "README.md").read_text()
+    run("export", "csv", table.path, tmp_path / "all.csv", "--layer", "balance", "--option", "rows=all")
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 10
+
+
+def test_balance_names_the_combinations_that_no_row_shows(tmp_path: Path) -> None:
+    rows = [{"image_id": str(i), "gender": g, "race": r} for i, (g, r) in enumerate(["mx", "mx", "fx", "fy"])]
+    table = Table.create(tmp_path / "t", rows, axes=["gender", "race"])
+    assert "note: no row shows m and y, so" in run("balance", table.path, "-a", "gender", "-a", "race")
+    assert "note" not in run("balance", table.path, "-a", "gender", "--name", "one")
+    with pytest.raises(InputError, match="the axis 'gender' is named twice"):
+        run("balance", table.path, "-a", "gender", "-a", "gender", "--name", "two")
 
 
 def test_split_says_when_nothing_is_kept_together(tmp_path: Path) -> None:

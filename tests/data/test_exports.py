@@ -277,6 +277,20 @@ def test_rows_without_a_split_beside_others(tmp_path: Path) -> None:
     assert "%2E%2E%2Fup-000000.tar" in {p.name for p in out.iterdir()}
 
 
+def test_a_split_of_the_name_for_rows_without_one_stays_its_own(tmp_path: Path) -> None:
+    made = rows(3)
+    for row, split in zip(made, ("unassigned", None, "train"), strict=True):
+        row["split"] = split
+    out = export("webdataset", Fake(made), tmp_path / "wds")
+    shards = {p.name for p in out.glob("*.tar")}
+    assert shards == {f"{name}-000000.tar" for name in ("train", "unassigned", "unassigned_2")}
+    text = (out / "README.md").read_text()
+    assert "| unassigned | 1 | 33.3% |" in text
+    assert "| unassigned_2 | 1 | 33.3% |" in text
+    folder = export("folder", Fake(made), tmp_path / "folder")
+    assert len(list(folder.glob("*/images/*"))) == 3
+
+
 def test_wrong_options_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no option 'titel'; did you mean 'title'"):
         export("folder", Fake(rows()), tmp_path / "out", titel="x")

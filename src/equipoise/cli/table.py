@@ -183,6 +183,13 @@ def balance(
     after = balance_layer(before, axis, name=name, method=method, seed=seed)
     n_after = sum(int(copies) for batch in after.batches(["copies"], only_kept=True) for copies in batch[0].to_pylist())
     typer.echo(f"{len(before)} rows, {n_after} taken; layer {name!r} of {table}")
+    missing = [" and ".join(map(str, group)) for group in after.layers[-1].config.get("missing", [])]
+    if missing:
+        typer.echo(
+            f"note: no row shows {', '.join(missing[:10])}{', ...' if missing[10:] else ''}, so the groups of "
+            f"{' and '.join(axis)} are equal together, where there are rows, but not one by one",
+            err=True,
+        )
     typer.echo(f"use it with: equipoise table export folder {table} OUT --layer {name}")
 
 

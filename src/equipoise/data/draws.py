@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 
-__all__ = ["Positions", "draw_order", "ids_of", "labels_of"]
+__all__ = ["Positions", "axis_names", "draw_order", "ids_of", "labels_of"]
 
 Positions = NDArray[np.int64]
 """Row numbers of a frame, as ``frame.iloc`` takes them."""
@@ -54,15 +54,24 @@ def ids_of(frame: pd.DataFrame, column: str = "image_id") -> list[str]:
     return values
 
 
+def axis_names(axes: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of one or several axes, at least one and none twice."""
+    names = (axes,) if isinstance(axes, str) else tuple(axes)
+    if not names:
+        raise InputError("no axis was named")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise InputError(f"the axis {twice!r} is named twice; name every axis once")
+    return names
+
+
 def labels_of(frame: pd.DataFrame, axes: str | Sequence[str]) -> tuple[tuple[str, ...], list[tuple[Any, ...] | None]]:
     """The axes, and each row's group on all of them together; None where one of them is undefined.
 
     >>> labels_of(pd.DataFrame({"gender": ["f", None], "race": ["x", "y"]}), ["gender", "race"])[1]
     [('f', 'x'), None]
     """
-    names = (axes,) if isinstance(axes, str) else tuple(axes)
-    if not names:
-        raise InputError("no axis was named")
+    names = axis_names(axes)
     for name in names:
         if name not in frame:
             shown = ", ".join(map(str, frame.columns))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.data.draws import Positions, draw_order, ids_of, labels_of
+from equipoise.data.draws import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -123,15 +123,18 @@ def balance_layer(
 ) -> Table:
     """Write :func:`balance` of a table's labels as a layer and return the table read with it.
 
-    The layer says how often each image is taken (``copies``) and drops those that are not (``keep``). Rows that an
-    earlier layer dropped are not drawn from.
+    The layer says how often each image is taken (``copies``) and drops those that are not (``keep``); exports repeat
+    rows accordingly. Rows that an earlier layer dropped are not drawn from. Combinations of groups that no row shows
+    are in the layer's config as ``missing``.
     """
-    axes = [axis] if isinstance(axis, str) else list(axis)
+    axes = list(axis_names(axis))
     frame = _labels(table, axes)
     chosen = balance(frame, axes, method=method, seed=seed)
     copies = np.bincount(chosen.positions, minlength=len(frame))
     rows = pd.DataFrame({"image_id": frame["image_id"], "copies": copies, "keep": copies > 0})
-    config = {"balance": axes, "method": method, "seed": seed}
+    config: dict[str, Any] = {"balance": axes, "method": method, "seed": seed}
+    if chosen.missing:
+        config["missing"] = [list(group) for group in chosen.missing]
     return table.add_layer(
         name, rows, columns={"copies": "int64", "keep": "bool"}, config=config, uses=_layers_of(table)
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import atomic_file
-from equipoise.data.exports.source import UNASSIGNED, Exportable, kept_batches
+from equipoise.data.exports.source import Exportable, kept_batches, unassigned
 from equipoise.data.exports.target import free
 from equipoise.errors import InputError
 
@@ -156,7 +156,8 @@ def _groups(table: Exportable, counts: _Counts) -> str:
         text += "\nNo axis is labelled.\n"
     for column, title in (("split", "Splits"), ("label_source", "Who labelled")):
         if set(counts.of.get(column, {})) - {None}:
-            shown = Counter({key or UNASSIGNED: count for key, count in counts.of[column].items()})
+            none = unassigned(counts.of[column])
+            shown = Counter({none if key is None else key: count for key, count in counts.of[column].items()})
             text += f"\n### {title}\n\n" + _table((column, "images", "share"), _shares(shown, counts.n))
     subjects = len(set(counts.of.get("subject", {})) - {None})
     return text + (f"\n{subjects} subjects.\n" if subjects else "")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from equipoise.data.images import image_bytes
 from equipoise.errors import InputError
 
-__all__ = ["UNASSIGNED", "Exportable", "file_of", "kept_batches", "kept_rows", "safe_name", "split_names", "suffix_of"]
-
-UNASSIGNED = "unassigned"
-"""The name of the split of rows that have none, in a table where others have one."""
+__all__ = ["Exportable", "file_of", "kept_batches", "kept_rows", "safe_name", "split_names", "suffix_of", "unassigned"]
 
 _ROWS = ("kept", "all")
 _MAGIC = (
@@ -54,15 +54,42 @@ class Exportable(Protocol):
 
 
 def kept_batches(table: Exportable, columns: Sequence[str], rows: str) -> Iterator[Any]:
-    """Arrow batches of the ``columns``; ``rows="kept"`` leaves out what a filter dropped or could not judge."""
+    """Arrow batches of the ``columns``; ``rows="kept"`` leaves out what a filter dropped or could not judge.
+
+    A row that a balancing layer takes more than once is there as often; its copies have ids of their own.
+    """
     if rows not in _ROWS:
         raise InputError(f"rows={rows!r} is not known; use 'kept' or 'all'")
     judged = rows == "kept" and "keep" in table.columns
-    asked = list(dict.fromkeys([*columns, *(["keep"] if judged else [])]))
+    repeated = judged and any("balance" in layer.config for layer in getattr(table, "layers", ()))
+    mark = _copy_mark(table) if repeated and "image_id" in columns else ""
+    asked = list(dict.fromkeys([*columns, *(["keep"] if judged else []), *(["copies"] if repeated else [])]))
     for batch in table.batches(columns=asked):
         made = batch.filter(batch.column(batch.schema.get_field_index("keep"))) if judged else batch
-        if made.num_rows:
-            yield made.select(list(columns))
+        for part in _repeated(made, mark) if repeated else [made]:
+            if part.num_rows:
+                yield part.select(list(columns))
+
+
+def _repeated(batch: Any, mark: str) -> Iterator[Any]:
+    """The rows as often as ``copies`` says, in batches no longer than this one: images are large."""
+    taken = [(i, k) for i, n in enumerate(batch.column("copies").to_pylist()) for k in range(1 if n is None else n)]
+    for start in range(0, len(taken), batch.num_rows):
+        part = taken[start : start + batch.num_rows]
+        made = batch.take(pa.array([i for i, _ in part], pa.int64()))
+        if mark:
+            names = made.column("image_id").to_pylist()
+            own = [f"{name}{mark}{k + 1}" if k else name for name, (_, k) in zip(names, part, strict=True)]
+            made = made.set_column(made.schema.get_field_index("image_id"), "image_id", pa.array(own, pa.string()))
+        yield made
+
+
+def _copy_mark(table: Exportable) -> str:
+    """What stands between the id of a repeated row and the number of the copy; no id of the table has it."""
+    mark = "~copy"
+    while any(mark in name for batch in table.batches(columns=["image_id"]) for name in batch.column(0).to_pylist()):
+        mark = "~" + mark
+    return mark
 
 
 def kept_rows(table: Exportable, columns: Sequence[str], rows: str) -> Iterator[dict[str, Any]]:
@@ -75,7 +102,7 @@ def split_names(table: Exportable, rows: str) -> dict[str | None, str]:
     """The splits of the rows, and the name of each as a file or folder.
 
     A table without splits has one, ``train``, as Hugging Face calls it; rows without one beside others that have
-    one are ``unassigned``.
+    one are :func:`unassigned`.
     """
     if "split" not in table.columns:
         return {None: "train"}
@@ -84,7 +111,18 @@ def split_names(table: Exportable, rows: str) -> dict[str | None, str]:
     }
     if found <= {None}:
         return {None: "train"}
-    return {split: UNASSIGNED if split is None else safe_name(split) for split in sorted(found, key=str)}
+    names = {split: safe_name(split) for split in found if split is not None}
+    return {split: names.get(split, unassigned(names.values())) for split in sorted(found, key=str)}
+
+
+def unassigned(names: Collection[str | None]) -> str:
+    """The name of the split of rows that have none beside these ``names``.
+
+    >>> unassigned(["train"]), unassigned(["train", "unassigned"])
+    ('unassigned', 'unassigned_2')
+    """
+    free = (f"unassigned_{k}" for k in count(2))
+    return next(name for name in chain(["unassigned"], free) if name not in names)
 
 
 def file_of(table: Exportable, row: dict[str, Any]) -> tuple[str, bytes]:
