@@ -141,6 +141,76 @@ def test_before_and_after_pairs_the_subjects_that_both_have(results_folder):
     assert change.difference.value == pytest.approx((0.4 + 0.2 + 0.5) / 3)
 
 
+PAIRS = {"dark - light": (0.3, 0.1), "dark - medium": (0.2, 0.15), "light - medium": (0.4, 0.5)}
+"""Size of the score gap of each pair, before and after."""
+
+
+def of_pairs(results_folder, place, name, metric="counterfactual_gap_size", **keys):
+    rows = []
+    for pair, sizes in PAIRS.items():
+        size = {"metric": metric, "axis": "skin_tone", "k": None, "group": pair, "value": sizes[place], **keys}
+        size |= {"null_mean": 0.04, "excess": sizes[place] - 0.04, "ci_low": None, "ci_high": None}
+        rows.append(row(**size))
+        rows += [row(**size | {"excess": sizes[place] - 0.04 + 1e-3 * i, "subject": f"s{i}", "n": 1}) for i in range(6)]
+    return read_given([results_folder(rows, name)]).series[0]
+
+
+def test_each_pair_of_groups_is_held_against_itself(results_folder):
+    from equipoise.report.change import change_figure
+    from equipoise.report.verdict_repair import Repair
+
+    before, after = (of_pairs(results_folder, place, name) for place, name in enumerate(("before", "after")))
+    found = changes(before, after, "counterfactual_gap_size")
+    assert {c.before["group"]: (c.before["value"], c.after["value"]) for c in found} == PAIRS
+    assert [c.told for c in found] == ["fell", "fell", "rose"]
+    assert found[0].difference.value == pytest.approx(0.2)
+    answers = dict(verdict([before, after], "counterfactual_gap_size", repair=Repair(before, after, found)).answers)
+    assert "skin tone between dark and light +0.26 to +0.06" in answers["Did the repair work?"]
+    assert "skin tone between light and medium" in answers["Did the repair work?"]
+    gaps = Repair(before, after, found[:1], found)
+    told = dict(verdict([before], "counterfactual_gap_size", repair=gaps).answers)["Did the repair work?"]
+    assert "skin tone between dark and medium 0.200 to 0.150; luck gives 0.040" in told
+    assert "skin tone between light and medium 0.400 to 0.500" in told
+    svg, table = change_figure(found, ("before", "after"))
+    assert "between light and medium" in svg
+    assert table.set_index("group")["after_value"].to_dict() == {pair: sizes[1] for pair, sizes in PAIRS.items()}
+
+
+def test_one_pair_of_groups_needs_no_name(results_folder):
+    rows = [row(metric="counterfactual_gap_size", k=None, group="female - male"), row(axis="skin_tone")]
+    (one,) = read_given([results_folder(rows)]).series
+    assert main_rows(one, "counterfactual_gap_size")["about"].tolist() == ["gender"]
+    assert main_rows(one, "max_skew")["about"].tolist() == ["skin tone"]
+    assert main_rows(one, "unheard_of").empty
+
+
+def test_another_model_and_a_naive_number_are_held_against_the_same_pair(results_folder):
+    from equipoise.report.naive import naive_figure, naive_numbers
+
+    first, other = (of_pairs(results_folder, place, name, model=name) for place, name in enumerate(("one", "two")))
+    told = verdict([first, other], "counterfactual_gap_size").text
+    assert "two, asked the same, leans more by skin tone between light and medium: +0.46 over chance where" in told
+    found = naive_numbers([first], [first], "counterfactual_gap_size")
+    assert [one.found["group"] for one in found] == list(PAIRS)
+    assert naive_figure(found)[1]["group"].tolist() == list(PAIRS)
+
+
+def test_a_number_without_an_axis_is_told_as_one_of_groups(results_folder):
+    (one,) = read_given([results_folder([row(axis=None)])]).series
+    made = verdict([one], "max_skew")
+    assert made.lead == "m is biased by perceived group."
+    assert "one group at about" in made.text
+    assert "all" not in made.text.split()
+    assert changes(one, one, "max_skew")[0].after["value"] == 0.5
+
+
+def test_one_in_a_thousand_is_once(results_folder):
+    (one,) = read_given([results_folder([row()])]).series
+    text = verdict([one], "max_skew").text
+    assert "as lopsided as this about once in 1,000 times" in text
+    assert "1 times" not in text
+
+
 def test_the_truth_is_recovered_and_its_absence_told(results_folder):
     gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
     injected = {"a": -2.0, "b": -1.0, "c": 1.0, "d": 2.0}

@@ -13,7 +13,7 @@ from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.data.exports.card import card as dataset_card
 from equipoise.errors import InputError
-from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name
+from equipoise.report.findings import main_metric, main_rows, metric_name
 from equipoise.report.method import limits
 from equipoise.report.numbers import amount, count, excess_interval, p_text, signed
 from equipoise.report.sources import Given, Series
@@ -40,14 +40,14 @@ def model_card(one: Series, verdict: str = "") -> str:
         head += ["    dataset:", f"      type: {_quoted(one.source.fingerprint or 'unknown')}"]
         head += [f"      name: {_quoted(_pool(one))}", "    metrics:"]
         for _, row in rows.iterrows():
-            name = f"{metric_name(str(row['metric']), row['k'])} on {axis_name(row['axis'])}, excess over chance"
+            name = f"{metric_name(str(row['metric']), row['k'])} on {row['about']}, excess over chance"
             head += [f"    - type: {_quoted(str(row['metric']))}", f"      name: {_quoted(name)}"]
             head += [f"      value: {float(row['excess']):.4f}"]
     lines = ["| axis | metric | value | chance | excess | 95% interval of the excess | p | n |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for _, row in rows.iterrows():
         cells = [
-            _cell(axis_name(row["axis"])),
+            _cell(row["about"]),
             metric_name(str(row["metric"]), row["k"]),
             amount(row["value"], 3),
             amount(row["null_mean"], 3),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from equipoise.measure.stats import Estimate, compare
-from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
+from equipoise.report.findings import LEVEL, main_rows, metric_name, perceived, subject_rows
 from equipoise.report.numbers import p_text, signed
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
@@ -17,13 +17,18 @@ __all__ = ["Change", "change_figure", "changes"]
 
 @dataclass(frozen=True)
 class Change:
-    """What a remedy did on one axis."""
+    """What a remedy did on one axis, or between two of its groups."""
 
     axis: str
     before: pd.Series
     after: pd.Series
     difference: Estimate | None
     """Before - after over the subjects that both have; ``None`` where the subjects' values are not there."""
+
+    @property
+    def about(self) -> str:
+        """The axis in prose, with the pair of groups where the axis has several."""
+        return str(self.before["about"])
 
     @property
     def told(self) -> str:
@@ -39,15 +44,17 @@ class Change:
 
 
 def changes(before: Series, after: Series, metric: str) -> list[Change]:
-    """The change of ``metric`` on every axis that both audits have."""
-    found = []
-    second = main_rows(after, metric).set_index(["axis", "pool"])
-    for _, row in main_rows(before, metric).iterrows():
-        key = (row["axis"], row["pool"])
-        if key in second.index:
-            mine = second.loc[[key]].reset_index().iloc[0]
-            found.append(Change(str(row["axis"]), row, mine, _paired(before, after, row)))
-    return found
+    """The change of ``metric`` on every axis, pool and pair of groups that both audits have."""
+    second = {_key(row): row for _, row in main_rows(after, metric).iterrows()}
+    return [
+        Change(str(row["axis"]), row, second[_key(row)], _paired(before, after, row))
+        for _, row in main_rows(before, metric).iterrows()
+        if _key(row) in second
+    ]
+
+
+def _key(row: pd.Series) -> tuple[object, ...]:
+    return tuple(None if pd.isna(row[name]) else row[name] for name in ("axis", "pool", "group"))
 
 
 def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
@@ -102,7 +109,11 @@ def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd
 
 
 def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> None:
-    drawing.text(0, y + 4, axis_name(change.axis), "bold")
+    axis = perceived(change.before["axis"])
+    pair = change.about.removeprefix(axis).strip()
+    drawing.text(0, y + (-2 if pair else 4), axis, "bold")
+    if pair:
+        drawing.text(0, y + 14, pair, "soft small")
     if pd.notna(change.after["null_sd"]):
         half = 1.96 * change.after["null_sd"]
         drawing.rect(scale(-half), y - 13, scale(half) - scale(-half), 26, "band")
@@ -128,6 +139,8 @@ def _as_row(change: Change) -> dict[str, object]:
         row |= {
             f"{name}_{key}": some[key] for key in ("value", "null_mean", "excess", "ci_low", "ci_high", "p_value", "n")
         }
+    if isinstance(change.before["group"], str):
+        row["group"] = change.before["group"]
     if d is not None:
         row |= {"before_minus_after": d.value, "low": d.ci_low, "high": d.ci_high, "p_value": d.p_value, "n": d.n}
     return row

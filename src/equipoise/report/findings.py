@@ -10,7 +10,7 @@ import pandas as pd
 
 from equipoise.report.sources import Series
 
-__all__ = ["Lean", "axis_name", "leans", "main_metric", "main_rows", "metric_name", "subject_rows"]
+__all__ = ["Lean", "axis_name", "leans", "main_metric", "main_rows", "metric_name", "perceived", "subject_rows"]
 
 MAIN_METRICS = (
     "max_skew counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance word_distance self_similarity_gap "
@@ -59,6 +59,15 @@ def axis_name(axis: object) -> str:
     return str(axis).replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
 
 
+def perceived(axis: object) -> str:
+    """What follows "perceived": an axis in prose, or "group" where a number names no axis.
+
+    >>> perceived("skin_tone"), perceived(None)
+    ('skin tone', 'group')
+    """
+    return "group" if pd.isna(axis) else axis_name(axis)  # type: ignore[call-overload]
+
+
 def main_metric(series: Sequence[Series]) -> str | None:
     """The metric that most of the series can be judged by; ``None`` where no row has a chance level."""
     found = [set(_whole(one.results)["metric"]) for one in series]
@@ -71,14 +80,28 @@ def main_metric(series: Sequence[Series]) -> str | None:
 
 
 def main_rows(one: Series, metric: str) -> pd.DataFrame:
-    """The suite-level rows of ``metric``: one an axis and pool, of the first definition and the first K."""
+    """The suite-level rows of ``metric``: one an axis, pool and pair, of the first definition and the first K.
+
+    The column ``about`` says in prose what each is about: its axis, and its pair of groups where the axis has several.
+    """
     rows = _whole(one.results)
     rows = rows[rows["metric"] == metric]
     variants = rows["variant"].dropna().unique()
     if len(variants) > 1:
         first = "equipoise" if "equipoise" in variants else variants[0]
         rows = rows[rows["variant"] == first]
-    return rows.drop_duplicates(["axis", "pool", "group"]).reset_index(drop=True)
+    rows = rows.drop_duplicates(["axis", "pool", "group"]).reset_index(drop=True)
+    pairs = rows.groupby("axis", dropna=False)["group"].transform("nunique") if len(rows) else rows["n"]
+    return rows.assign(about=[_about(*row) for row in zip(rows["axis"], rows["group"], pairs, strict=True)])
+
+
+def _about(axis: object, group: object, pairs: int) -> str:
+    """What a row is about, as prose calls it.
+
+    >>> _about("skin_tone", "dark - light", 3), _about("gender", "female - male", 1)
+    ('skin tone between dark and light', 'gender')
+    """
+    return perceived(axis) if pairs < 2 else f"{perceived(axis)} between {str(group).replace(' - ', ' and ')}"
 
 
 def _whole(results: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from equipoise.report.findings import axis_name, main_rows, metric_name
+from equipoise.report.findings import main_rows, metric_name
 from equipoise.report.judging import adjusted, beyond_chance
 from equipoise.report.numbers import amount, factor, signed
 from equipoise.report.sources import Series
@@ -52,7 +52,7 @@ def naive_numbers(naive: Sequence[Series], audits: Sequence[Series], metric: str
         for _, row in main_rows(one, metric).iterrows():
             if " x " in str(row["axis"]):
                 continue
-            mine = rows[rows["axis"] == row["axis"]] if len(rows) else rows
+            mine = rows[rows["about"] == row["about"]] if len(rows) else rows
             beyond = bool(beyond_chance(mine).iloc[0]) if len(mine) else False
             found.append(Naive(one.label, str(row["axis"]), row, mine.iloc[0] if len(mine) else None, beyond))
     return found
@@ -78,7 +78,7 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
     for number, one in enumerate(ordered):
         y = 54.0 + 40 * number
         drawing.text(0, y - 3, one.label, "bold")
-        drawing.text(0, y + 12, axis_name(one.axis), "soft small")
+        drawing.text(0, y + 12, one.row["about"], "soft small")
         if pd.notna(one.row["null_mean"]):
             at = scale(float(one.row["null_mean"]))
             drawing.line(at, y - 11, at, y + 3, "chance")
@@ -96,6 +96,8 @@ def _table(found: Sequence[Naive]) -> pd.DataFrame:
     rows = []
     for one in found:
         row = {"model": one.label, "axis": one.axis, "naive": one.row["value"], "pool_alone": one.row["null_mean"]}
+        if isinstance(one.row["group"], str):
+            row["group"] = one.row["group"]
         if one.found is not None:
             row |= {"audit_excess": one.found["excess"], "audit_p_adjusted": one.found["p_holm"]}
         rows.append({**row, "beyond_chance": one.beyond})

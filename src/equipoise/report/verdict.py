@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.report.findings import LEVEL, MORE_IS_BIAS, Lean, axis_name, leans, main_rows, metric_name
+from equipoise.report.findings import LEVEL, MORE_IS_BIAS, Lean, axis_name, leans, main_rows, metric_name, perceived
 from equipoise.report.judging import (
     AGAINST,
     ELSEWHERE,
@@ -90,10 +90,10 @@ def _add_naive(made: Verdict, naive: Sequence[Naive]) -> None:
     """What a number without a chance level would have said, where it would have misled."""
     if not naive:
         return
-    mine = [one for one in naive if one.axis == naive[0].axis]
+    mine = [one for one in naive if one.row["about"] == naive[0].row["about"]]
     pool = mine[0].row["null_mean"]
     told = (
-        f"On a natural, lopsided pool, against even shares and without a chance level, {axis_name(mine[0].axis)} comes "
+        f"On a natural, lopsided pool, against even shares and without a chance level, {mine[0].row['about']} comes "
         f"to {joined([one.told for one in mine])}."
     )
     if pd.notna(pool):
@@ -116,7 +116,7 @@ def _on_audit(one: Series, metric: str) -> Verdict:
         made.answers.append((HOW_SURE, _not_ruled_out(worst)))
         return made
     telling = (single if len(single) else beyond).sort_values("excess", ascending=False)
-    axes = [axis_name(axis) for axis in dict.fromkeys(telling["axis"])]
+    axes = list(dict.fromkeys(perceived(axis) for axis in telling["axis"]))
     top = telling.iloc[0]
     if metric in MORE_IS_BIAS:
         made = Verdict(f"{one.label} is biased by perceived {joined(axes)}.")
@@ -145,10 +145,10 @@ def _yes(rows: pd.DataFrame, beyond: pd.DataFrame, axes: list[str]) -> str:
     others = [
         row for _, row in rows.iterrows() if " x " not in str(row["axis"]) and row["axis"] not in set(beyond["axis"])
     ]
-    quiet = [axis_name(row["axis"]) for row in others if row["p_holm"] >= LEVEL or row["excess"] <= 0]
+    quiet = [row["about"] for row in others if row["p_holm"] >= LEVEL or row["excess"] <= 0]
     weak = [row for row in others if row["p_holm"] < LEVEL and row["excess"] > 0]
     told += "".join(
-        f" On {axis_name(row['axis'])} the evidence is weak: {p_text(row['p_holm'])}, but the interval of the excess "
+        f" On {row['about']} the evidence is weak: {p_text(row['p_holm'])}, but the interval of the excess "
         f"({excess_interval(row)}) reaches below chance."
         for row in weak
     )
@@ -156,7 +156,7 @@ def _yes(rows: pd.DataFrame, beyond: pd.DataFrame, axes: list[str]) -> str:
 
 
 def _size_sentence(row: pd.Series, *, found: bool, example: str = "") -> str:
-    axis, name = axis_name(row["axis"]), metric_name(str(row["metric"]), row["k"])
+    axis, name = row["about"], metric_name(str(row["metric"]), row["k"])
     if row["metric"] != "max_skew":
         verb = "is beyond what chance gives" if found else "is the largest number, and within what chance gives"
         return f"Its {name} on {axis} {verb} ({amount(row['value'])} against {amount(row['null_mean'])})."
@@ -167,7 +167,7 @@ def _size_sentence(row: pd.Series, *, found: bool, example: str = "") -> str:
         if found
         else f"Even on {axis}, where its number is largest, it"
     )
-    group = axis if re.fullmatch(r"\w+", str(row["axis"])) else "group"
+    group = perceived(row["axis"]) if re.fullmatch(r"\w+", str(row["axis"])) else "group"
     told = (
         f"{begin} fills its {first} with one {group} at about {factor(row['value'])} that group's fair share; a "
         f"model blind to {axis} reaches {factor(row['null_mean'])} by luck"
@@ -184,14 +184,14 @@ def _how_sure(rows: pd.DataFrame) -> str:
     for _, row in rows.iterrows():
         span = excess_interval(row)
         parts.append(
-            f"{axis_name(row['axis'])}: {metric_name(str(row['metric']), row['k'])} {amount(row['value'])} where "
+            f"{row['about']}: {metric_name(str(row['metric']), row['k'])} {amount(row['value'])} where "
             f"chance gives {amount(row['null_mean'])}, an excess of {signed(row['excess'])}"
             + (f" (95% interval {span})" if span else "")
             + f", {p_text(row['p_holm'])}"
         )
     top = rows.iloc[0]
     return (
-        f"A model blind to {axis_name(top['axis'])} looks this lopsided {_times(float(top['p_holm']))}. "
+        f"A model blind to {top['about']} looks this lopsided {_times(float(top['p_holm']))}. "
         f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}; {count(top['n'])} subjects, p adjusted for all axes "
         "(Holm)."
     )
@@ -202,18 +202,22 @@ def _times(p: float) -> str:
 
     >>> _times(0.006), _times(0.0004), _times(0.04)
     ('about 6 times in 1,000', 'less than once in 1,000 times', 'about 4 times in 100')
+    >>> _times(0.001), _times(0.012)
+    ('about once in 1,000 times', 'about once in 100 times')
     """
     if p < 0.001:
         return "less than once in 1,000 times"
-    return f"about {p * 1000:.0f} times in 1,000" if p < 0.01 else f"about {p * 100:.0f} times in 100"
+    of = 1000 if p < 0.01 else 100
+    times = round(p * of)
+    return f"about once in {of:,} times" if times == 1 else f"about {times} times in {of:,}"
 
 
 def _not_ruled_out(row: pd.Series) -> str:
     if pd.isna(row["ci_high"]):
-        return f"{p_text(row['p_holm'])} on {axis_name(row['axis'])}; a small bias cannot be ruled out."
+        return f"{p_text(row['p_holm'])} on {row['about']}; a small bias cannot be ruled out."
     most = row["ci_high"] - row["null_mean"]
     return (
-        f"{p_text(row['p_holm'])} on {axis_name(row['axis'])}; an excess of up to {signed(most)} there cannot be "
+        f"{p_text(row['p_holm'])} on {row['about']}; an excess of up to {signed(most)} there cannot be "
         f"ruled out (95% interval {excess_interval(row)}, {count(row['n'])} subjects)."
     )
 
@@ -262,7 +266,7 @@ def _against_perhaps(found: list[Lean]) -> tuple[str, str]:
 
 
 def _size_short(row: pd.Series) -> str:
-    return f"{axis_name(row['axis'])} (excess {signed(row['excess'])}, {p_text(row['p_holm'])})"
+    return f"{row['about']} (excess {signed(row['excess'])}, {p_text(row['p_holm'])})"
 
 
 def _beside(other: Series, metric: str, first: Series | None = None) -> str:
@@ -276,12 +280,12 @@ def _beside(other: Series, metric: str, first: Series | None = None) -> str:
         worst = rows.sort_values("excess", kind="stable").iloc[-1]
         return f"{other.label}, asked the same, shows nothing beyond chance ({_size_short(worst)} at most)."
     mine = pd.DataFrame() if first is None else adjusted(main_rows(first, metric))
-    mine = mine[beyond_chance(mine) & mine["axis"].isin(beyond["axis"])] if len(mine) else mine
+    mine = mine[beyond_chance(mine) & mine["about"].isin(beyond["about"])] if len(mine) else mine
     if first is None or mine.empty:
         return f"{other.label} is beyond chance on {joined([_size_short(row) for _, row in beyond.iterrows()])}."
     top = mine.sort_values("excess", ascending=False).iloc[0]
-    same = beyond[beyond["axis"] == top["axis"]].iloc[0]
-    rest = [axis_name(row["axis"]) for _, row in beyond.iterrows() if row["axis"] != top["axis"]]
+    same = beyond[beyond["about"] == top["about"]].iloc[0]
+    rest = [row["about"] for _, row in beyond.iterrows() if row["about"] != top["about"]]
     more = f"; it leans by {joined(rest)} too" if rest else ""
     return f"For comparison, another model: {other.label}, asked the same, {_less_or_more(same, top, first)}{more}."
 
@@ -289,7 +293,7 @@ def _beside(other: Series, metric: str, first: Series | None = None) -> str:
 def _less_or_more(same: pd.Series, top: pd.Series, first: Series) -> str:
     """How far another model leans on the axis on which the first leans most, in the first's words."""
     word = "less" if same["excess"] < top["excess"] else "more"
-    by = axis_name(top["axis"])
+    by = top["about"]
     if top["metric"] == "max_skew":
         return (
             f"leans {word} by {by}, but beyond luck: {factor(same['value'])} a fair share, where {first.label} has "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.report.findings import LEVEL, axis_name, main_metric, main_rows, metric_name
+from equipoise.report.findings import LEVEL, axis_name, main_metric, main_rows, metric_name, perceived
 from equipoise.report.judging import CAPTIONS, FILTERS, HOW_SURE, IS_IT, Verdict, adjusted, beyond_chance
 from equipoise.report.numbers import amount, count, excess_interval, interval, joined, p_text, share, signed
 from equipoise.report.sources import Series
@@ -47,7 +47,7 @@ def on_comparison(one: Series) -> Verdict:
         more, less = (first, second) if row["value"] > 0 else (second, first)
         span = excess_interval(row)
         made.sentences.append(
-            f"On {axis_name(row['axis'])}, {more} has more {metric_name(str(row['metric']), row['k'])} than {less}: "
+            f"On {row['about']}, {more} has more {metric_name(str(row['metric']), row['k'])} than {less}: "
             f"paired difference {signed(abs(row['value']))}, {p_text(row['p_holm'])}, {count(row['n'])} subjects"
             + (f" (A - B: 95% interval {span})." if span else ".")
         )
@@ -72,7 +72,7 @@ def _caption_sentence(one: Series) -> str:
     row = _lic_row(one)
     if row is None:
         return f"The captions of {one.label} have no LIC, so their bias is not judged."
-    group = axis_name(row["axis"])
+    group = perceived(row["axis"])
     span = "" if pd.isna(row["ci_low"]) else f", 95% interval {interval(row['ci_low'], row['ci_high'], 1)}"
     numbers = f"(LIC {amount(row['value'], 1)}{span}, {p_text(row['p_value'])}, {count(row['n'])} captions)"
     sure = _gives_away(one)
@@ -128,7 +128,7 @@ def on_captions(captions: Sequence[Series]) -> Verdict:
     if not rows:
         return Verdict("These captions have no LIC, so their bias is not judged.")
     sure = [one.label for one in captions if _gives_away(one)]
-    axis = axis_name(rows[0][1]["axis"])
+    axis = perceived(rows[0][1]["axis"])
     if sure:
         lead = f"The captions of {joined(sure)} amplify bias by perceived {axis}."
         answer = f"Yes, for {len(sure)} of {len(rows)} models: {joined(sure)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from equipoise.report.change import Change
-from equipoise.report.findings import LEVEL, axis_name
+from equipoise.report.findings import LEVEL
 from equipoise.report.judging import REPAIRED, Verdict
 from equipoise.report.numbers import amount, joined, p_text, signed
 from equipoise.report.sources import Series
@@ -44,10 +44,10 @@ def add_repair(made: Verdict, repair: Repair) -> None:
     judged = f", tested on {n} subjects that it had not seen" if repair.apart and n else ""
     name = "" if repair.apart else f" ({repair.after.label})"
     made.sentences.append(f"The repair{name} {word}{judged}: {short}.")
-    full = [f"{axis_name(c.axis)} {_from_to(c)}, {_rest(c)} ({p_text(c.after['p_value'])})" for c in single]
+    full = [f"{c.about} {_from_to(c)}, {_rest(c)} ({p_text(c.after['p_value'])})" for c in single]
     answer = f"It {word}{judged}. Excess over chance, before and after: {'; '.join(full)}."
     if shrunk or grown:
-        parts = [f"{axis_name(c.axis)} {_sizes(c)} (paired, {_p(c)})" for c in [*shrunk, *grown]]
+        parts = [f"{c.about} {_sizes(c)} (paired, {_p(c)})" for c in [*shrunk, *grown]]
         answer += f" Gaps between the scores of groups inside sets: {'; '.join(parts)}."
     made.answers.append((REPAIRED, answer))
 
@@ -60,8 +60,8 @@ def _judged(single: list[Change]) -> tuple[str, str]:
     if fell and not rose:
         word = "worked" if all(c.gone for c in fell) else "helped, but not fully"
     elif fell:
-        word = f"helped on {joined([axis_name(c.axis) for c in fell])} and did harm on "
-        word += joined([axis_name(c.axis) for c in rose])
+        word = f"helped on {joined([c.about for c in fell])} and did harm on "
+        word += joined([c.about for c in rose])
     else:
         word = "made things worse" if rose else "made no clear difference"
     short = []
@@ -70,16 +70,16 @@ def _judged(single: list[Change]) -> tuple[str, str]:
         for c in some:
             rest = "beyond chance" if some is rose and not c.gone else _rest(c)
             moved = f"from {signed(c.before['excess'])} to {signed(c.after['excess'])}"
-            short.append(f"{axis_name(c.axis)} {verb} {moved} ({rest})")
+            short.append(f"{c.about} {verb} {moved} ({rest})")
     return word, f"in excess over chance, where 0 is none, {joined(short)}"
 
 
 def _in_part(shrunk: list[Change], single: list[Change]) -> str:
     """Scores moved together, but not so far that other pictures come first."""
-    gaps = joined([f"{axis_name(c.axis)} (gap {_sizes(c)})" for c in shrunk])
+    gaps = joined([f"{c.about} (gap {_sizes(c)})" for c in shrunk])
     left = [c for c in single if not _was_within(c)] or single
     lopsided = [c for c in left if not c.gone]
-    stay = f"stay lopsided by {joined([axis_name(c.axis) for c in lopsided])}" if lopsided else "are within chance"
+    stay = f"stay lopsided by {joined([c.about for c in lopsided])}" if lopsided else "are within chance"
     return (
         f"the model's scores for the groups moved closer on {gaps}, but its first pictures {stay}; if they are a "
         "little more even than before, that may be luck"
