@@ -132,6 +132,18 @@ def test_previews_every_n_images(caption_sets: Sets, painter: Any, tmp_path: Pat
     assert files_of(plain.path) == files_of(tmp_path / "out"), "previews do not change the table"
 
 
+def test_what_the_model_takes_of_its_own_is_recorded(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    painter.own = {"guidance": 3.0, "steps": 20}
+    table = run(plan_sets(caption_sets(), SetsConfig(candidates=1)), tmp_path / "own", painter, **QUIET)
+    params = json.loads(table.to_pandas()["params"][0])
+    assert params["steps"] == 20
+    assert 7.5 <= params["guidance"] <= 15, "what was asked for wins"
+    assert params["sampler"] is None
+    assert painter.calls[-1]["steps"] is None, "the model is asked as before"
+    table = run(plan_sets(caption_sets(), SetsConfig(candidates=1, steps=7)), tmp_path / "asked", painter, **QUIET)
+    assert json.loads(table.to_pandas()["params"][0])["steps"] == 7
+
+
 def test_the_estimate_is_for_the_whole_plan(caption_sets: Sets, painter: Any) -> None:
     plan = plan_sets(caption_sets(), SetsConfig(candidates=100))
     told = estimate(plan, painter)

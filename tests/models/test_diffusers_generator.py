@@ -143,9 +143,22 @@ def test_the_models_own_settings_are_taken_and_an_argument_wins(folders, tmp_pat
     assert [(call["num_inference_steps"], call["guidance_scale"]) for call in asked] == [(3, 2.0), (5, 9.0)]
     with pytest.raises(InputError, match="at least one step"):
         model.generate(["a"], seed=0, steps=0)
+    assert model.own == {"guidance": 2.0, "steps": 3}
+    assert generator(folders, "StableDiffusionPipeline").own == {"guidance": 7.5, "steps": 50}, "the pipeline's"
     (folder / "generation.json").write_text("[")
     with pytest.raises(InputError, match="guidance, image_guidance and steps are expected"):
         load(f"diffusers:{folder}", kind="generator")
+
+
+def test_other_settings_of_its_own_are_another_model(folders, tmp_path):
+    folder = tmp_path / "own"
+    shutil.copytree(folders / "StableDiffusionPipeline", folder)
+    keys = [load(f"diffusers:{folder}", kind="generator").key]
+    for own in ({"guidance": 2.0, "steps": 3}, {"guidance": 2.0, "steps": 4}, {}):
+        (folder / "generation.json").write_text(json.dumps(own))
+        keys.append(load(f"diffusers:{folder}", kind="generator").key)
+    assert len(set(keys)) == 3
+    assert keys[-1] == keys[0], "a file that says nothing changes nothing"
 
 
 def test_a_set_goes_through_shared_attention(folders, monkeypatch):

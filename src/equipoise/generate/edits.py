@@ -155,7 +155,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 task["axis"]: group,
                 "label_source": "prompt",
                 "generator": tools.generator.name,
-                "params": json.dumps(params, sort_keys=True),
+                "params": json.dumps(tools.settled(params), sort_keys=True),
                 "seed": task["seed"],
                 "people": json.dumps([task["person"]]),
             }

@@ -191,7 +191,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                         task["axis"]: group,
                         "label_source": "prompt",
                         "generator": tools.generator.name,
-                        "params": json.dumps(how | what | {"candidate": candidate}, sort_keys=True),
+                        "params": json.dumps(tools.settled(how) | what | {"candidate": candidate}, sort_keys=True),
                         "seed": seed,
                         "people": json.dumps(task["people"]),
                         "drawn_mask": shape,

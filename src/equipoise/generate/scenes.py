@@ -234,7 +234,7 @@ def make_scenes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                 "other_gender": task["other"],
                 "label_source": "prompt",
                 "generator": tools.generator.name,
-                "params": json.dumps(how | {"prompt": task["prompt"]}, sort_keys=True),
+                "params": json.dumps(tools.settled(how) | {"prompt": task["prompt"]}, sort_keys=True),
                 "seed": task["seed"],
                 "activity": task["activity"],
                 "cell": task["cell"],

@@ -143,7 +143,9 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     for batch in batches_of(prompts, task["batch_size"]):
         made = tools.generator.generate_set(batch, seed=task["seed"], **drawing)
         images += made if not images else made[1:]
-    params = json.dumps(drawing | {"batch_size": task["batch_size"], "source": prompts[0]}, sort_keys=True)
+    params = json.dumps(
+        tools.settled(drawing) | {"batch_size": task["batch_size"], "source": prompts[0]}, sort_keys=True
+    )
     found = [
         {
             "image": image,

@@ -112,7 +112,7 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                     "caption": task["prompt"],
                     "captions": [task["prompt"]],
                     "generator": tools.generator.name,
-                    "params": json.dumps(how | {"place": place}, sort_keys=True),
+                    "params": json.dumps(tools.settled(how) | {"place": place}, sort_keys=True),
                     "seed": seed,
                 }
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +110,11 @@ class Tools:
             self.generator = load(self.generator, kind="generator")
         if isinstance(self.finder, str):
             self.finder = load(self.finder, kind="detector")
+
+    def settled(self, how: Mapping[str, Any]) -> dict[str, Any]:
+        """``how``, with the generator's own values for what was not asked for, where it says them."""
+        own = getattr(self.generator, "own", {})
+        return {name: own.get(name) if value is None else value for name, value in how.items()}
 
     def source(self, place: list[int]) -> Image.Image:
         """An image of the source table."""

@@ -89,7 +89,8 @@ class DiffusersGenerator:
             self.pipeline = loaded(folder, self.family, self.dtype, safe=weights[0].suffix == ".safetensors")
             self.pipeline.to(self.device)
         self.pipeline.set_progress_bar_config(disable=True)
-        self._own = own_settings(folder)
+        self.own = _defaults(self.pipeline) | own_settings(folder)
+        """The guidance and steps that are taken where none are asked for: the model's own, else the pipeline's."""
         side = self.pipeline.unet.config.sample_size
         height, width = (side, side) if isinstance(side, int) else side
         factor = self.pipeline.vae_scale_factor
@@ -207,11 +208,8 @@ class DiffusersGenerator:
             )
 
     def _told(self, **asked: float | None) -> dict[str, Any]:
-        """What the pipeline is told: what was asked for, else the model's own, else the pipeline's default."""
-        defaults = inspect.signature(type(self.pipeline).__call__).parameters
-        told = {}
-        for name, value in asked.items():
-            told[NAMES[name]] = self._own.get(name, defaults[NAMES[name]].default) if value is None else value
+        """What the pipeline is told: what was asked for, else its own."""
+        told = {NAMES[name]: self.own[name] if value is None else value for name, value in asked.items()}
         if not told["num_inference_steps"] >= 1:
             raise InputError(f"steps={told['num_inference_steps']!r}: at least one step is needed")
         return told
@@ -256,6 +254,11 @@ def seed_of(seed: int, place: int) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed={seed!r}: a whole number from 0 up is expected")
     return int(np.random.SeedSequence([int(seed), place]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _defaults(pipeline: Any) -> dict[str, Any]:
+    known = inspect.signature(type(pipeline).__call__).parameters
+    return {name: known[theirs].default for name, theirs in NAMES.items() if theirs in known}
 
 
 def _noise(batch: Sequence[tuple[int, Any]], seed: int) -> list[Any]:

@@ -118,7 +118,7 @@ def own_settings(folder: Path) -> dict[str, Any]:
 
 
 def settings_in(folder: Path) -> dict[str, Any]:
-    """Every settings file of the pipeline, by its place."""
+    """Every settings file of the pipeline, by its place, and the model's own guidance and steps."""
     files = sorted(path for path in folder.glob("*/*") if path.suffix in (".json", ".txt", ".model"))
     found: dict[str, Any] = {}
     for path in [folder / INDEX, *files]:
@@ -126,7 +126,8 @@ def settings_in(folder: Path) -> dict[str, Any]:
             found[str(path.relative_to(folder))] = json.loads(path.read_text(encoding="utf-8"))
         else:
             found[str(path.relative_to(folder))] = path.read_bytes().hex()
-    return found
+    own = own_settings(folder)
+    return found | ({GENERATION: own} if own else {})
 
 
 @contextmanager

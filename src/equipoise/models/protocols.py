@@ -112,7 +112,8 @@ class Generator(Protocol):
     """Makes images from words: some of ``generate``, ``generate_set``, ``edit`` and ``inpaint``, as ``can`` says.
 
     The same arguments and seed give the same images on the same machine and versions. ``guidance`` and ``steps`` are
-    the model's own where they are ``None``.
+    the model's own where they are ``None``; a generator that knows these says so as ``own``, a mapping, and they are
+    recorded with its images. One that is asked over the network has a ``price`` (US dollars an image, or ``None``).
     """
 
     name: str
