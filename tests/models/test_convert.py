@@ -406,6 +406,20 @@ def test_other_layouts_are_refused_by_name(tmp_path, tiny_checkpoint, words):
         convert.alip("no.pt", "out", tokenizer=tokenizer)
 
 
+def test_damaged_files_are_named(tmp_path):
+    from equipoise.models.convert.reading import any_tokenizer, state_of
+
+    weights = tmp_path / "x.safetensors"
+    weights.write_bytes(b"garbage" * 10)
+    with pytest.raises(InputError, match=r"x\.safetensors: damaged or cut off"):
+        state_of(weights)
+    good = gzip.compress(b"#version\na b\n")
+    for name, data in (("x.txt", b"\xff\xfe\x00bad"), ("no.gz", b"plain"), ("cut.gz", good[:-9]), ("z.gz", good[:15])):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match=f"{name}: damaged, or not a list of byte-pair merges"):
+            any_tokenizer(tmp_path / name)
+
+
 def test_the_published_merges_make_clips_tokenizer(tmp_path):
     """A small file in the form of bpe_simple_vocab_16e6.txt.gz: a heading, then a merge a line."""
     from equipoise.models.convert.reading import any_tokenizer

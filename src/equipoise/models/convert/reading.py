@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,13 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file")
     if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        return load_file(path)
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise InputError(f"{path}: damaged or cut off ({_line(error)}); download it again") from error
     if not allow_pickle:
         raise InputError(
             f"{path}: a pickle; allow it with --allow-pickle (allow_pickle=True) if you trust where it comes from"
@@ -64,8 +69,11 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise InputError(f"{path}: cannot be read as weights: {reason}") from error
+        raise InputError(f"{path}: cannot be read as weights: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def any_tokenizer(source: str | Path) -> Any:
@@ -90,7 +98,10 @@ def _from_merges(path: Path) -> Any:
     from equipoise.models.runtime import from_transformers
 
     data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    try:
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: damaged, or not a list of byte-pair merges ({_line(error)})") from error
     lines = text.split("\n")[1 : _MERGES + 1]
     merges = [tuple(line.split()) for line in lines if line.strip()]
     if not merges or any(len(pair) != 2 for pair in merges):
