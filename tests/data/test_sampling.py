@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from equipoise.data import Table
 from equipoise.data.draws import draw_order
@@ -332,6 +333,36 @@ def test_mixtures_are_written_as_tables(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="used through its manifest"):
         write_mixture(real, fake, by_caption, tmp_path / "x")
+
+
+def test_a_mixture_keeps_its_images_and_leaves_out_what_filters_dropped(tmp_path: Path) -> None:
+    tables = []
+    for name, root, ids in (("real", None, "ab"), ("fake", tmp_path / "photos", "xy")):
+        folder = root or tmp_path / name
+        config = {"image_root": str(root)} if root else {}
+        rows = [
+            {"image": f"{i}.png", "image_id": i, "source_id": s, "gender": g}
+            for i, s, g in zip(ids, "ab", "mf" if name == "real" else "fm", strict=True)
+        ]
+        tables.append(Table.create(tmp_path / name, rows, axes=["gender"], config=config))
+        folder.mkdir(exist_ok=True)
+        for i in ids:
+            Image.new("RGB", (2, 2)).save(folder / f"{i}.png")
+    real, fake = tables
+    frames_ = (real.to_pandas(["image_id", "gender"]), fake.to_pandas(["image_id", "source_id", "gender"]))
+    for number, chosen in enumerate((substitute(*frames_, 0.5), combine(*frames_, "gender"))):
+        mixed = write_mixture(real, fake, chosen, tmp_path / f"mixed{number}")
+        mixed.validate(decode=True)
+        assert len(list(mixed.images())) == (2, 4)[number]
+    judged = real.add_layer("f", [{"image_id": "a", "keep": True}, {"image_id": "b", "keep": False}], columns=["keep"])
+    made = write_mixture(judged, fake, combine(*frames_, "gender"), tmp_path / "judged")
+    assert made.to_pandas(["image_id"])["image_id"].tolist() == ["a", "x", "y"]
+    assert not {"keep", "dropped_by"} & set(made.columns)
+    with pytest.raises(InputError, match=r"1 images of the substitution are not in .*, such as 'b'; choose among"):
+        write_mixture(judged, fake, substitute(*frames_, 1), tmp_path / "wrong")
+    kept = judged.to_pandas(["image_id", "gender"], only_kept=True)
+    made = write_mixture(judged, fake, substitute(kept, frames_[1], 1), tmp_path / "right")
+    assert made.to_pandas(["image_id"])["image_id"].tolist() == ["x"]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from equipoise import engine
 from equipoise.data import Rejected, Table, schema_for
+from equipoise.data.images import decode
 from equipoise.engine import reading
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 
@@ -463,6 +464,24 @@ class TestLayers:
 
         made = quiet(same, table, tmp_path / "out", columns=["image"])
         assert [image.size for _, image in made.images()] == [(5, 6)]
+
+    @pytest.mark.parametrize("form", ["rows", "arrow"])
+    def test_image_paths_that_start_from_the_table_are_handed_on(self, tmp_path: Path, form: Any) -> None:
+        from PIL import Image
+
+        Image.new("RGB", (5, 6)).save(tmp_path / "b.png")
+        data = (tmp_path / "b.png").read_bytes()
+        images = ["a.png", {"bytes": data, "path": "b.png"}, None, str(tmp_path / "b.png")]
+        table = Table.create(tmp_path / "in", [{"image": v, "image_id": str(i)} for i, v in enumerate(images)])
+        Image.new("RGB", (7, 8)).save(tmp_path / "in" / "a.png")
+
+        def same(given: Any) -> Any:
+            return pa.Table.from_batches([given]) if form == "arrow" else list(given)
+
+        made = quiet(same, table, tmp_path / "out", columns=["image"], form=form)
+        cells = [row["image"] for row in made.rows(["image"])]
+        assert cells[1:3] == [{"bytes": data, "path": "b.png"}, None]
+        assert [decode(cell, root=made.image_root).size for cell in cells if cell] == [(7, 8), (5, 6), (5, 6)]
 
 
 class TestArguments:

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from equipoise.errors import InputError
 
-__all__ = ["MAX_BYTES", "MAX_PIXELS", "check", "decode", "encode", "image_bytes", "resolve"]
+__all__ = ["MAX_BYTES", "MAX_PIXELS", "anchored", "check", "decode", "encode", "image_bytes", "resolve"]
 
 MAX_PIXELS = 64_000_000
 """No photograph of the public datasets comes near it; a decompression bomb does. Below Pillow's own limit."""
@@ -132,6 +132,22 @@ def resolve(path: str, root: str | os.PathLike[str] | None = None) -> Path:
         if depth < 0:
             raise InputError(f"the image path {path!r} leads out of its folder; give an absolute path instead")
     return Path(root or ".") / given
+
+
+def anchored(image: Any, root: str | os.PathLike[str]) -> Any:
+    """A table's image value ``{bytes, path}`` that means the same in another table: a relative path made absolute.
+
+    What may not be opened at all stays as it is, to be refused where it is opened.
+
+    >>> anchored({"bytes": None, "path": "1.jpg"}, "/data")
+    {'bytes': None, 'path': '/data/1.jpg'}
+    """
+    if image is None or image["bytes"] is not None or not image["path"]:
+        return image
+    try:
+        return {"bytes": None, "path": os.path.abspath(resolve(image["path"], root))}
+    except InputError:
+        return image
 
 
 def _parts(image: Any) -> tuple[bytes | None, str | None]:

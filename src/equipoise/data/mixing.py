@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.data.draws import Positions, draw_order, ids_of, labels_of
+from equipoise.data.images import anchored
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = ["Combined", "Substitution", "combine", "substitute", "substitution_co
 
 UNITS = ("image", "caption")
 MODES = ("synthetic", "augment")
+_VERDICT = ("keep", "dropped_by", "copies")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Combined:
     mode: str
     real: Positions
     generated: Positions
+    names: tuple[str, ...]
+    """The ids of these rows, the real ones first."""
     unlabelled: tuple[str, ...]
     """Real images without a label on the axis: whether a generated image of them differs is not known."""
     incomplete: tuple[str, ...]
@@ -143,7 +147,7 @@ def combine(
         raise InputError(f"mode={mode!r}: 'synthetic' or 'augment' is expected")
     names, own = labels_of(real, axis)
     _, shown = labels_of(generated, names)
-    ids_of(generated)
+    made = ids_of(generated)
     sources = _sources(generated)
     label_of = dict(zip(ids_of(real), own, strict=True))
     groups_of: dict[str, set[Any]] = {name: set() for name in label_of}
@@ -157,17 +161,20 @@ def combine(
     incomplete = tuple(sorted(name for name, found in groups_of.items() if found != groups))
     unlabelled = tuple(sorted(name for name, label in label_of.items() if label is None))
     if mode == "synthetic":
-        return Combined(mode, _positions([]), _positions(range(len(generated))), unlabelled, incomplete)
+        return Combined(mode, _positions([]), _positions(range(len(generated))), tuple(made), unlabelled, incomplete)
     pairs = enumerate(zip(sources, shown, strict=True))
     other = [i for i, (source, group) in pairs if label_of[source] not in (None, group)]
-    return Combined(mode, _positions(range(len(real))), _positions(other), unlabelled, incomplete)
+    both = (*label_of, *(made[i] for i in other))
+    return Combined(mode, _positions(range(len(real))), _positions(other), both, unlabelled, incomplete)
 
 
 def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined, out: str | Path) -> Table:
     """Write the table that ``chosen`` describes: the real rows that stay, then the generated rows that come in.
 
     A generated image that replaces a real one takes its captions, because contamination changes images and nothing
-    else. Columns are those of the real table; what the generated table does not have is null.
+    else. Columns are those of the real table; what the generated table does not have is null. Rows that a filter
+    dropped do not come in, and its verdict (``keep``, ``dropped_by``, ``copies``) is no column of the mixture; a
+    substitution must have been chosen among the rows that are kept.
     """
     from equipoise.data.table import Table as TableClass
 
@@ -180,7 +187,7 @@ def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined
         rows = _substituted_rows(real, generated, chosen)
         config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
     known = {**_standard(), **dict.fromkeys(real.axes, "string")}
-    further = {name: kind for name, kind in real.types.items() if name not in known}
+    further = {name: kind for name, kind in real.types.items() if name not in known and name not in _VERDICT}
     parents = (*real.fingerprints, *generated.fingerprints)
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
 
@@ -194,25 +201,39 @@ def _standard() -> dict[str, str]:
 def _substituted_rows(real: Table, generated: Table, chosen: Substitution) -> Iterator[dict[str, Any]]:
     source_of = {made: source for source, made in chosen.replacement.items()}
     texts: dict[str, dict[str, Any]] = {}
-    for row in real.rows():
+    for row in _kept_rows(real, real):
         if row["image_id"] in chosen.replacement:
             texts[row["image_id"]] = {name: row[name] for name in ("caption", "captions", "split")}
         else:
             yield row
-    for row in _rows_like(generated, real):
+    _refuse_dropped(real, chosen.replacement.keys() - texts.keys())
+    for row in _kept_rows(generated, real):
         if row["image_id"] in source_of:
-            source = source_of[row["image_id"]]
+            source = source_of.pop(row["image_id"])
             yield row | texts[source] | {"source_id": source}
+    _refuse_dropped(generated, source_of.keys())
+
+
+def _refuse_dropped(table: Table, names: Collection[str]) -> None:
+    if names:
+        raise InputError(
+            f"{len(names)} images of the substitution are not in {table.path} or were dropped by a filter, such as "
+            f"{min(names)!r}; choose among those of to_pandas([...], only_kept=True)"
+        )
 
 
 def _combined_rows(real: Table, generated: Table, chosen: Combined) -> Iterator[dict[str, Any]]:
-    for source, positions in ((real.rows(), chosen.real), (_rows_like(generated, real), chosen.generated)):
-        wanted = set(positions.tolist())
-        yield from (row for i, row in enumerate(source) if i in wanted)
+    n_real = len(chosen.real)
+    for table, names in ((real, chosen.names[:n_real]), (generated, chosen.names[n_real:])):
+        wanted = set(names)
+        yield from (row for row in _kept_rows(table, real) if row["image_id"] in wanted)
 
 
-def _rows_like(table: Table, like: Table) -> Iterator[dict[str, Any]]:
-    return table.rows([name for name in table.columns if name in like.columns])
+def _kept_rows(table: Table, like: Table) -> Iterator[dict[str, Any]]:
+    """The rows that no filter dropped, with the columns of ``like``; image paths mean the same in another folder."""
+    columns = [name for name in table.columns if name in like.columns and name not in _VERDICT]
+    for row in table.rows(columns, only_kept="keep" in table.columns):
+        yield row | {"image": anchored(row["image"], table.image_root)}
 
 
 def _images(real: pd.DataFrame, generated: pd.DataFrame) -> tuple[list[str], dict[str, list[int]]]:

@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from equipoise.data.images import decode
+from equipoise.data.images import anchored, decode
 from equipoise.data.rows import Rejected
 from equipoise.engine.job import Job
 from equipoise.errors import InputError
@@ -150,6 +151,7 @@ def prepared(job: Job, batch: Any, start: int) -> Batch:
     positions = range(start, start + len(batch))
     names = _row_names(job, batch, start)
     if not job.decode:
+        batch = _anchored(job, batch)
         inputs = batch.to_pylist() if job.form == "rows" else batch
         return Batch(names, positions, inputs)
     images, rejected = _decoded(job, batch, names, start)
@@ -163,6 +165,25 @@ def prepared(job: Job, batch: Any, start: int) -> Batch:
         return Batch(names, positions, rest, images, rejected)
     rows = [{**row, "image": image} for row, image in zip(rest.to_pylist(), images, strict=True)]
     return Batch(names, positions, rows, None, rejected)
+
+
+def _anchored(job: Job, batch: Any) -> Any:
+    """``batch`` with image paths that a function may hand on: the output would look for relative ones in its folder.
+
+    Where the input's config says where they start from, the output's says so too (see ``plan.py``).
+    """
+    if "image" not in batch.schema.names or "image" not in job.schema.types or job.table.config.get("image_root"):
+        return batch
+    column = batch.column("image")
+    data, paths = pc.struct_field(column, "bytes"), pc.struct_field(column, "path").to_pylist()
+    cells = [{"bytes": None, "path": path} for path in paths]
+    stored = data.is_valid().to_pylist()
+    made = [c["path"] if s else anchored(c, job.table.image_root)["path"] for c, s in zip(cells, stored, strict=True)]
+    if made == paths:
+        return batch
+    parts = [data, pa.array(made, pa.string())]
+    whole = pa.StructArray.from_arrays(parts, fields=list(column.type), mask=column.is_null())
+    return batch.set_column(batch.schema.get_field_index("image"), batch.schema.field("image"), whole)
 
 
 def _decoded(job: Job, batch: Any, names: list[str], start: int) -> tuple[list[Any], list[tuple[int, Rejected]]]:
