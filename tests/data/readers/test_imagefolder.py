@@ -96,3 +96,16 @@ def test_no_metadata_and_unknown_axes(tmp_path: Path, touch: Any) -> None:
     (tmp_path / "metadata.csv").write_text("name\n")
     with pytest.raises(InputError, match="no column 'file_name'"):
         list(read("imagefolder", tmp_path))
+
+
+def test_a_seed_is_kept_to_its_last_digit_or_refused(tmp_path: Path, collect: Any, touch: Any) -> None:
+    seeds = [9007199254740993, 2**63 - 1, "-9007199254740993", 4.0, 1.7, 2**63, True, "1e300"]
+    lines = []
+    for i, seed in enumerate(seeds):
+        touch(tmp_path / f"{i}.jpg")
+        lines.append(json.dumps({"file_name": f"{i}.jpg", "seed": seed}))
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
+    good, bad = collect("imagefolder", tmp_path)
+    assert [row["seed"] for row in good] == [9007199254740993, 2**63 - 1, -9007199254740993, 4]
+    assert len(bad) == 4
+    assert bad[0].reason == "the seed is 1.7; a whole number is expected"

@@ -66,3 +66,15 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"URL": ["x"]}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="has no column TEXT; it has: URL"):
         list(read("laion", tmp_path))
+
+
+def test_files_of_equal_names_have_ids_of_their_own(tmp_path: Path, collect: Any) -> None:
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        pq.write_table(table(NSFW=["UNLIKELY"]).drop_columns(["SAMPLE_ID"]), tmp_path / part / "0000.parquet")
+    good, bad = collect("laion", tmp_path)
+    assert [r["image_id"] for r in good] == ["a/0000-000000000", "b/0000-000000000"]
+    assert bad == []
+    pq.write_table(table(WIDTH=[400.5]), tmp_path / "a" / "0000.parquet")
+    _, bad = collect("laion", tmp_path / "a")
+    assert bad[0].reason == "the WIDTH is 400.5; a whole number is expected"

@@ -58,6 +58,20 @@ def test_social_counterfactuals(tmp_path: Path, collect: Any) -> None:
     assert ["was given before" in bad[0].reason, "the axis is 'height'" in bad[1].reason] == [True, True]
 
 
+def test_files_of_equal_names_in_folders_of_splits(tmp_path: Path, collect: Any) -> None:
+    for split in ("train", "partial-test"):
+        (tmp_path / "default" / split).mkdir(parents=True)
+        pq.write_table(pa.table({"caption": [split, "x"]}), tmp_path / "default" / split / "0000.parquet")
+    good, bad = collect("parquet", tmp_path)
+    assert [(r["image_id"], r["split"]) for r in good] == [
+        ("default/partial-test/0000-0000000", "test"),
+        ("default/partial-test/0000-0000001", "test"),
+        ("default/train/0000-0000000", "train"),
+        ("default/train/0000-0000001", "train"),
+    ]
+    assert bad == []
+
+
 def test_any_other_by_columns_and_class_names(tmp_path: Path, collect: Any) -> None:
     features = {"sex": {"_type": "ClassLabel", "names": ["Male", "Female"]}, "img": {"_type": "Image"}}
     schema = pa.schema(
@@ -126,6 +140,8 @@ def test_a_broken_shard_is_rejected_and_no_shard_at_all_is_an_error(tmp_path: Pa
     ("options", "reason"),
     [
         ({"preset": "social"}, "did you mean 'social-counterfactuals'"),
+        ({"preset": "social-counterfactuals", "extra": "x"}, "extra= was given beside preset='social-counter"),
+        ({"preset": "social-counterfactuals", "label_source": "me"}, "label_source= was given beside preset"),
         ({"columns": "caption=alt"}, "caption.*is 'alt', but the columns of the file are: x"),
         ({"columns": "gender=x"}, "add it to axes="),
         ({"columns": "nonsense"}, "pairs like"),

@@ -33,6 +33,7 @@ from equipoise.data.readers.values import (
     optional_text,
     row,
     text,
+    whole,
 )
 from equipoise.data.rows import Rejected, Row
 from equipoise.data.schema import AXES
@@ -134,7 +135,7 @@ def _row(fields: Any, file: Path, root: Path, found: Shape, listed: set[Path]) -
     if not _is_empty(get("params")):
         made["params"] = fields["params"] if isinstance(fields["params"], str) else _json(fields["params"], "params")
     if not _is_empty(get("seed")):
-        made["seed"] = int(number(fields["seed"], "seed", -(2**53), 2**53))
+        made["seed"] = whole(fields["seed"], "seed")
     made |= {axis: group(get(axis), axis) for axis in found.axes}
     by_column = {_column(key): value for key, value in fields.items()}
     return made | {key: _value(by_column.get(key), kind, key) for key, kind in found.columns.items()}

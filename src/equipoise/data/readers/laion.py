@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.parquet_files import parquet_files, parquet_records, schema_of
+from equipoise.data.readers.parquet_files import name_below, parquet_files, parquet_records, schema_of
 from equipoise.data.readers.records import name_list
-from equipoise.data.readers.values import RowError, Seen, address, attempt, number, optional_text, row, text
+from equipoise.data.readers.values import RowError, Seen, address, attempt, number, optional_text, row, text, whole
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
 
@@ -62,10 +61,11 @@ def read(
         else:
             file, i, values = record
             named = {ours: values[name] for ours, name in columns.items()}
-            yield attempt(f"{file.name} row {i}", _row, named, file, i, allowed, unflagged, seen=seen)
+            place = name_below(path, file)
+            yield attempt(f"{file.name} row {i}", _row, named, place, i, allowed, unflagged, seen=seen)
 
 
-def _row(values: dict[str, Any], file: Path, i: int, allowed: tuple[str, ...], unflagged: str) -> Row:
+def _row(values: dict[str, Any], place: str, i: int, allowed: tuple[str, ...], unflagged: str) -> Row:
     flag = optional_text(values.get("nsfw"), "NSFW")
     flag = flag.upper() if flag else None
     if flag is None and unflagged == "reject":
@@ -74,7 +74,7 @@ def _row(values: dict[str, Any], file: Path, i: int, allowed: tuple[str, ...], u
         raise RowError(f"the image is flagged {flag!r}; allow= names the flags that may stay")
     caption = text(values["text"], "TEXT")
     return row(
-        image_id=_sample_id(values.get("sample_id")) or f"{file.stem}-{i:09d}",
+        image_id=_sample_id(values.get("sample_id")) or f"{place}-{i:09d}",
         caption=caption,
         captions=[caption],
         url=address(values["url"], "URL"),
@@ -102,5 +102,4 @@ def _optional_number(value: Any, name: str) -> float | None:
 
 
 def _optional_whole(value: Any, name: str) -> int | None:
-    found = _optional_number(value, name)
-    return None if found is None else int(number(found, name, 0, 2**31))
+    return None if value is None else whole(value, name, 0, 2**31)

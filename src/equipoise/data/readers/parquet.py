@@ -20,6 +20,7 @@ from typing import Any
 
 from equipoise.data.readers.parquet_files import (
     class_names,
+    name_below,
     parquet_files,
     parquet_records,
     schema_of,
@@ -79,7 +80,8 @@ def read(
     """One row a row. ``path``: a Parquet file, or a folder of them (searched below).
 
     ``columns``: our names to the file's, as a mapping or as text ``"caption=text,gender=sex"``; a column with one of
-    our names is found by itself. ``axes``: which columns are groups. ``extra``: further columns to keep.
+    our names is found by itself. ``axes``: which columns are groups. ``extra``: further columns to keep. A
+    ``preset`` says all of these, so none is given beside it.
     """
     files = parquet_files(path)
     plan = _plan(files, preset, columns, axes, extra, label_source)
@@ -95,7 +97,8 @@ def read(
             yield record
         else:
             file, i, values = record
-            yield attempt(f"{file.name} row {i}", _row, values, file, i, plan, names, kinds, seen=seen)
+            place = name_below(path, file)
+            yield attempt(f"{file.name} row {i}", _row, values, file, place, i, plan, names, kinds, seen=seen)
 
 
 def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
@@ -124,6 +127,10 @@ def _plan(
     if preset is not None:
         if preset not in PRESETS:
             raise UnknownNameError("preset", preset, PRESETS)
+        options = {"columns": columns, "axes": axes, "extra": extra, "label_source": label_source}
+        for option, value in options.items():
+            if value:
+                raise InputError(f"{option}= was given beside preset={preset!r}, which says it already; leave one out")
         return PRESETS[preset]
     there = schema_of(files).names
     given = pairs(columns, "columns") if columns is not None else {}
@@ -153,6 +160,7 @@ def _plan(
 def _row(
     values: dict[str, Any],
     file: Path,
+    place: str,
     i: int,
     plan: ColumnMap,
     names: Mapping[str, list[str]],
@@ -171,14 +179,24 @@ def _row(
         made[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
     if plan.id_from:
         made["image_id"] = "-".join(identifier(values[name], name) for name in plan.id_from)
-    made["image_id"] = made["image_id"] or f"{file.stem}-{i:07d}"
+    made["image_id"] = made["image_id"] or f"{place}-{i:07d}"
     made["captions"] = _captions(get("captions"), made["caption"])
     made["caption"] = made["caption"] or next(iter(made["captions"]), None)
     if plan.subject_after:
         made["subject"] = _after(made["caption"], values[plan.subject_after])
-    made["split"] = made["split"] or split_named(file.name)
+    made["split"] = made["split"] or _split(place)
     made["label_source"] = made["label_source"] or plan.label_source
     return made | {name: _kept(values[name], kind, name) for name, kind in kinds.items()}
+
+
+def _split(place: str) -> str | None:
+    """The split that the file, or else the nearest folder, is named after.
+
+    >>> _split("default/partial-test/0000"), _split("data/train-00000-of-00061"), _split("0000")
+    ('test', 'train', None)
+    """
+    parts = (part.removeprefix("partial-") for part in reversed(place.split("/")))
+    return next((found for part in parts if (found := split_named(part))), None)
 
 
 def _named(value: Any, names: list[str] | None, column: str) -> Any:

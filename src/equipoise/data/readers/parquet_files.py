@@ -15,7 +15,7 @@ from equipoise.data.readers.sources import existing
 from equipoise.data.rows import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["class_names", "parquet_files", "parquet_records", "schema_of", "type_text"]
+__all__ = ["class_names", "name_below", "parquet_files", "parquet_records", "schema_of", "type_text"]
 
 BATCH = 64
 """Rows in memory at once: images of some hundred kilobytes each."""
@@ -33,6 +33,18 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
     if not found:
         raise InputError(f"{start} has no Parquet file")
     return sorted(found)
+
+
+def name_below(path: str | os.PathLike[str], file: Path) -> str:
+    """What to call a file of :func:`parquet_files`: its path below the folder that was given, without the suffix.
+
+    Files of equal names in several folders, as the Hugging Face hub converts datasets, have names of their own.
+
+    >>> name_below("mmlu", Path("mmlu/default/test/0000.parquet")), name_below("a/b.parquet", Path("a/b.parquet"))
+    ('default/test/0000', 'b')
+    """
+    start = Path(path)
+    return file.stem if file == start else file.relative_to(start).with_suffix("").as_posix()
 
 
 def schema_of(files: Sequence[Path]) -> Any:

@@ -29,6 +29,7 @@ __all__ = [
     "optional_text",
     "row",
     "text",
+    "whole",
 ]
 
 MAX_TEXT = 2**17
@@ -148,6 +149,27 @@ def number(value: Any, name: str, low: float = -math.inf, high: float = math.inf
     if not math.isfinite(found) or not low <= found <= high:
         raise RowError(f"the {name} is {_shown(value)}; a finite number from {low} to {high} is expected")
     return found
+
+
+def whole(value: Any, name: str, low: int = -(2**63), high: int = 2**63 - 1) -> int:
+    """A whole number between ``low`` and ``high``, from a number or from text, to its last digit.
+
+    >>> whole("9007199254740993", "seed"), whole(3.0, "seed")
+    (9007199254740993, 3)
+    """
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", value):
+        value = int(value)
+    found = value if isinstance(value, int) and not isinstance(value, bool) else _whole_of_float(value, name)
+    if not low <= found <= high:
+        raise RowError(f"the {name} is {_shown(value)}; a whole number from {low} to {high} is expected")
+    return found
+
+
+def _whole_of_float(value: Any, name: str) -> int:
+    found = number(value, name)
+    if found != int(found) or abs(found) > 2**53:  # beyond it, floating point has lost digits
+        raise RowError(f"the {name} is {_shown(value)}; a whole number is expected")
+    return int(found)
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
