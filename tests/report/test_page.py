@@ -368,6 +368,81 @@ def test_the_command_writes_the_page_and_names_it(runs, tmp_path):
         assert isinstance(refused.exception, InputError)
 
 
+def test_what_the_user_keeps_beside_a_page_stays(runs, tmp_path):
+    beside = tmp_path / "p_files"
+    beside.mkdir()
+    mine = {"mydata.csv": "a,b\n", "drawing.svg": "<svg/>", "my_card_of_notes.md": "# Notes\n"}
+    for name, text in mine.items():
+        (beside / name).write_text(text)
+    write([runs / "biased", runs / "filters"], tmp_path / "p.html")
+    assert (beside / "funnel.svg").is_file()
+    write(runs / "biased", tmp_path / "p.html")
+    assert not list(beside.glob("funnel.*"))
+    assert {name: (beside / name).read_text() for name in mine} == mine
+    listed = json.loads((beside / "_files.json").read_text(encoding="utf-8"))
+    assert {path.name for path in beside.iterdir()} == {*listed, *mine, "_files.json"}
+
+
+@pytest.mark.parametrize("listed", ['["../kept.csv", "p.html", 5, "."]', '{"a": 1}', "5", "cut", ""])
+def test_a_list_of_files_that_was_tampered_with_clears_nothing_else(results_folder, tmp_path, listed):
+    row = {"metric": "max_skew", "model": "m", "axis": "gender", "value": 0.7, "null_mean": 0.2, "p_value": 0.001}
+    (tmp_path / "p_files").mkdir()
+    (tmp_path / "p_files" / "_files.json").write_text(listed)
+    (tmp_path / "kept.csv").write_text("mine")
+    page = write(results_folder([row]), tmp_path / "p.html")
+    assert page.is_file()
+    assert (tmp_path / "kept.csv").read_text() == "mine"
+
+
+def test_folders_called_alike_are_all_shown(results_folder, tmp_path):
+    row = {"metric": "max_skew", "model": "m", "axis": "gender", "value": 0.7, "null_mean": 0.2, "p_value": 0.001}
+    for name in ("x/clip", "y/clip", "z"):
+        results_folder([row], name)
+    app = typer.Typer()
+    app.command()(command)
+
+    def shown(*folders):
+        done = CliRunner().invoke(app, [*folders, "-o", str(tmp_path / "p.html")])
+        if done.exception:
+            raise done.exception
+        cards = {path.name for path in (tmp_path / "p_files").glob("model_card_*.md")}
+        return list(pd.read_csv(tmp_path / "p_files" / "headline.csv")["label"]), cards
+
+    alike = [str(tmp_path / "x" / "clip"), str(tmp_path / "y" / "clip")]
+    third = str(tmp_path / "z")
+    assert shown(*alike, f"N={third}")[0] == ["clip", "clip 2", "N"]
+    assert shown(*alike, f"clip={third}")[0] == ["clip 2", "clip 3", "clip"]
+    labels, cards = shown(*alike, third)
+    assert labels == ["m (clip) (1)", "m (clip) (2)", "m (z)"]
+    assert cards == {"model_card_m_clip_1.md", "model_card_m_clip_2.md", "model_card_m_z.md"}
+    assert shown(third, third, f"N={alike[0]}")[0] == ["z", "N"]
+    for wrong in ([f"A={alike[0]}", f"A={alike[1]}"], [f"A={third}", f"B={third}"]):
+        with pytest.raises(InputError, match="given twice; give each folder one name of its own"):
+            shown(*wrong)
+    with pytest.raises(InputError, match="A already has the folder"):
+        shown(third, "--naive", f"A={alike[0]}", "--naive", f"A={alike[1]}")
+    named = {"clip": third}
+    write(named, tmp_path / "q.html", before_after=(alike[0], alike[1]))
+    assert set(pd.read_csv(tmp_path / "q_files" / "headline.csv")["label"]) == {"clip"}
+    assert len(list((tmp_path / "q_files").glob("model_card_*.md"))) == 3
+
+
+def test_tables_called_alike_have_a_card_each(runs, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(runs / "sets", tmp_path / name / "sets")
+    write([runs / "biased", tmp_path / "a" / "sets", tmp_path / "b" / "sets"], tmp_path / "p.html")
+    found = {path.name for path in (tmp_path / "p_files").glob("dataset_card_*.md")}
+    assert found == {"dataset_card_sets.md", "dataset_card_sets_2.md"}
+
+
+def test_an_excess_that_a_file_leaves_out_is_worked_out(results_folder, tmp_path):
+    row = {"metric": "max_skew", "model": "m", "axis": "gender", "k": 6, "value": 0.5, "null_mean": 0.2}
+    text = write(results_folder([{**row, "p_value": 0.001}]), tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "m is biased by perceived gender." in text
+    assert "an excess of +0.30" in text
+    assert pd.read_csv(tmp_path / "p_files" / "headline.csv")["excess"].tolist() == [pytest.approx(0.3)]
+
+
 def test_settings_are_on_the_page(page, runs):
     settings = json.loads((runs / "biased" / "audit.json").read_text(encoding="utf-8"))
     assert settings["of"]["table"] in page.read_text(encoding="utf-8")

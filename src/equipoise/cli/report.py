@@ -39,15 +39,15 @@ def report(
     from pathlib import Path
 
     from equipoise.report import write
+    from equipoise.report.sources import with_names
 
-    named: dict[str, str] = {}
+    named = []
     for given in folders:
         name, sign, path = given.partition("=")
         whole = not sign or Path(given).exists()
-        named[given if whole else name] = given if whole else path
-    plain = all(name == path for name, path in named.items())
+        named.append((given, "") if whole else (path, name))
     page = write(
-        folders if plain else {(Path(p).name if n == p else n): p for n, p in named.items()},
+        with_names(named) if any(name for _, name in named) else folders,
         out,
         title=title or None,
         truth=truth or None,
@@ -59,11 +59,13 @@ def report(
 
 def _named(given: list[str]) -> dict[str, str]:
     """NAME=DIR as a mapping; the name says beside which model a number stands."""
-    found = {}
+    found: dict[str, str] = {}
     for one in given:
         name, sign, path = one.partition("=")
         if not sign or not name or not path:
             raise InputError(f"--naive {one}: give the model's name as the page shows it, and the folder: NAME=DIR")
+        if name in found:
+            raise InputError(f"--naive {one}: {name} already has the folder {found[name]}; give one for each model")
         found[name] = path
     return found
 

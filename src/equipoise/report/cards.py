@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from pathlib import Path
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from equipoise import __version__
-from equipoise.data.atomic import write_whole
 from equipoise.data.exports.card import card as dataset_card
 from equipoise.errors import InputError
 from equipoise.report.findings import main_metric, main_rows, metric_name
@@ -21,7 +21,7 @@ from equipoise.report.sources import Given, Series
 if TYPE_CHECKING:
     from equipoise.report.contents import Contents
 
-__all__ = ["model_card", "write_cards"]
+__all__ = ["cards", "model_card"]
 
 
 def model_card(one: Series, verdict: str = "") -> str:
@@ -68,24 +68,33 @@ def model_card(one: Series, verdict: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_cards(folder: Path, given: Given, contents: Contents) -> list[Path]:
-    """Write a model card for each model and a dataset card for each table into ``folder``."""
-    made = []
+def cards(given: Given, contents: Contents) -> dict[str, str]:
+    """A model card for each model and a dataset card for each table: their text by the name of the file."""
+    made: dict[str, str] = {}
     for number, one in enumerate(contents.series):
         if one.source.kind not in ("audit", "results", "captions"):
             continue
         words = contents.verdict.text if number == 0 else ""
-        made.append(folder / f"model_card_{_file_name(one.label)}.md")
-        write_whole(made[-1], model_card(one, words).encode())
+        made[_free(f"model_card_{_file_name(one.label)}", made)] = model_card(one, words)
     for table in given.tables:
         try:
             text = dataset_card(table)
         except InputError as error:
             given.problems.append(f"{table.path.name}: no dataset card ({error})")
             continue
-        made.append(folder / f"dataset_card_{_file_name(table.path.name)}.md")
-        write_whole(made[-1], text.encode())
+        made[_free(f"dataset_card_{_file_name(table.path.name)}", made)] = text
     return made
+
+
+def _free(stem: str, taken: Collection[str]) -> str:
+    """The name of a card that no other has, also where files do not tell large letters from small.
+
+    >>> _free("model_card_clip", ["model_card_CLIP.md"])
+    'model_card_clip_2.md'
+    """
+    used = {name.lower() for name in taken}
+    names = (f"{stem}{'' if n == 1 else f'_{n}'}.md" for n in itertools.count(1))
+    return next(name for name in names if name.lower() not in used)
 
 
 def _pool(one: Series) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from equipoise.data import Table
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
 
-__all__ = ["Given", "Series", "Source", "plain_name", "read_given"]
+__all__ = ["Given", "Series", "Source", "plain_name", "read_given", "with_names"]
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
@@ -93,6 +94,22 @@ def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Give
     return given
 
 
+def with_names(given: Sequence[tuple[str | Path, str]]) -> dict[str, str | Path]:
+    """Folders by the name to show, from ``(folder, name)``. Where the name is empty: the folder's own, and a number.
+
+    >>> with_names([("a/clip", ""), ("b/clip", ""), ("c", "CLIP")])
+    {'clip': 'a/clip', 'clip 2': 'b/clip', 'CLIP': 'c'}
+    """
+    names: dict[Path, str] = {}
+    for path, name in sorted(given, key=lambda one: not one[1]):  # those that were named choose first
+        home = Path(path).resolve()
+        if name and (home in names or name in names.values()):
+            raise InputError(f"{name}={path}: this name or folder is given twice; give each folder one name of its own")
+        own = (Path(path).name + ("" if n == 1 else f" {n}") for n in itertools.count(1))
+        names.setdefault(home, name or next(free for free in own if free not in names.values()))
+    return {names[Path(path).resolve()]: path for path, _ in given}
+
+
 def plain_name(model: str) -> str:
     """A model's name without the folders of the machine.
 
@@ -128,6 +145,7 @@ def _take(path: Path, given: Given) -> None:
 
 def _source(path: Path, problems: list[str]) -> Source:
     results = read_results(path)
+    results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
     if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
         return Source(path, "filter", results)
     if results.empty:
@@ -186,14 +204,18 @@ def _series(sources: Sequence[Source], names: Mapping[Path, str]) -> list[Series
             given = names.get(source.path, "")
             label = given if given and len(set(model)) == 1 else plain_name(str(name)) or source.path.name
             made.append(Series(label, source, mine.reset_index(drop=True), str(name)))
-    return [_apart(one, made) for one in made]
+    return _apart(_apart(made, lambda one, _: one.source.path.name), lambda _, number: str(number))
 
 
-def _apart(one: Series, every: Sequence[Series]) -> Series:
-    """The same with the folder's name, where two series would be called alike."""
-    if sum(other.label == one.label for other in every) == 1:
-        return one
-    return Series(f"{one.label} ({one.source.path.name})", one.source, one.results, one.model)
+def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Series]:
+    """The same, with what ``by`` gives (of a series and its number among its likes) where two would be called alike."""
+    named = []
+    for place, one in enumerate(every):
+        if sum(other.label == one.label for other in every) > 1:
+            number = 1 + sum(other.label == one.label for other in every[:place])
+            one = replace(one, label=f"{one.label} ({by(one, number)})")
+        named.append(one)
+    return named
 
 
 def _beside(source: Source) -> Table | None:

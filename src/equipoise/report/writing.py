@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,14 +13,16 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.report.cards import write_cards
+from equipoise.report.cards import cards
 from equipoise.report.contents import Contents, gather
-from equipoise.report.sources import Given, Series, read_given
+from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 
 __all__ = ["write", "write_into"]
 
+MANIFEST = "_files.json"
+"""The list of what a page put beside itself, so that the next one clears that and nothing else."""
 Folders = Sequence[str | Path] | Mapping[str, str | Path]
 
 
@@ -43,7 +46,8 @@ def write(
     gives the names of the models, as in ``folders``.
 
     Beside ``report.html`` lies ``report_files``: every figure as SVG with its data as CSV, ``subjects.csv``, a model
-    card for each model and a dataset card for each table in the format of the Hugging Face hub.
+    card for each model and a dataset card for each table in the format of the Hugging Face hub, and ``_files.json``,
+    the list of these files: a page that is written again clears those of the page before, and no other.
     """
     page = Path(out)
     if page.is_dir() or not page.name:
@@ -57,16 +61,28 @@ def write(
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
     beside.mkdir(parents=True, exist_ok=True)
-    for stale in [*beside.glob("*.svg"), *beside.glob("*.csv"), *beside.glob("*_card*.md")]:
-        stale.unlink()
+    files = cards(given, contents)
     for figure in contents.all_figures():
-        write_whole(beside / f"{figure.name}.svg", standalone(figure.svg).encode())
-        write_whole(beside / f"{figure.name}.csv", figure.csv.encode())
+        files |= {f"{figure.name}.svg": standalone(figure.svg), f"{figure.name}.csv": figure.csv}
     if len(contents.subject_data):
-        write_whole(beside / "subjects.csv", contents.subject_data.to_csv(index=False, lineterminator="\n").encode())
-    write_cards(beside, given, contents)
+        files["subjects.csv"] = contents.subject_data.to_csv(index=False, lineterminator="\n")
+    for stale in _written_before(beside) - set(files):
+        (beside / stale).unlink(missing_ok=True)
+    for name, text in files.items():
+        write_whole(beside / name, text.encode())
+    write_whole(beside / MANIFEST, (json.dumps(sorted(files), indent=1, ensure_ascii=False) + "\n").encode())
     write_whole(page, rendered(contents, beside.name).encode())
     return page
+
+
+def _written_before(folder: Path) -> set[str]:
+    """The files of an earlier page: those that its list names, and no other; the rest of a folder is its owner's."""
+    try:
+        listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return set()
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return {name for name in names if Path(name).name == name and (folder / name).is_file()}
 
 
 def write_into(folder: str | Path) -> tuple[Path | None, str]:
@@ -102,7 +118,7 @@ def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path
     if isinstance(folders, Mapping):
         there = {Path(path).resolve() for path in folders.values()}
         more = [path for path in pair or () if Path(path).resolve() not in there]
-        return {**folders, **{Path(path).name: path for path in more}}
+        return with_names([*((path, label) for label, path in folders.items()), *((path, "") for path in more)])
     every = {Path(path).resolve(): path for path in [*folders, *(pair or ())]}
     return list(every.values())
 
