@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from equipoise.data import Table
 from equipoise.data.images import encode
 from equipoise.errors import InputError
-from equipoise.filters import Evidence, Means, Step
+from equipoise.filters import Evidence, Means, Step, knn
 from equipoise.filters.knn import Neighbourhood, accepted, chosen_pairs, neighbourhood, realness_deciles
+from equipoise.filters.neighbours import without
 from equipoise.filters.running import run
 
 
@@ -49,6 +50,19 @@ def test_equals_brute_force(seed, n_real, n_edits, k, exclude_self, exclude_sibl
     real, group = brute_force(vectors, is_real, groups, sources, k, exclude_self, exclude_siblings)
     assert found.real.tolist() == real
     assert found.group.tolist() == group
+
+
+def test_neighbours_are_held_a_block_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors, is_real, groups = rng.normal(size=(400, 4)), np.arange(400) < 100, rng.integers(0, 2, 400)
+    whole = neighbourhood(vectors, is_real, groups, k=90)
+    sizes = []
+    monkeypatch.setattr(knn, "without", lambda *given: sizes.append(given[0].size) or without(*given))
+    monkeypatch.setattr(knn, "HELD", 1000)
+    parts = neighbourhood(vectors, is_real, groups, k=90)
+    assert max(sizes) <= 1000
+    assert len(sizes) == 30
+    assert (parts.real.tolist(), parts.group.tolist(), parts.k) == (whole.real.tolist(), whole.group.tolist(), whole.k)
 
 
 @pytest.mark.parametrize(

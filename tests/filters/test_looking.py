@@ -16,7 +16,7 @@ from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.filters import Evidence, Means, Step
 from equipoise.filters.detecting import as_json, from_json, largest_person
-from equipoise.filters.duplicates import Duplicates, earlier_twin
+from equipoise.filters.duplicates import Duplicates, _set_sums, earlier_twin
 from equipoise.filters.fidelity import Fidelity, colour_fidelity, object_f1, rank_sum, thumbnail
 from equipoise.filters.people import People
 from equipoise.filters.quality import Quality, frechet_gap
@@ -281,6 +281,23 @@ def test_the_first_of_two_copies_stays_and_a_set_may_be_alike(images, embedded):
     evidence = Evidence(table, means=Means(encoder=embedded("v", frame["image_id"], v)))
     assert Duplicates().judge(evidence).dropped.tolist() == [False, False, True, False]
     assert not Duplicates(unit="set").judge(evidence).dropped.any()
+
+
+def test_a_set_like_an_earlier_one_goes(images, embedded):
+    rows = [{"image_id": f"{s}{i}", "set_id": s} for i in (0, 1) for s in "abc"]
+    e = np.eye(3)
+    by_set = {"a": e[0] + e[1], "b": e[2], "c": e[0] + 1.01 * e[1]}
+    spec = embedded("v", [row["image_id"] for row in rows], [by_set[row["set_id"]] for row in rows])
+    verdict = Duplicates(unit="set").judge(Evidence(images(rows), means=Means(encoder=spec)))
+    assert verdict.dropped.tolist() == [False, False, True] * 2
+
+
+def test_sums_of_sets_equal_a_loop():
+    rng = np.random.default_rng(0)
+    sets = np.r_[np.arange(5), rng.integers(0, 5, 20)]
+    vectors = rng.normal(size=(25, 3)).astype(np.float32)
+    expected = [vectors[sets == s].sum(axis=0) for s in range(5)]
+    np.testing.assert_allclose(_set_sums(vectors, sets), expected, rtol=1e-5, atol=1e-6)
 
 
 # fidelity

@@ -79,8 +79,13 @@ def test_missing_and_repeated_ids(tmp_path):
     table = Table.create(tmp_path / "t", rows, kind="embeddings", dim=2)
     assert StoredVectors.of([table], ["b", "x"]).missing.tolist() == [False, True]
     assert np.isnan(StoredVectors.of([table], ["b", "x"]).matrix()[1]).all()
-    with pytest.raises(InputError, match="'a' has two vectors"):
-        StoredVectors.of([table, table], ["b"])
+    for ids in (["b"], ["a"], ["a", "b"]):  # in the order of the table too
+        with pytest.raises(InputError, match="'a' has two vectors"):
+            StoredVectors.of([table, table], ids)
+    row = {"id": "c", "vector": np.ones(3, np.float32), "model": "m"}
+    wide = Table.create(tmp_path / "w", [row], kind="embeddings", dim=3)
+    with pytest.raises(InputError, match=r"t of 2 and .*w of 3 numbers; give those of one model"):
+        StoredVectors.of([table, wide], ["a", "b"])
     assert stored.BLOCK % 12 == 0
 
 
@@ -128,7 +133,7 @@ def test_the_ip2p_preset_asks_for_direction_and_keeps_the_best(two_sets):
     assert verdict.scores["direction"][5] > 0.9
     assert verdict.scores["direction"][3] == pytest.approx(0.0, abs=1e-5)
     assert verdict.dropped.tolist() == [False, False, True, True, True, True]
-    assert "1 sets passed but 1 others were better" in verdict.notes[0]
+    assert verdict.notes == ["1 sets passed but were beaten: the best 1 of each subject stay"]
 
 
 def test_images_without_a_set_are_asked_about_their_caption_only(images, embedded):

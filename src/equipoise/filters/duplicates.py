@@ -60,7 +60,7 @@ class Duplicates:
         sets = evidence.sets
         if self.unit == "set":
             first = np.unique(sets, return_index=True)[1]
-            means = np.stack([vectors[sets == s].mean(axis=0) for s in range(len(first))])
+            means = _set_sums(vectors, sets)
             means /= np.linalg.norm(means, axis=1, keepdims=True)
             twin = _by_part(means, np.arange(len(first)), np.asarray(within, dtype=object)[first], self.alike)
             score = twin[sets]
@@ -103,6 +103,13 @@ def _by_part(vectors: Any, relatives: NDArray[Any], parts: NDArray[Any], alike: 
     for rows in pd.Series(range(len(parts))).groupby(parts, sort=False, dropna=False).indices.values():
         out[rows] = earlier_twin(vectors[rows], relatives[rows], alike)
     return out
+
+
+def _set_sums(vectors: Any, sets: NDArray[np.int64]) -> NDArray[np.float32]:
+    """(S, d) the sum of the vectors (n, d) of each of the ``sets`` (n,), numbered 0 to S - 1."""
+    order = np.argsort(sets, kind="stable")
+    starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
+    return np.asarray(np.add.reduceat(vectors[order], starts, axis=0))
 
 
 def _relatives(evidence: Evidence) -> NDArray[np.int64]:

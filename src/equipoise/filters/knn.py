@@ -20,6 +20,8 @@ __all__ = ["Neighbourhood", "Neighbours", "accepted", "chosen_pairs", "neighbour
 
 INEQUALITIES = (">", ">=")
 _TIE = 1e-12
+HELD = 10_000_000
+"""Neighbours that are held at a time: 80 MB of their numbers, and a few times that on the way."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,20 @@ def neighbourhood(
     if not len(edits):
         raise InputError("there is no edit to judge; every image is real")
     forbidden = _forbidden(edits, real, sources, exclude_self, exclude_siblings)
-    found = without(nearest(v[edits], v, k + forbidden.shape[1]), forbidden, k)
-    there = found >= 0
-    n_there = there.sum(axis=1)
-    if not n_there.all():
-        raise InputError("an edit has no neighbour that counts; give more real images")
-    same = (g[found] == g[edits][:, None]) & (g[found] >= 0) & there
-    return Neighbours((real[found] & there).sum(axis=1) / n_there, same.sum(axis=1) / n_there, int(n_there.min()))
+    wide = k + forbidden.shape[1]
+    shares, fewest = np.empty((2, len(edits))), k
+    step = max(1, HELD // min(wide, len(v)))
+    for start in range(0, len(edits), step):  # with K = 5000, the neighbours of all edits are gigabytes
+        block = slice(start, start + step)
+        found = without(nearest(v[edits[block]], v, wide), forbidden[block], k)
+        there = found >= 0
+        n_there = there.sum(axis=1)
+        if not n_there.all():
+            raise InputError("an edit has no neighbour that counts; give more real images")
+        same = (g[found] == g[edits[block]][:, None]) & (g[found] >= 0) & there
+        shares[:, block] = (real[found] & there).sum(axis=1) / n_there, same.sum(axis=1) / n_there
+        fewest = min(fewest, int(n_there.min()))
+    return Neighbours(shares[0], shares[1], fewest)
 
 
 def accepted(

@@ -87,7 +87,8 @@ class Similarity:
         if self.keep_best:
             best = found.direction if self.direction_least is not None else found.caption_image
             beaten = _beaten(dropped, evidence.sets, best, evidence.column(self.best_of), self.keep_best)
-            notes.append(f"{len(np.unique(evidence.sets[beaten]))} sets passed but {self.keep_best} others were better")
+            lost = len(np.unique(evidence.sets[beaten]))
+            notes.append(f"{lost} sets passed but were beaten: the best {self.keep_best} of each {self.best_of} stay")
             dropped = dropped | beaten
         return Verdict(failed, dropped, found.scores(), notes=notes)
 

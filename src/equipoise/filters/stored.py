@@ -33,6 +33,12 @@ class StoredVectors:
     @classmethod
     def of(cls, tables: Sequence[Table], ids: Any) -> StoredVectors:
         """``ids`` (n,): an Arrow array, a pandas Series or a list of texts."""
+        widths = {table.types["vector"]: table.path for table in tables}
+        if len(widths) > 1:
+            told = " and ".join(f"{path} of {width[len('vector<') : -1]}" for width, path in list(widths.items())[:2])
+            raise InputError(
+                f"vectors of different lengths cannot be compared: {told} numbers; give those of one model"
+            )
         wanted = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _texts(ids)
         there = pa.chunked_array(
             [chunk for table in tables for chunk in table.to_arrow(["id"])["id"].chunks], pa.string()
@@ -40,7 +46,9 @@ class StoredVectors:
         if isinstance(wanted, pa.Array):
             wanted = pa.chunked_array([wanted])
         wanted = wanted.cast(pa.string())
-        if there.slice(0, len(wanted)).equals(wanted):  # the usual case costs no hashing
+        rest = there.slice(len(wanted))  # captions, say
+        first = there.slice(0, len(wanted)).equals(wanted)
+        if first and not pc.any(pc.is_in(wanted, value_set=rest.combine_chunks())).as_py():  # the usual case is quick
             return cls(tuple(tables), np.arange(len(wanted), dtype=np.int64))
         if len(pc.unique(there)) < len(there):
             twice = next(one["values"] for one in pc.value_counts(there).to_pylist() if one["counts"] > 1)
