@@ -124,6 +124,57 @@ class TestDraws:
         assert null.sd["max_skew"][0] == pytest.approx(skew.std(), abs=0.01)
         assert null.mean["ndkl"][0] == pytest.approx(ndkl.mean(), abs=0.01)
 
+    def test_sets_of_one_image_are_shuffled_over_their_pool(self):
+        # every image a set of its own: the within-set null is that of no sets, and a bias stays a bias
+        labels = np.arange(60) % 2
+        groups, pools = r.Groups(labels, ("a", "b")), np.repeat([0, 1, 2], 20)
+        scores = np.random.default_rng(0).random((3, 60)) + 3 * (labels == 0)
+        candidates = r.Candidates(pools, np.arange(3))
+        found = r.evaluate(r.Scores(scores), groups, k=5, metrics=["max_skew"], candidates=candidates)
+        null = r.chance(found, sets=np.arange(60), draws=2000)
+        plain = r.chance(found, draws=2000)
+        assert null.mean["max_skew"] == pytest.approx(plain.mean["max_skew"], abs=0.02)
+        assert null.sd["max_skew"] == pytest.approx(plain.sd["max_skew"], abs=0.02)
+        assert null.notes == ("15 of 15 sets show one group; chance exchanges the labels of such sets",)
+        row = next(row.estimate for row in r.summary(found, null) if row.metric == "max_skew")
+        assert row.p_value < 0.01
+        assert null.notes[0] in row.notes
+
+    def test_sets_of_one_group_move_as_wholes(self):
+        # four sets of two images alike; their labels can be exchanged in 6 ways, and images of a set stay together
+        labels, sets = np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.repeat(np.arange(4), 2)
+        groups = r.Groups(labels, ("a", "b"))
+        found = r.evaluate(r.Scores([np.arange(8.0)[::-1]]), groups, k=4, metrics=["representation"])
+        null = r.chance(found, sets=sets, draws=12_000)
+        share = null.suite["representation"][:, 0]
+        seen = [(np.abs(share - level) < 1e-9).sum() for level in (0.0, 0.5, 1.0)]
+        assert sum(seen) == 12_000
+        assert sps.chisquare(seen, [2000, 8000, 2000]).pvalue > 1e-3
+
+    def test_sets_that_can_move_and_sets_that_cannot(self):
+        labels = np.array([0, 1, 0, 1, 0, 0, 1])
+        sets = np.array([0, 0, 1, 1, 2, 3, 3])  # set 2 has no other set of its size to exchange labels with
+        groups = r.Groups(labels, ("a", "b"))
+        found = r.evaluate(r.Scores([np.arange(7.0)]), groups, k=7, metrics=["exposure_gap"])
+        null = r.chance(found, sets=sets, draws=50)
+        assert null.kind == "within_set"
+        assert null.notes == ("1 of 4 sets cannot move under chance: the excess is too low",)
+        assert null.sd["exposure_gap"][0] > 0
+
+    def test_labels_that_cannot_move_at_all_are_shuffled_over_the_pool(self):
+        labels, sets = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 0, 1, 1])
+        groups = r.Groups(labels, ("a", "b"))
+        found = r.evaluate(r.Scores([[5.0, 4, 3, 2, 1]]), groups, k=2, metrics=["max_skew"])
+        null = r.chance(found, sets=sets, draws=200)
+        assert null.kind == "random_ranking"
+        assert null.sd["max_skew"][0] > 0
+        assert "over each pool" in null.notes[0]
+
+    def test_complete_sets_need_no_note(self):
+        groups = r.Groups(np.arange(30) % 3, tuple("abc"))
+        found = r.evaluate(r.Scores(np.random.default_rng(0).random((4, 30))), groups, k=5)
+        assert r.chance(found, sets=np.arange(30) // 3, draws=20).notes == ()
+
     def test_queries_that_share_a_pool_share_their_luck(self):
         rng = np.random.default_rng(0)
         groups = r.Groups(rng.integers(0, 2, 100), ("a", "b"))

@@ -297,6 +297,27 @@ class TestTies:
         assert found.values["ndkl"][0] == pytest.approx(0, abs=1e-12)
         assert any("tie" in note for note in found.notes)
 
+    @pytest.mark.parametrize("ties", ["stable", "reverse", "expected", "keep_all"])
+    def test_an_order_of_ties_is_the_order_of_the_rows(self, ties):
+        rng = np.random.default_rng(5)
+        scores, labels = rng.integers(0, 4, (6, 50)).astype(float), rng.integers(-1, 3, 50)
+        rows = rng.permutation(50)
+        places = np.empty(50, dtype=int)
+        places[rows] = np.arange(50)
+        options = {"k": 7, "depth": 7, "pair": ("a", "b"), "ties": ties}
+        mine = r.evaluate(r.Scores(scores), r.Groups(labels, tuple("abc")), tie_order=places, **options)
+        moved = r.evaluate(r.Scores(scores[:, rows]), r.Groups(labels[rows], tuple("abc")), **options)
+        for name, values in moved.values.items():
+            assert mine.values[name] == pytest.approx(values), name
+        assert (mine.indices == np.append(rows, -1)[moved.indices]).all()
+
+    def test_ties_shared_out_are_told_beside_a_chance_that_does_not_share_them(self):
+        groups = r.Groups(np.arange(40) % 2, ("a", "b"))
+        told = "2 of 2 queries share out ties, chance does not: there the excess is too low"
+        assert told in r.evaluate(r.Scores(np.zeros((2, 40))), groups, k=5, ties="expected").notes
+        distinct = np.random.default_rng(0).random((2, 40))
+        assert not r.evaluate(r.Scores(distinct), groups, k=5, ties="expected").notes
+
     def test_keep_all_takes_every_image_that_ties_with_the_last(self):
         groups = r.Groups(np.array([0, 0, 1, 1, 1, 0]), ("a", "b"))
         scores = [[5.0, 4.0, 3.0, 3.0, 3.0, 1.0]]

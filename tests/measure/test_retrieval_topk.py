@@ -12,10 +12,10 @@ from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.sources import Embeddings, ScoreBlocks, Scores
 
 
-def brute_top(scores, k, allowed, codes, reverse):
+def brute_top(scores, k, allowed, codes, places):
     rows, left = [], np.zeros((len(scores), int(codes.max()) + 1), dtype=int)
     for i, row in enumerate(scores):
-        order = sorted(np.flatnonzero(allowed[i]), key=lambda j: (-row[j], -j if reverse else j))
+        order = sorted(np.flatnonzero(allowed[i]), key=lambda j: (-row[j], places[j]))
         rows.append([int(j) for j in order[:k]])
         for j in order[k:]:
             if row[j] == row[order[k - 1]]:
@@ -23,11 +23,11 @@ def brute_top(scores, k, allowed, codes, reverse):
     return rows, left
 
 
-def brute_rank(row, allowed, targets):
+def brute_rank(row, allowed, targets, places):
     best = max(row[t] for t in targets)
-    first = min(t for t in targets if row[t] == best)
+    first = min(places[t] for t in targets if row[t] == best)
     rivals = [j for j in np.flatnonzero(allowed) if j not in targets]
-    before = sum(1 for j in rivals if row[j] > best or (row[j] == best and j < first))
+    before = sum(1 for j in rivals if row[j] > best or (row[j] == best and places[j] < first))
     return 1 + before, sum(1 for j in rivals if row[j] == best)
 
 
@@ -60,7 +60,10 @@ def test_every_option_at_once_equals_a_loop(seed):
         targets = None
         if allowed.any(axis=1).all() and rng.integers(2):
             targets = np.array([[*rng.choice(np.flatnonzero(row), 2), -1] for row in allowed])
-        order = str(rng.choice(["stable", "reverse"]))
+        index = np.arange(n_images)
+        order, places = [("stable", index), ("reverse", -index), (drawn := rng.permutation(n_images), drawn)][
+            int(rng.integers(3))
+        ]
         found = topk.scan(
             source,
             [topk.Want(k, mask, codes), topk.Want(3)],
@@ -73,14 +76,16 @@ def test_every_option_at_once_equals_a_loop(seed):
         (found.rankings[1], 3, allowed),
     ):
         used = codes if limit == k and ranking is found.rankings[0] else np.zeros_like(codes)
-        rows, left = brute_top(scores, limit, may, used, order == "reverse")
+        rows, left = brute_top(scores, limit, may, used, places)
         assert [[j for j in row if j >= 0] for row in ranking.indices.tolist()] == rows
         assert (ranking.lengths == [len(row) for row in rows]).all()
         if ranking.indices.shape[1]:
             assert (ranking.left_out == left).all()
     if targets is not None:
         for i in range(n_queries):
-            expected = brute_rank(scores[i], allowed[i], [t for t in targets[i] if t >= 0])
+            # the rank of a target goes by index, or by the places given, never by falling index
+            by = index if isinstance(order, str) else places
+            expected = brute_rank(scores[i], allowed[i], [t for t in targets[i] if t >= 0], by)
             assert (found.ranks[i], found.ties[i]) == expected
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
+from equipoise.data.draws import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores
 
-__all__ = ["Evidence", "unit"]
+__all__ = ["Evidence", "places_by_name", "unit"]
 
 FOLDER = "_evidence"
 ARRAYS = ("images", "texts", "scores")
@@ -41,6 +42,17 @@ def unit(vectors: NDArray[Any], what: str, names: Sequence[Any] | None = None) -
             f"{what}: the vector {which} is not finite or has no length ({len(bad)} such); compute it again or drop it"
         )
     return np.asarray(rows / lengths[:, None], dtype=np.float32)
+
+
+def places_by_name(names: Sequence[str], seed: int) -> NDArray[np.int64]:
+    """(n,) the place of each name among equal scores, by a seeded hash: the order of the rows says nothing.
+
+    >>> places_by_name(["a", "b", "c"], 0).tolist() == places_by_name(["c", "b", "a"], 0)[::-1].tolist()
+    True
+    """
+    places = np.empty(len(names), dtype=np.int64)
+    places[draw_order(names, seed, "ties")] = np.arange(len(names))
+    return places
 
 
 class Evidence:
@@ -66,6 +78,7 @@ class Evidence:
         self._scores = scores
         self._place = {text: i for i, text in enumerate(self.texts)}
         self._groups: dict[str, Groups] = {}
+        self._tie_orders: dict[int, NDArray[np.int64]] = {}
         self._check()
 
     def _check(self) -> None:
@@ -114,6 +127,12 @@ class Evidence:
                 raise InputError(f"every image is undefined on the axis {axis!r}")
             self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, names)), axis)
         return self._groups[axis]
+
+    def tie_order(self, seed: int) -> NDArray[np.int64]:
+        """(N,) the place of each image among images of equal score; see :func:`places_by_name`."""
+        if seed not in self._tie_orders:
+            self._tie_orders[seed] = places_by_name(self.frame["image_id"].astype(str).tolist(), seed)
+        return self._tie_orders[seed]
 
     # What the model says
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
@@ -55,6 +56,7 @@ def add_retrieval(
     axis: str,
     pool: str,
     queries: Sequence[str],
+    tie_order: NDArray[np.int64],
     candidates: Candidates | None = None,
     sets: ArrayLike | None = None,
     metrics: Sequence[str] | None = None,
@@ -65,9 +67,10 @@ def add_retrieval(
 ) -> None:
     """Measure every variant asked for and add what was found.
 
-    ``queries`` names each query (its subject). ``subjects`` also adds a row for each query, with the quantiles of
-    chance. ``sets`` selects the null that shuffles labels inside counterfactual sets. ``metrics`` that a variant does
-    not define are left out of it.
+    ``queries`` names each query (its subject). ``tie_order`` is that of the evidence: the rows of a table often lie in
+    order of group, so that equal scores in order of rows would look like a preference. ``subjects`` also adds a row for
+    each query, with the quantiles of chance. ``sets`` selects the null that shuffles labels inside counterfactual sets.
+    ``metrics`` that a variant does not define are left out of it.
     """
     for variant in config.variants:
         wanted = None if metrics is None else metrics_of(variant, metrics, pair)
@@ -75,7 +78,15 @@ def add_retrieval(
             findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
             continue
         found = evaluate(
-            source, groups, k=k, depth=depth, variant=variant, candidates=candidates, pair=pair, metrics=wanted
+            source,
+            groups,
+            k=k,
+            depth=depth,
+            variant=variant,
+            candidates=candidates,
+            pair=pair,
+            metrics=wanted,
+            tie_order=tie_order,
         )
         null = chance(found, sets=sets, draws=config.draws, seed=config.seed)
         keys: dict[str, Any] = {"axis": axis, "pool": pool}
@@ -118,7 +129,7 @@ def add_values(
 
 
 def _add_notes(findings: Findings, found: Retrieved, null: Chance, where: str) -> None:
-    for note in found.notes:
+    for note in (*found.notes, *null.notes):
         findings.note(f"{where}: {note}")
     for reason, count in found.dropped.items():
         if count:

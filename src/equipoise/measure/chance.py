@@ -6,13 +6,15 @@ Three nulls, all exact in law:
 - ``label_shuffle``: the rankings stay, the labels are shuffled over each pool. For queries that share a pool: what they
   share (hub images that everything retrieves) stays shared.
 - ``within_set``: the rankings stay, the labels are shuffled inside each counterfactual set, so that the near-identical
-  images of a set stay together. The right one for paired data.
+  images of a set stay together. The right one for paired data. A set that shows one group cannot be shuffled inside:
+  such sets exchange their labels with each other, whole sets of the same size in the same pool. Left as they are, they
+  would make chance equal to what was found, however biased that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +51,8 @@ class Chance:
     sd: Mapping[str, FloatArray]
     by_query: Mapping[str, FloatArray] = field(default_factory=dict)
     """(R, Q') every draw of every query, when they are few enough to keep."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know: sets whose labels could not be shuffled inside them."""
 
 
 def chance(
@@ -62,8 +66,8 @@ def chance(
     """The null of every metric in ``found``.
 
     ``sets`` (N,) names the counterfactual set of each image and selects ``within_set``; without it, queries with a pool
-    of their own get ``random_ranking`` and queries that share one ``label_shuffle``. Ties are broken by index in every
-    draw.
+    of their own get ``random_ranking`` and queries that share one ``label_shuffle``. Ties stay as they were broken in
+    every draw. Where no label could move inside sets or between them, the null is that of no sets, and says so.
     """
     if draws < 2:
         raise InputError(f"draws = {draws}: a null needs at least 2 draws")
@@ -74,6 +78,12 @@ def chance(
         raise InputError("kind='within_set' needs sets: the counterfactual set of each image")
     rng = np.random.default_rng(seed)
     tally = _Tally(draws, len(found.queries))
+    notes: tuple[str, ...] = ()
+    if chosen == "within_set":
+        lists = _relabelled(found, sets, found.indices, found.groups.defined)
+        notes = lists.notes
+        if not lists.moves:
+            chosen = _kind(found, None)
     if chosen == "random_ranking":
         for columns, block in _random_draws(found, draws, rng):
             tally.add(columns, block)
@@ -81,7 +91,7 @@ def chance(
         everyone = np.arange(len(found.queries))
         for block in _shuffled_draws(found, None if chosen == "label_shuffle" else sets, draws, rng):
             tally.add(everyone, block)
-    return tally.chance(chosen)
+    return replace(tally.chance(chosen), notes=notes)
 
 
 def _kind(found: Retrieved, sets: ArrayLike | None) -> Kind:
@@ -173,12 +183,11 @@ def _undefined_by_pool(found: Retrieved) -> NDArray[np.int64]:
 def _shuffled_draws(
     found: Retrieved, sets: ArrayLike | None, draws: int, rng: np.random.Generator
 ) -> Iterator[dict[str, FloatArray]]:
-    recipe, labels = found.recipe, found.groups.labels
-    blocks = _blocks(found, sets)
-    lists = _Relabelled(found.indices, labels, blocks, found.groups.defined)
+    recipe = found.recipe
+    lists = _relabelled(found, sets, found.indices, found.groups.defined)
     pairs = None
     if recipe.pair is not None and found.pair_indices is not None and recipe.variant.name != "intel_code":
-        pairs = _Relabelled(found.pair_indices, labels, blocks, np.ones(len(labels), dtype=bool))
+        pairs = _relabelled(found, sets, found.pair_indices, np.ones(len(found.groups), dtype=bool))
     pool = found.pool_counts[found.pool]
     step = max(1, CELLS // max(found.indices.size, 1))
     for start in range(0, draws, step):
@@ -193,6 +202,54 @@ def _shuffled_draws(
         yield block
 
 
+def _relabelled(
+    found: Retrieved, sets: ArrayLike | None, indices: NDArray[np.int32], takes_part: NDArray[np.bool_]
+) -> _Relabelled:
+    exchanged = _Exchanged.inside(_blocks(found, sets)[takes_part])
+    if sets is not None:
+        exchanged = exchanged.between(found.groups.labels[takes_part], _blocks(found, None)[takes_part])
+    return _Relabelled(indices, found.groups.labels, takes_part, exchanged)
+
+
+@dataclass(frozen=True)
+class _Exchanged:
+    """Which labels change places: those of units (an image, or a whole set) that lie in the same block."""
+
+    sets: NDArray[np.int64]
+    """(n,) the set, or the pool, of each image that takes part."""
+    unit: NDArray[np.int64]
+    """(n,) the number of an image that stands for the image's unit: its own, or the first of its set."""
+    block: NDArray[np.int64]
+    """(n,)"""
+
+    @classmethod
+    def inside(cls, sets: NDArray[np.int64]) -> _Exchanged:
+        """Images inside sets."""
+        return cls(sets, np.arange(len(sets)), sets)
+
+    def between(self, labels: NDArray[np.int32], pools: NDArray[np.int64]) -> _Exchanged:
+        """The same, but sets that show one group are whole units, in a block with those of their size and pool."""
+        alone = _one_label(self.sets, labels)[self.sets]
+        sizes = np.bincount(self.sets)[self.sets]
+        first = np.zeros(int(self.sets.max(initial=0)) + 1, dtype=np.int64)
+        first[self.sets[::-1]] = np.arange(len(self.sets))[::-1]
+        alike = np.unique(np.stack([pools, sizes], axis=1), axis=0, return_inverse=True)[1].ravel()
+        return _Exchanged(
+            self.sets,
+            np.where(alone, first[self.sets], self.unit),
+            np.where(alone, len(first) + alike, self.sets),
+        )
+
+
+def _one_label(blocks: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """(blocks,) whether all of a block have the same label."""
+    lowest = np.full(int(blocks.max(initial=0)) + 1, np.iinfo(np.int32).max, dtype=np.int32)
+    highest = np.full(len(lowest), -2, dtype=np.int32)
+    np.minimum.at(lowest, blocks, labels)
+    np.maximum.at(highest, blocks, labels)
+    return np.asarray(lowest == highest)
+
+
 class _Relabelled:
     """Ranked lists under shuffled labels; only blocks that some list touches are shuffled."""
 
@@ -200,16 +257,40 @@ class _Relabelled:
         self,
         indices: NDArray[np.int32],
         labels: NDArray[np.int32],
-        blocks: NDArray[np.int64],
         takes_part: NDArray[np.bool_],
+        exchanged: _Exchanged,
     ) -> None:
-        touched = np.zeros(int(blocks.max()) + 1, dtype=bool)
-        touched[blocks[indices[indices >= 0]]] = True
-        members = np.flatnonzero(touched[blocks] & takes_part)
-        self._shuffle = LabelShuffler(labels[members], blocks[members])
-        place = np.full(len(labels) + 1, len(members), dtype=np.int64)
-        place[members] = np.arange(len(members))
+        mine = np.flatnonzero(takes_part)
+        at = np.full(len(labels) + 1, -1, dtype=np.int64)
+        at[mine] = np.arange(len(mine))
+        ranked = at[indices[indices >= 0]]
+        touched = np.zeros(int(exchanged.block.max(initial=0)) + 1, dtype=bool)
+        touched[exchanged.block[ranked]] = True
+        members = np.flatnonzero(touched[exchanged.block])
+        units, unit_of = np.unique(exchanged.unit[members], return_inverse=True)
+        self._shuffle = LabelShuffler(labels[mine][units], exchanged.block[units])
+        place = np.full(len(labels) + 1, len(units), dtype=np.int64)
+        place[mine[members]] = unit_of
         self._places = place[indices]
+        still = _one_label(exchanged.block[units], labels[mine][units])
+        self.moves = not still[exchanged.block[ranked]].all()
+        """Whether any label in the lists can change at all."""
+        self.notes = self._told(exchanged, ranked, still)
+
+    def _told(self, exchanged: _Exchanged, ranked: NDArray[np.int64], still: NDArray[np.bool_]) -> tuple[str, ...]:
+        if not self.moves:
+            return ("labels cannot move inside sets, nor between them: chance shuffles them over each pool instead",)
+        sets, first = np.unique(exchanged.sets[ranked], return_index=True)
+        one = ranked[first]
+        whole = exchanged.block[one] != exchanged.sets[one]
+        fixed = still[exchanged.block[one]]
+        notes = []
+        if (whole & ~fixed).any():
+            count = int((whole & ~fixed).sum())
+            notes.append(f"{count} of {len(sets)} sets show one group; chance exchanges the labels of such sets")
+        if fixed.any():
+            notes.append(f"{int(fixed.sum())} of {len(sets)} sets cannot move under chance: the excess is too low")
+        return tuple(notes)
 
     def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """(rows * Q', T) labels of the lists in ``rows`` draws; -2 beyond the end of a list."""

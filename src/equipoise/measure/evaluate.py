@@ -69,6 +69,7 @@ def evaluate(
     zero: str | None = None,
     zero_min: str | None = None,
     ties: Ties | None = None,
+    tie_order: ArrayLike | None = None,
     attention: str = "log",
     candidates: Candidates | None = None,
     targets: ArrayLike | None = None,
@@ -79,7 +80,8 @@ def evaluate(
     to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (K squared by default, never more
     than the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the
     rest. ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal
-    scores, ``keep_all`` takes all that tie with rank K.
+    scores, ``keep_all`` takes all that tie with rank K. ``tie_order`` (N,) stands in for the index there: whole
+    numbers, the lowest first. Rows that lie in order of group would otherwise turn ties into a bias.
 
     >>> from equipoise.measure.sources import Scores
     >>> groups = Groups.from_values(list("MMMMFMMFFF"))
@@ -93,6 +95,7 @@ def evaluate(
     recipe = _recipe(chosen, groups, source.n_images, k, depth, metrics, pair, desired, zero, zero_min, attention, rule)
     step = max(1, LIST_CELLS // max(recipe.k, min(recipe.depth, source.n_images)))
     candidates = candidates or Candidates()
+    order = _order(rule, tie_order)
     aims = None if targets is None else np.asarray(targets)
     parts = [
         _evaluate_part(
@@ -100,6 +103,7 @@ def evaluate(
             groups,
             recipe,
             rule,
+            order,
             candidates.part(start, start + step),
             None if aims is None else aims[start : start + step],
             start,
@@ -107,6 +111,13 @@ def evaluate(
         for start in range(0, max(1, source.n_queries), step)
     ]
     return _joined(parts, groups, recipe, candidates, source)
+
+
+def _order(ties: str, tie_order: ArrayLike | None) -> Order | NDArray[np.int64]:
+    if tie_order is None:
+        return "reverse" if ties == "reverse" else "stable"
+    places = np.asarray(tie_order)
+    return np.asarray(-places if ties == "reverse" else places)
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,8 @@ class _Part:
     curve: FloatArray | None
     short: int
     tied: int
+    shared: int
+    """Queries whose ties are shared out; 0 where they are broken."""
     n_queries: int
 
 
@@ -178,6 +191,7 @@ def _evaluate_part(
     groups: Groups,
     recipe: Recipe,
     ties: str,
+    order: Order | NDArray[np.int64],
     candidates: Candidates,
     targets: ArrayLike | None,
     first: int,
@@ -187,10 +201,9 @@ def _evaluate_part(
     pairs = bool(set(recipe.metrics) & set(PAIRS))
     apart = groups.n_undefined > 0 and pairs
     wants = [defined, Want(recipe.k, None, codes)] if apart else [defined]
-    order: Order = "reverse" if ties == "reverse" else "stable"
     seen = scan(source, wants, candidates=candidates, order=order, targets=targets)
     if ties == "keep_all":
-        seen = _with_ties(seen, source, wants, candidates)
+        seen = _with_ties(seen, source, wants, candidates, order)
     ranking, for_pair = seen.rankings[0], seen.rankings[-1]
     at_k = ranking.indices[:, : recipe.k] if not recipe.extended else ranking.indices
     usable = np.flatnonzero(ranking.lengths > 0)
@@ -212,6 +225,7 @@ def _evaluate_part(
         curve,
         short,
         int(_ties_at(ranking, recipe.k).sum()),
+        int(_ties_within(ranking).sum()) if ties == "expected" else 0,
         source.n_queries,
     )
 
@@ -224,12 +238,20 @@ def _ties_at(ranking: Ranking, k: int) -> NDArray[np.bool_]:
     return np.asarray(after & (ranking.scores[:, k] == ranking.scores[:, k - 1]))
 
 
-def _with_ties(seen: Scan, source: Source, wants: Sequence[Want], candidates: Candidates) -> Scan:
-    """The lists made longer by what ties with their last image, in order of index."""
+def _ties_within(ranking: Ranking) -> NDArray[np.bool_]:
+    """(Q,) whether any two images tie, of which one at least is ranked."""
+    same = (ranking.scores[:, 1:] == ranking.scores[:, :-1]) & (ranking.indices[:, 1:] >= 0)
+    return np.asarray(same.any(axis=1) | (ranking.n_tied > 0))
+
+
+def _with_ties(
+    seen: Scan, source: Source, wants: Sequence[Want], candidates: Candidates, order: Order | NDArray[np.int64]
+) -> Scan:
+    """The lists made longer by what ties with their last image."""
     longer = [
         replace(want, k=want.k + int(ranking.n_tied.max())) for want, ranking in zip(wants, seen.rankings, strict=True)
     ]
-    again = scan(source, longer, candidates=candidates).rankings
+    again = scan(source, longer, candidates=candidates, order=order).rankings
     rankings = []
     for before, after in zip(seen.rankings, again, strict=True):
         stays = np.arange(after.indices.shape[1]) < (before.lengths + before.n_tied)[:, None]
@@ -338,6 +360,9 @@ def _notes(parts: Sequence[_Part], recipe: Recipe, n_queries: int, groups: Group
         notes.append(f"{short} of {n_queries} queries have fewer than K = {recipe.k} images and use all they have")
     if tied:
         notes.append(f"{tied} of {n_queries} queries have a tie at rank {recipe.k}")
+    shared = sum(part.shared for part in parts)
+    if shared:
+        notes.append(f"{shared} of {n_queries} queries share out ties, chance does not: there the excess is too low")
     if groups.n_undefined:
         notes.append(f"{groups.n_undefined} of {len(groups)} images have no group")
     empty = [name for name, count in zip(groups.names, groups.counts(), strict=True) if count == 0]

@@ -1,8 +1,9 @@
 """Keep the k best of scores that arrive in blocks.
 
 A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept.
-Order is arrival order among equal scores, so that the result does not depend on the blocks. What ties with the
-last kept score but does not fit is counted by code (its group), so that ties can be reported or shared out.
+Order is arrival order among equal scores, or that of places given for the images, so that the result does not depend
+on the blocks. What ties with the last kept score but does not fit is counted by code (its group), so that ties can be
+reported or shared out.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ class Best:
         codes: NDArray[np.int32],
         n_codes: int,
         allowed: NDArray[np.bool_] | None = None,
+        places: Index | None = None,
     ) -> None:
         self.k = k
+        self.places = places
+        """(N,) among equal scores the image with the lowest place comes first; arrival order without it."""
         self.allowed = allowed
         """(N,) which images may be kept; all without it."""
         self.codes = codes
@@ -39,6 +43,8 @@ class Best:
         self.left_out = np.zeros((rows, n_codes), dtype=np.int64)
         """(rows, n_codes) what ties with the k-th score and was left out, by code."""
         self._floor: Scores = np.full(rows, -np.inf, dtype=np.float32)
+        self._last = np.full(rows, -1, dtype=np.int64)
+        """(rows,) the highest place kept at the k-th score: what ties and comes after it need not be looked at."""
         self._filling = True
         self._pending: list[tuple[Index, Index, Scores]] = []
         self._n_pending = 0
@@ -58,6 +64,8 @@ class Best:
             fine = self.allowed[items]
             rows, items, values = rows[fine], items[fine], values[fine]
         tied = values == self._floor[rows]
+        if self.places is not None:
+            tied &= self.places[items] > self._last[rows]
         if tied.any():
             self._count_left_out(rows[tied], items[tied])
             rows, items, values = rows[~tied], items[~tied], values[~tied]
@@ -69,7 +77,7 @@ class Best:
     def result(self) -> tuple[Index, Scores, NDArray[np.int64]]:
         """Indices and scores (rows, <= k), best first, and what tied but was left out; -1 and -inf fill short rows."""
         self._merge()
-        order = _best_first(self.scores)
+        order = _best_first(self.scores, None if self.places is None else self.places[self.index])
         scores = np.take_along_axis(self.scores, order, axis=1)
         index = np.take_along_axis(self.index, order, axis=1)
         index[np.isneginf(scores)] = -1
@@ -101,12 +109,24 @@ class Best:
             here, limit = scores[crowded], kth[crowded, None]
             above, tied = here > limit, here == limit
             room = self.k - above.sum(axis=1)
-            fits = tied & (np.cumsum(tied, axis=1) <= room[:, None])
+            fits = tied & (self._rank_among(tied, index[crowded]) <= room[:, None])
             keep[crowded] = above | fits
             out_rows, out_columns = np.nonzero(tied & ~fits & ~np.isneginf(limit))
             self._count_left_out(rows[crowded[out_rows]], index[crowded[out_rows], out_columns])
         shape = (len(scores), self.k)
-        return scores[keep].reshape(shape), index[keep].reshape(shape), kth
+        best, items = scores[keep].reshape(shape), index[keep].reshape(shape)
+        if self.places is not None:
+            self._last[rows] = np.where(best == kth[:, None], self.places[items], -1).max(axis=1)
+        return best, items, kth
+
+    def _rank_among(self, tied: NDArray[np.bool_], index: Index) -> Index:
+        """(r, n) which of the ``tied`` of its row a tied image is, counted from 1."""
+        if self.places is None:
+            return np.cumsum(tied, axis=1)
+        order = np.argsort(np.where(tied, self.places[index], np.iinfo(np.int64).max), axis=1)
+        ranks = np.empty_like(order)
+        np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
+        return ranks
 
     def _count_left_out(self, rows: NDArray[np.intp], items: Index) -> None:
         flat = rows * self.n_codes + self.codes[items]
@@ -143,12 +163,13 @@ class Best:
         self.scores[rows], self.index[rows], self._floor[rows] = self._best_of(scores, index, rows)
 
 
-def _best_first(scores: Scores) -> NDArray[np.intp]:
-    """Columns by falling score, equal scores in their order; the slower stable sort only where there are ties."""
+def _best_first(scores: Scores, places: Index | None) -> NDArray[np.intp]:
+    """Columns by falling score, equal scores in their order or by place; the slower sort only where there are ties."""
     falling = -scores
     order = np.argsort(falling, axis=1)
     ordered = np.take_along_axis(falling, order, axis=1)
     tied = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
     if tied.size:
-        order[tied] = np.argsort(falling[tied], axis=1, kind="stable")
+        keys = (falling[tied],) if places is None else (places[tied], falling[tied])
+        order[tied] = np.lexsort(keys, axis=1)
     return order

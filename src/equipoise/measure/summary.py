@@ -118,7 +118,7 @@ class _Context:
 
     def _estimate(self, name: str, values: FloatArray, place: int | None) -> Estimate:
         found, null = self.found, self.null
-        notes = found.notes
+        notes = found.notes if null is None else (*found.notes, *null.notes)
         level_of_chance: FloatArray | float = 0.0
         extra: dict[str, Any] = {}
         if null is not None and name in null.mean:

@@ -1,7 +1,8 @@
 """Exact top-k and exact ranks in one pass over the scores: memory is bounded by the block, never Q x N.
 
-Order is (-score, image index). Scores computed from embeddings are float32 products: two identical images can differ
-in the last bit, as in every other library; scores given as scores are compared exactly.
+Order is (-score, image index), or (-score, place) with places given for the images. Scores computed from embeddings
+are float32 products: two identical images can differ in the last bit, as in every other library; scores given as
+scores are compared exactly.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Scan:
 
     rankings: tuple[Ranking, ...]
     ranks: NDArray[np.float64] | None = None
-    """(Q,) rank of each query's best target, 1 is first; ties in order of index."""
+    """(Q,) rank of each query's best target, 1 is first; ties in order of index, or by the places given."""
     ties: NDArray[np.int64] | None = None
     """(Q,) images that tie with the best target."""
 
@@ -89,16 +90,19 @@ def rank(
     *,
     mask: ArrayLike | None = None,
     candidates: Candidates | None = None,
-    order: Order = "stable",
+    order: Order | NDArray[Any] = "stable",
 ) -> Ranking:
     """The ``k`` best images of each query by (-score, index); fewer where a pool is smaller.
 
-    ``mask`` (N,) says which images take part. ``order="reverse"`` puts the last index first among equal scores.
+    ``mask`` (N,) says which images take part. ``order="reverse"`` puts the last index first among equal scores; an
+    ``order`` of (N,) whole numbers puts the image with the lowest number first.
 
     >>> from equipoise.measure.sources import Scores
     >>> r = rank(Scores([[0.1, 0.9, 0.9, 0.3]]), 2)
     >>> r.indices.tolist(), rank(Scores([[0.5, 0.5, 0.5]]), 2).n_tied.tolist()
     ([[1, 2]], [1])
+    >>> rank(Scores([[0.5, 0.5, 0.5]]), 2, order=np.array([2, 0, 1])).indices.tolist()
+    [[1, 2]]
     """
     want = Want(k, None if mask is None else np.asarray(mask, dtype=bool))
     return scan(source, [want], candidates=candidates, order=order).rankings[0]
@@ -109,26 +113,27 @@ def scan(
     wants: Sequence[Want],
     *,
     candidates: Candidates | None = None,
-    order: Order = "stable",
+    order: Order | NDArray[Any] = "stable",
     targets: ArrayLike | None = None,
 ) -> Scan:
-    """Several top-k and the ranks of targets in one pass over the scores.
+    """Several top-k and the ranks of targets in one pass over the scores; ``order`` as in :func:`rank`.
 
     ``targets`` (Q,) or (Q, P): the image(s) each query should find, -1 for padding; the best of them is ranked among
     all images the query may retrieve.
     """
-    if order not in ORDERS:
-        raise UnknownNameError("order of ties", order, ORDERS)
     n_queries, n_images = source.n_queries, source.n_images
+    places = None if isinstance(order, str) else _checked_places(order, n_images)
+    if isinstance(order, str) and order not in ORDERS:
+        raise UnknownNameError("order of ties", order, ORDERS)
     if n_queries == 0 or n_images == 0:
         raise InputError(f"{n_queries} queries and {n_images} images: nothing to rank")
     keys = (candidates or Candidates()).checked(n_queries, n_images)
-    keepers = [_Keeper(want, n_queries, n_images) for want in wants]
-    counter = None if targets is None else _RankCounter(targets, n_queries, n_images, keys)
+    keepers = [_Keeper(want, n_queries, n_images, places) for want in wants]
+    counter = None if targets is None else _RankCounter(targets, n_queries, n_images, keys, places)
     plan = Plan(
         keys,
         keep=_anyone_asks(wants, counter),
-        reverse=order == "reverse",
+        reverse=isinstance(order, str) and order == "reverse",
         targets=None if counter is None else counter.targets,
         block_columns=max([BLOCK_COLUMNS, *(2 * min(want.k, n_images) for want in wants)]),
     )
@@ -143,6 +148,13 @@ def scan(
     return Scan(rankings, counter.ranks, counter.ties)
 
 
+def _checked_places(order: NDArray[Any], n_images: int) -> Numbers:
+    places = np.asarray(order)
+    if places.shape != (n_images,) or not np.issubdtype(places.dtype, np.integer):
+        raise InputError(f"order has shape {places.shape} for {n_images} images; give one whole number per image")
+    return places.astype(np.int64)
+
+
 def _anyone_asks(wants: Sequence[Want], counter: _RankCounter | None) -> NDArray[np.bool_] | None:
     masks = [want.mask for want in wants]
     if counter is not None or any(mask is None for mask in masks):
@@ -154,7 +166,7 @@ def _anyone_asks(wants: Sequence[Want], counter: _RankCounter | None) -> NDArray
 class _Keeper:
     """One want's best images, for every block of rows."""
 
-    def __init__(self, want: Want, n_queries: int, n_images: int) -> None:
+    def __init__(self, want: Want, n_queries: int, n_images: int, places: Numbers | None) -> None:
         if want.k < 1:
             raise InputError(f"k = {want.k}: give at least 1")
         for name, values in (("mask", want.mask), ("codes", want.codes)):
@@ -166,6 +178,7 @@ class _Keeper:
         self.n_codes = int(self.codes.max()) + 1
         self.width = min(want.k, n_images if self.mask is None else int(self.mask.sum()))
         self.n_queries = n_queries
+        self.places = places
         self.found: dict[int, tuple[Numbers, Best]] = {}
 
     def add(self, block: Block) -> None:
@@ -173,7 +186,7 @@ class _Keeper:
             return
         first = int(block.rows[0])
         if first not in self.found:
-            best = Best(len(block.rows), self.width, self.codes, self.n_codes, self.mask)
+            best = Best(len(block.rows), self.width, self.codes, self.n_codes, self.mask, self.places)
             self.found[first] = (block.rows, best)
         self.found[first][1].add(block.scores, block.index)
 
@@ -195,7 +208,9 @@ class _Keeper:
 class _RankCounter:
     """Counts, for each query, the images before its best target."""
 
-    def __init__(self, targets: ArrayLike, n_queries: int, n_images: int, keys: PairedKeys) -> None:
+    def __init__(
+        self, targets: ArrayLike, n_queries: int, n_images: int, keys: PairedKeys, places: Numbers | None
+    ) -> None:
         given = np.asarray(targets)
         table = given[:, None] if given.ndim == 1 else given
         if table.ndim != 2 or len(table) != n_queries:
@@ -204,6 +219,7 @@ class _RankCounter:
             raise InputError(f"targets has type {table.dtype}; give image numbers, -1 for padding")
         self.targets: Numbers = table.astype(np.int64)
         self._check(n_images, keys)
+        self._places = np.arange(n_images) if places is None else places
         self._before = np.zeros(n_queries, dtype=np.int64)
         self.ties = np.zeros(n_queries, dtype=np.int64)
 
@@ -253,8 +269,8 @@ class _RankCounter:
         row, items = row[rival], items[rival]
         assert block.target_scores is not None
         as_good = block.target_scores >= least[:, None]
-        first = np.where(as_good & (targets >= 0), targets, np.iinfo(np.int64).max).min(axis=1)
-        ahead = items < first[row]
+        first = np.where(as_good & (targets >= 0), self._places[targets], np.iinfo(np.int64).max).min(axis=1)
+        ahead = self._places[items] < first[row]
         self.ties[block.rows] += np.bincount(row, minlength=len(block.rows))
         self._before[block.rows] += np.bincount(row[ahead], minlength=len(block.rows))
 

@@ -159,6 +159,7 @@ class _Asked:
         return {
             "source": self.evidence.source([self.captions.texts[i] for i in at]),
             "queries": [self.captions.names[i] for i in at],
+            "tie_order": self.evidence.tie_order(self.config.seed),
             "clusters": self._origin()[self.captions.image[at]],
             "candidates": Candidates(np.where(inside, 0, -1), np.zeros(len(at), dtype=np.int64)),
         }
@@ -203,6 +204,7 @@ class _Asked:
                         metrics=[metric],
                         pair=self.pair,
                         candidates=part["candidates"],
+                        tie_order=part["tie_order"],
                     )
                     values.append(float(found.values[metric].mean()))
                     draws.append(chance(found, draws=self.config.draws, seed=self.config.seed).suite[metric])

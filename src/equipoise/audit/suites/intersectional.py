@@ -82,6 +82,7 @@ def _measure_axes(
             axis=" x ".join(axes),
             pool=pool_name(evidence.frame[inside]),
             queries=queries.names,
+            tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
             sets=set_codes(evidence.frame, inside),
             pair=pair_among(groups, config),

@@ -117,6 +117,7 @@ def _add_skew(
             axis=f"{axis} | caption={kind}",
             pool=pool_name(frame),
             queries=[f"{caption.scene}: {caption.text}" for caption in captions],
+            tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(
                 image_pool=pd.Index(scenes).get_indexer(pd.Index(frame["subject"])),
                 query_pool=pd.Index(scenes).get_indexer(pd.Index(scene_of)),

@@ -39,7 +39,8 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     captions = captions_of(frame["image_id"].tolist(), known_captions(frame), NAME)
     images = evidence.groups([axis], NAME)
     groups = images.take(captions.image)
-    ranks = scan(evidence.source(captions.texts), [], targets=captions.image).ranks
+    order = evidence.tie_order(config.seed)
+    ranks = scan(evidence.source(captions.texts), [], targets=captions.image, order=order).ranks
     assert ranks is not None
     keys = {"axis": axis, "pool": pool_name(frame), "variant": "equipoise"}
     names = np.array([*groups.names, ""], dtype=object)[groups.labels]

@@ -197,6 +197,7 @@ def _add_retrieval(
             axis=f"{groups.axis} | context={context}",
             pool=pool_name(some),
             queries=jobs,
+            tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=np.arange(len(jobs))),
             metrics=METRICS if k == (config.k or KS)[-1] else METRICS[:-1],
             pair=(groups.names[0], groups.names[1]),
