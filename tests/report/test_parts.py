@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -227,6 +229,34 @@ def test_the_truth_is_recovered_and_its_absence_told(results_folder):
     assert "nothing was put into" in verdict([one], "max_skew", truths=[flat]).text
 
 
+@pytest.mark.parametrize(
+    ("injected", "measured", "told"),
+    [
+        (
+            (2.0, 2.0, 2.0),
+            (0.3, 0.1, -0.2),
+            "the same into every subject .*: the direction is right for 2 of 3 subjects",
+        ),
+        ((2.0, -1.0, 0.5), (0.1, 0.1, 0.1), "was measured is the same for every subject: the audit does not find it"),
+    ],
+)
+def test_a_truth_that_nothing_can_be_correlated_with_is_not_called_nothing(results_folder, injected, measured, told):
+    gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
+    rows = [row()] + [row(**gap, subject=f"s{i}", value=v) for i, v in enumerate(measured)]
+    (one,) = read_given([results_folder(rows)]).series
+    table = [
+        {"subject": f"s{i}", "axis": "gender", "group": group, "log_odds": sign * v}
+        for i, v in enumerate(injected)
+        for group, sign in (("female", 1), ("male", -1))
+    ]
+    (found,) = recovered(one, pd.DataFrame(table))
+    assert found.correlation is None
+    made = verdict([one], "max_skew", truths=[found])
+    assert "nothing was put into" not in made.text
+    assert re.search(told, made.text)
+    assert re.search(told, dict(made.answers)["What was put in, and was it found?"])
+
+
 def test_what_was_put_into_the_world_is_shown_at_its_size(results_folder):
     gap = {"metric": "counterfactual_gap", "axis": "gender", "k": None, "group": "female - male"}
     rows = [row()] + [row(**gap, subject=s, value=0.1) for s in ("nurse", "firefighter", "judge", "pilot")]
@@ -265,6 +295,9 @@ def test_truth_that_cannot_be_read_is_refused(tmp_path):
         read_truth(tmp_path / "truth.csv")
     (tmp_path / "truth.csv").write_text("subject,axis,group,log_odds\nnurse,gender,female,much\n")
     with pytest.raises(InputError, match="no number"):
+        read_truth(tmp_path / "truth.csv")
+    (tmp_path / "truth.csv").write_text("subject,axis,group,log_odds\nnurse,gender,female,inf\n")
+    with pytest.raises(InputError, match="infinite"):
         read_truth(tmp_path / "truth.csv")
 
 
@@ -322,11 +355,81 @@ def test_words_that_tell_are_shaded_with_their_group(captions_folder):
 
 @pytest.mark.parametrize("file", ["words.csv", "captions.csv"])
 def test_missing_words_are_told(captions_folder, tmp_path, file):
-    import shutil
-
     folder = shutil.copytree(captions_folder, tmp_path / "captions")
     (folder / file).unlink()
     (source,) = read_given([folder]).sources
     problems: list[str] = []
     assert read_words(source, problems) == []
     assert problems == [f"captions/{file} is missing; no caption words are shown"]
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "value"),
+    [("words", "weight", "much"), ("words", "contribution", "inf"), ("captions", "score", "")],
+)
+def test_words_without_their_numbers_are_left_out_and_told(captions_folder, tmp_path, file, column, value):
+    folder = shutil.copytree(captions_folder, tmp_path / "captions")
+    frame = pd.read_csv(folder / f"{file}.csv", dtype=str)
+    frame.loc[1, column] = value
+    frame.to_csv(folder / f"{file}.csv", index=False)
+    (source,) = read_given([folder]).sources
+    problems: list[str] = []
+    assert read_words(source, problems) == []
+    assert problems == [f"captions/{file}.csv has a {column} that is no number; no caption words are shown"]
+
+
+def test_captions_are_shown_where_no_word_tells(captions_folder, tmp_path):
+    folder = shutil.copytree(captions_folder, tmp_path / "captions")
+    head = (folder / "words.csv").read_text().splitlines()[0]
+    (folder / "words.csv").write_text(head + "\n")
+    (source,) = read_given([folder]).sources
+    problems: list[str] = []
+    parts = read_words(source, problems)
+    assert not problems
+    assert all(part.words.empty and part.captions for part in parts)
+    assert not any(token.level for part in parts for tokens, _ in part.captions for token in tokens)
+
+
+@pytest.mark.parametrize("count", ["inf", "-inf", "nan", "1.5", "1e300", "many"])
+def test_a_funnel_counts_in_whole_numbers(tmp_path, count):
+    path = tmp_path / "funnel.csv"
+    path.write_text(f"step,group,subject,kept,dropped\na,x,,8,2\na,y,,{count},0\n")
+    with pytest.raises(InputError, match=r"funnel\.csv: row 2 has kept = .*a whole number, 0 or more"):
+        read_funnel(path)
+
+
+def test_notes_that_are_no_list_are_left_out_and_told(results_folder):
+    folder = results_folder([row()])
+    (folder / "audit.json").write_text("{}")
+    (folder / "results.json").write_text('{"notes": 5}')
+    given_ = read_given([folder])
+    assert given_.sources[0].notes == ()
+    assert "results/results.json is not what an audit writes; its notes are not shown" in given_.problems
+
+
+def test_an_end_that_is_infinite_is_drawn_at_the_edge(results_folder, tmp_path):
+    from equipoise.report import write
+
+    keys = {"ci_low": 0.4, "ci_high": math.inf}
+    rows = [row(**keys), row(axis="age", ci_low=-math.inf), *(row(subject=s, n=1) for s in "abc")]
+    rows += [row(metric="representation", group=g, **keys) for g in ("female", "male")]
+    rows.append(row(metric="representation", group="neither", value=None, excess=None))
+    folder = results_folder(rows)
+    again = results_folder(rows, "again")
+    write([folder, again], tmp_path / "p.html", before_after=(folder, again), naive={"m (results)": folder})
+    drawn = {path.stem: path.read_text(encoding="utf-8") for path in (tmp_path / "p_files").glob("*.svg")}
+    assert {"headline", "change", "naive", "proportions"} <= set(drawn)
+    for name, svg in drawn.items():
+        assert not re.search(r"""[="' ML](nan|-?inf)\b""", svg), name
+
+
+def test_a_page_that_fails_is_no_failure_of_the_audit(results_folder, monkeypatch):
+    from equipoise.report import write_into, writing
+
+    def fail(*_args, **_keys):
+        raise KeyError("a fault")
+
+    folder = results_folder([row()])
+    assert write_into(folder)[0] == folder / "report.html"
+    monkeypatch.setattr(writing, "gather", fail)
+    assert write_into(folder) == (None, "the page could not be made (KeyError: 'a fault')")

@@ -10,7 +10,7 @@ from equipoise.measure.stats import Estimate, compare
 from equipoise.report.findings import LEVEL, main_rows, metric_name, perceived, subject_rows
 from equipoise.report.numbers import p_text, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
 
 __all__ = ["Change", "change_figure", "changes"]
 
@@ -89,12 +89,9 @@ def _like(frame: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
 def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
     """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
     rows = [row for change in found for row in (change.before, change.after)]
-    ends = [(_end(row, "ci_low"), _end(row, "ci_high"), 1.96 * _or(row["null_sd"], 0.0)) for row in rows]
-    low, high = min([0.0, *(e[0] for e in ends)]), max([0.0, *(e[1] for e in ends)])
-    room = 0.06 * (high - low) or 0.5
     height = 36.0 + 46 * len(found)
     drawing = Drawing("change", 720, height + 44)
-    scale = Scale(low - room, high + room, 150, 410)
+    scale = Scale(*span(_end(row, name) for row in rows for name in ("ci_low", "ci_high")), 150, 410)
     metric = metric_name(str(rows[0]["metric"]), rows[0]["k"])
     drawing.dot(6, 9, 5, "hollow s5")
     drawing.text(17, 13, f"before: {labels[0]}")
@@ -147,8 +144,4 @@ def _as_row(change: Change) -> dict[str, object]:
 
 
 def _end(row: pd.Series, name: str) -> float:
-    return float(_or(row[name], row["value"]) - row["null_mean"])
-
-
-def _or(value: float, other: float) -> float:
-    return other if pd.isna(value) else float(value)
+    return float((row["value"] if pd.isna(row[name]) else row[name]) - row["null_mean"])

@@ -328,7 +328,7 @@ def _groups(
     parts = []
     for one in audits:
         mine = one.results[(one.results["metric"] == "representation") & one.results["subject"].isna()]
-        mine = mine[mine["group"].notna()].drop_duplicates(["axis", "group", "pool"])
+        mine = mine[mine["group"].notna() & mine["value"].notna()].drop_duplicates(["axis", "group", "pool"])
         parts.append(mine.assign(label=one.label))
     rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     if rows.empty:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from equipoise.report.findings import LEVEL, axis_name, metric_name
 from equipoise.report.numbers import excess_interval, p_text, share, signed
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
 
 __all__ = ["headline_figure", "legend", "proportions_figure", "strip_figure"]
 
@@ -38,9 +38,7 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
     lows = rows["ci_low"].fillna(rows["value"]) - rows["null_mean"]
     highs = rows["ci_high"].fillna(rows["value"]) - rows["null_mean"]
     band = _SURE * rows["null_sd"].fillna(0.0)
-    low, high = float(min(lows.min(), -band.max(), 0)), float(max(highs.max(), band.max(), 0))
-    room = 0.06 * (high - low) or 0.5
-    scale = Scale(low - room, high + room, 190, 490)
+    scale = Scale(*span([*lows, *highs, *band, *-band]), 190, 490)
     drawing.x_axis(scale, head, height - 44, f"{_metric_told(rows)}, excess over chance")
     for row, y, title in places:
         _headline_row(drawing, row, y, title, several, scale, list(labels).index(row["label"]))
@@ -95,7 +93,7 @@ def _headline_row(
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
     told = f"{row['label']}, {axis_name(row['axis'])}: {signed(row['excess'])}, {p_text(row['p_value'])}"
-    if pd.notna(row["ci_low"]):
+    if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         ends = scale(row["ci_low"] - row["null_mean"]), scale(row["ci_high"] - row["null_mean"])
         drawing.line(ends[0], y, ends[1], y, f"w s{colour}")
         for x in ends:
@@ -179,7 +177,8 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
         k = mine["k"].dropna()
         drawing.text(0, y + 22, axis_name(axis) + (f", top {int(k.iloc[0])}" if len(k) else ""), "bold")
         y += 34
-        most = float(max(mine["ci_high"].fillna(mine["value"]).max(), mine["null_mean"].max()))
+        shown = np.array([*mine["ci_high"].fillna(mine["value"]), *mine["null_mean"]], dtype=float)
+        most = shown[np.isfinite(shown)].max(initial=0.0)
         for group in dict.fromkeys(mine["group"]):
             drawing.text(8, y + 13, str(group))
             for number, label in enumerate(panels):
@@ -197,7 +196,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
 def _bar(drawing: Drawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
     told = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
     drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", told)
-    if pd.notna(row["ci_low"]):
+    if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         drawing.line(scale(row["ci_low"]), y + 9, scale(row["ci_high"]), y + 9, "whisker")
     if pd.notna(row["null_mean"]):
         drawing.line(scale(row["null_mean"]), y - 1, scale(row["null_mean"]), y + 19, "chance")

@@ -42,10 +42,12 @@ def read_funnel(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; it needs {', '.join(COLUMNS)}")
     for name in ("kept", "dropped"):
         numbers = pd.to_numeric(frame[name], errors="coerce")
-        wrong = numbers.isna() | (numbers < 0)
+        wrong = ~numbers.between(0, 2**53) | (numbers % 1 != 0)
         if wrong.any():
             row = int(np.argmax(wrong.to_numpy()))
-            raise InputError(f"{path}: row {row + 1} has {name} = {frame[name].iloc[row]}; a count is 0 or more")
+            raise InputError(
+                f"{path}: row {row + 1} has {name} = {frame[name].iloc[row]}; a count is a whole number, 0 or more"
+            )
         frame[name] = numbers.astype(int)
     if frame.empty:
         raise InputError(f"{path}: has no rows; run the filters again")

@@ -11,7 +11,7 @@ from equipoise.report.findings import main_rows, metric_name
 from equipoise.report.judging import adjusted, beyond_chance
 from equipoise.report.numbers import amount, factor, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import Drawing, Scale
+from equipoise.report.svg import Drawing, Scale, span
 
 __all__ = ["Naive", "naive_figure", "naive_numbers"]
 
@@ -63,11 +63,9 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
     ordered = sorted(found, key=lambda one: one.axis)
     numbers = [float(one.row[name]) for one in ordered for name in ("value", "null_mean") if pd.notna(one.row[name])]
     numbers += [float(one.found["excess"]) for one in ordered if one.found is not None]
-    low, high = min(0.0, *numbers), max(0.0, *numbers)
-    room = 0.06 * (high - low) or 0.5
     height = 36.0 + 40 * len(ordered)
     drawing = Drawing("naive", 720, height + 44)
-    scale = Scale(low - room, high + room, 210, 500)
+    scale = Scale(*span(numbers), 210, 500)
     drawing.dot(6, 9, 5, "hollow s5")
     drawing.text(17, 13, "naive")
     drawing.line(76, 2, 76, 16, "chance")

@@ -53,7 +53,9 @@ def share(value: Any, digits: int = 0) -> str:
     >>> share(0.214), share(None)
     ('21%', '–')
     """
-    return NOTHING if value is None or pd.isna(value) else f"{100 * float(value):.{digits}f}%"
+    if value is None or pd.isna(value) or math.isinf(value):
+        return amount(value)
+    return f"{100 * float(value):.{digits}f}%"
 
 
 def p_text(value: Any) -> str:
@@ -96,7 +98,7 @@ def factor(skew: float) -> str:
     >>> factor(0.6931)
     '2.0 times'
     """
-    return f"{math.exp(skew):.1f} times"
+    return f"{math.exp(skew):.1f} times" if skew < 700 else "∞ times"
 
 
 def joined(words: list[str], last: str = "and") -> str:

@@ -76,7 +76,7 @@ def read_ranking(one: Series, problems: list[str]) -> Ranking | None:
         kept = _kept(one, asked)
         raw = one.source.settings.get("settings", {}).get("prompt_pool") == "embed_mean_raw"
         order = {s: _order(frame, s, rows, arrays, raw) for s, rows in asked.items() if s in kept}
-    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError) as error:
         problems.append(f"{name} is damaged or cut short ({_first(error)}): no retrieved pictures can be shown")
         return None
     return Ranking(frame, order) if order else None

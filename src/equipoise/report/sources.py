@@ -160,8 +160,11 @@ def _source(path: Path, problems: list[str]) -> Source:
             return Source(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
     told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
-    notes = tuple(str(note) for note in told.get("notes") or ())
-    return Source(path, kind, results, settings, notes, _queries(path, kind, problems))
+    notes = told.get("notes") or []
+    if not isinstance(notes, list):
+        problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
+        notes = []
+    return Source(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
 
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:

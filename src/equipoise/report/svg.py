@@ -7,11 +7,12 @@ is right on a light page, on a dark one and on paper.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from importlib.resources import files
 
-__all__ = ["SERIES_COLOURS", "Drawing", "Scale", "asset", "standalone", "ticks"]
+__all__ = ["SERIES_COLOURS", "Drawing", "Scale", "asset", "span", "standalone", "ticks"]
 
 SERIES_COLOURS = 6
 """How many colours there are; further series take the first again, and are told apart by their names."""
@@ -37,6 +38,18 @@ class Scale:
         """The pixel of a value; one outside stays at the edge."""
         inside = min(max(value, self.low), self.high)
         return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def span(values: Iterable[float]) -> tuple[float, float]:
+    """From the least to the largest of ``values`` and 0, and a little more; what is not finite does not count.
+
+    >>> span([1.0, -1.0, float("inf"), float("nan")])
+    (-1.12, 1.12)
+    """
+    finite = [0.0, *(float(value) for value in values if math.isfinite(value))]
+    low, high = min(finite), max(finite)
+    room = 0.06 * (high - low) or 0.5
+    return low - room, high + room
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -73,7 +73,10 @@ def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         raise InputError(f"{told} has no column {missing[0]!r}; it needs {', '.join(_NEEDED)}")
     if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
         raise InputError("the column 'log_odds' of the truth holds something that is no number")
-    return frame[list(_NEEDED)].dropna().reset_index(drop=True)
+    known = frame[list(_NEEDED)].dropna().reset_index(drop=True)
+    if not np.isfinite(known["log_odds"]).all():
+        raise InputError("the column 'log_odds' of the truth holds an infinite number; leave such a row out")
+    return known
 
 
 def _from_name(name: str) -> pd.DataFrame:

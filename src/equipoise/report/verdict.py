@@ -313,12 +313,31 @@ def _not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
     return f" What {other.label} prefers does not follow the bias that was put in."
 
 
+def _no_correlation(one: Recovered) -> str:
+    """What can be said of a truth that measured preferences cannot be correlated with."""
+    low, high = one.table["injected"].min(), one.table["injected"].max()
+    if max(abs(low), abs(high)) < 1e-9:
+        return "The truth is known here: nothing was put into what the model learned from."
+    right, of = one.same_direction
+    first, second = one.pair
+    put_in = f"log-odds of {first} rather than {second}: {signed(low, 1)}"
+    if high - low < 1e-9:
+        return (
+            f"The truth is known, because a bias was put in on purpose, the same into every subject ({put_in}): the "
+            f"direction is right for {right} of {of} subjects, and how far the audit follows its size cannot be said."
+        )
+    return (
+        f"The truth is known, because a bias was put in on purpose ({put_in} to {signed(high, 1)}), but what was "
+        "measured is the same for every subject: the audit does not find it."
+    )
+
+
 def _add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:
     mine = [one for one in truths if one.label == label and one.correlation is not None]
     flat = [one for one in truths if one.label == label and one.correlation is None]
     if not mine:
         if flat:
-            told = "The truth is known here: nothing was put into what the model learned from."
+            told = _no_correlation(max(flat, key=lambda r: float(r.table["injected"].abs().max())))
             made.sentences.append(told)
             made.answers.append((PUT_IN, told))
         return

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from equipoise.report.sources import Source
@@ -43,9 +44,9 @@ def read_words(source: Source, problems: list[str]) -> list[CaptionWords]:
     if source.kind != "captions":
         return []
     frames = {}
-    for name, needed in (
-        ("words", ("model", "word", "group", "weight", "captions", "contribution")),
-        ("captions", ("model", "caption", "group", "score")),
+    for name, needed, numbers in (
+        ("words", ("model", "word", "group"), ("weight", "captions", "contribution")),
+        ("captions", ("model", "caption", "group"), ("score",)),
     ):
         file = source.path / f"{name}.csv"
         try:
@@ -56,10 +57,16 @@ def read_words(source: Source, problems: list[str]) -> list[CaptionWords]:
             state = "is damaged" if file.exists() else "is missing"
             problems.append(f"{source.path.name}/{name}.csv {state}; no caption words are shown")
             return []
-        missing = [column for column in needed if column not in frame]
+        missing = [column for column in (*needed, *numbers) if column not in frame]
         if missing:
             problems.append(f"{source.path.name}/{name}.csv has no column {missing[0]!r}; no caption words are shown")
             return []
+        for column in numbers:
+            frame[column] = pd.to_numeric(frame[column], errors="coerce")
+            if not np.isfinite(frame[column].to_numpy(float)).all():
+                told = f"{source.path.name}/{name}.csv has a {column} that is no number"
+                problems.append(f"{told}; no caption words are shown")
+                return []
         frames[name] = frame
     groups = sorted(set(frames["captions"]["group"]))
     found = []

@@ -95,6 +95,8 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
         return write([home], home / "report.html"), ""
     except (InputError, OSError) as error:
         return None, " ".join(str(error).split())
+    except Exception as error:  # hours of measuring must not end in a traceback over a page
+        return None, f"the page could not be made ({type(error).__name__}: {' '.join(str(error).split())})"
 
 
 def rendered(contents: Contents, files: str) -> str:
