@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 
 import pytest
@@ -78,6 +79,60 @@ def test_label():
 def test_a_decomposed_accent_is_part_of_the_word():
     assert Lexicon.load("equipoise").label("man\u0303ana") is None
     assert Lexicon.load("equipoise").label("man\u0301") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("wo\u00adman", None),
+        ("hu\u00ad\u200bman", None),
+        ("man\u200bhole", None),
+        ("man\u200b sits", "male"),
+        ("\u200bman sits", "male"),
+        ("a woman\u00ad.", "female"),
+        ("(s)he runs", None),
+        ("a (wo)man", None),
+    ],
+)
+def test_what_is_not_seen_does_not_part_a_word(text, group):
+    words = Lexicon.load("equipoise")
+    assert words.label(text) == group
+    assert words.label_all(["a dog", text, "a dog"])[1] == group
+    if group is None:
+        assert words.swap(text) == text
+
+
+def test_brackets_that_speak_of_anyone():
+    words = Lexicon.load("equipoise")
+    assert words.neutralise("If (s)he wins", agree=True) == "If they win"
+    assert words.neutralise("A (wo)man") == "A person"
+
+
+@pytest.mark.parametrize(
+    ("lexicon", "text", "tail", "neutral"),
+    [
+        ("age", "old ", "man", "man"),
+        ("race", "south asian white ", "man", "man"),
+        ("equipoise", "male and female ", "surfers", "surfers"),
+        ("equipoise", "male and female ", ".", None),
+        ("equipoise", "male and ", "man", None),
+        ("equipoise", "his and ", "dog", None),
+        ("equipoise", "mother white ", "bear", None),
+    ],
+)
+def test_long_runs_cost_no_more_than_their_length(lexicon, text, tail, neutral):
+    words = Lexicon.load(lexicon)
+
+    def seconds(n):
+        start = time.process_time()
+        found = words.neutralise(text * n + tail)
+        words.label(text * n + tail)
+        assert words.groups_in(found) == frozenset()
+        assert neutral is None or found == neutral
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(4000) < 5, "quadratic, it is minutes"
 
 
 def test_label_image():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.resources import files
@@ -15,7 +15,7 @@ from equipoise.text import compat as compat_rules
 from equipoise.text import lexicon_file
 from equipoise.text.lexicon_file import Contents, Row
 from equipoise.text.matching import lower
-from equipoise.text.rewriting import Edit, apply_edits
+from equipoise.text.rewriting import apply_edits
 from equipoise.text.word_index import Match, WordIndex, checked
 
 __all__ = ["LEXICONS", "Lexicon", "Match"]
@@ -241,8 +241,7 @@ class Lexicon:
         if compat is not None:
             return [self.swap(text, to, compat=compat) for text in texts]
         index = self._index
-        edits_for: Callable[[str, str, int, int], list[Edit]] = partial(index.swap_edits, to)
-        return index.rewrite_all(_many(texts), index.plain_swap(to), edits_for, agree=False)
+        return index.rewrite_all(_many(texts), index.plain_swap(to), partial(index.swap_edits, to), agree=False)
 
     def mask_all(self, texts: Iterable[str], token: str | None = None, *, compat: str | None = None) -> list[str]:
         """:meth:`mask` of each text."""

@@ -11,12 +11,16 @@ from collections.abc import Iterable, Iterator
 
 __all__ = ["SEPARATOR", "WordFinder", "fold_phrase", "lower"]
 
+# Soft hyphens and zero-width characters are not seen: a word does not end, or begin, at one inside "wo\u00adman".
+_UNSEEN = "\u00ad\u200b\u200c\u200d"
 # A letter written as base and combining accent is one letter: "man" does not end before an accent.
-_ENDS_HERE = r"(?![\w\u0300-\u036f])"
+_ENDS_HERE = rf"(?![{_UNSEEN}]*[\w\u0300-\u036f])"
 _SPACE = r"[\s\-]+"
 SEPARATOR = "\x00"
 """Parts texts that are searched in one go; no word and no phrase reaches across it."""
 _QUOTES = str.maketrans("\u2019\u2018\u02bc", "'''")
+
+_LETTER = re.compile(r"[\w\u0300-\u036f]")
 
 Trie = dict[str, "Trie"]
 
@@ -70,7 +74,16 @@ class WordFinder:
     def spans(self, low: str) -> Iterator[tuple[int, int]]:
         """Start and end of each word found in ``low``."""
         for hit in self.pattern.finditer(SEPARATOR + low):
-            yield hit.start(), hit.end() - 1
+            start = hit.start()
+            if not (start and low[start - 1] in _UNSEEN and _goes_on(low, start)):
+                yield start, hit.end() - 1
+
+
+def _goes_on(low: str, start: int) -> bool:
+    """Whether a word goes on at ``start``, behind characters that are not seen."""
+    while start and low[start - 1] in _UNSEEN:
+        start -= 1
+    return start > 0 and _LETTER.match(low, start - 1) is not None
 
 
 def _branches(node: Trie) -> str:

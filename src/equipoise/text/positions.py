@@ -92,6 +92,10 @@ _CAPTION_VERBS = _words(
 )
 
 
+_CHAIN = 10
+"""Words joined by "and" or "or" that are followed; a longer chain is no English, and hostile ones have thousands."""
+
+
 def next_word(low: str, end: int) -> tuple[str, str, int]:
     """What separates position ``end`` from the next word, that word, and where it ends.
 
@@ -117,8 +121,11 @@ def pronoun_role(low: str, start: int, end: int, roles: Container[str]) -> str:
     return other if _has_no_noun(low, start, end, other) else "determiner"
 
 
-def _has_no_noun(low: str, start: int, end: int, other: str) -> bool:
-    """Whether nothing behind the pronoun belongs to it: it is an object, or it stands for a thing."""
+def _has_no_noun(low: str, start: int, end: int, other: str, chain: int = _CHAIN) -> bool:
+    """Whether nothing behind the pronoun belongs to it: it is an object, or it stands for a thing.
+
+    ``chain``: how many pronouns are followed in "his and her and his ..."; what is longer is no English.
+    """
     gap, word, word_end = next_word(low, end)
     if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
         return True
@@ -126,7 +133,7 @@ def _has_no_noun(low: str, start: int, end: int, other: str) -> bool:
         return False
     previous = _previous_word(low, start)
     if word in ("and", "or"):
-        return not _shares_a_noun(low, word, word_end, other)
+        return not (chain and _shares_a_noun(low, word, word_end, other, chain - 1))
     if word in _EITHER:
         return _either_has_no_noun(low, word, word_end, previous, other)
     if word in _FOLLOWS_AN_OBJECT:
@@ -149,7 +156,7 @@ _ADJECTIVES_OF_STATE = _words(
 )
 
 
-def _shares_a_noun(low: str, conjunction: str, end: int, other: str) -> bool:
+def _shares_a_noun(low: str, conjunction: str, end: int, other: str, chain: int) -> bool:
     """Whether "his and her bikes", "her or his bike": both pronouns belong to one noun."""
     _, word, word_end = next_word(low, end)
     if word in ("their", "my", "your", "our", "its"):
@@ -158,9 +165,7 @@ def _shares_a_noun(low: str, conjunction: str, end: int, other: str) -> bool:
         return False
     if other == "object" and (conjunction == "and" or word == "her"):
         return False  # "a photo of her and her dog": two people, and only the second has a dog
-    if word == "her":
-        return not _has_no_noun(low, word_end - 3, word_end, "object")
-    return not _has_no_noun(low, word_end - 3, word_end, "possessive")
+    return not _has_no_noun(low, word_end - 3, word_end, "object" if word == "her" else "possessive", chain)
 
 
 def _either_has_no_noun(low: str, word: str, end: int, previous: str, other: str) -> bool:
@@ -194,21 +199,20 @@ def stands_alone(low: str, end: int) -> bool:
     >>> stands_alone("a male in a suit", 6), stands_alone("a male surfer", 6)
     (True, False)
     """
-    gap, word, word_end = next_word(low, end)
-    if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
-        return True
-    if word in _FOLLOWS_AN_OBJECT or word in _CAPTION_VERBS:
-        return not (word in ("and", "or") and _is_one_of_two_adjectives(low, word_end))
-    if word.endswith("ing") and word not in _NOUNS_IN_ING:
-        _, after, _ = next_word(low, word_end)
-        return after not in _HEADS_AFTER_ING and after not in ("team", "teams", "champion", "student", "students")
-    return False
-
-
-def _is_one_of_two_adjectives(low: str, end: int) -> bool:
-    """Whether "male and female surfers": the second of the pair stands before a noun."""
-    _, word, word_end = next_word(low, end)
-    return word in ("male", "female", "white", "black", "asian", "young", "old") and not stands_alone(low, word_end)
+    for _ in range(_CHAIN):
+        gap, word, word_end = next_word(low, end)
+        if not word or gap[:1] in _CLOSERS or _BREAK.search(gap):
+            return True
+        _, other, other_end = next_word(low, word_end)
+        if word in ("and", "or") and other in ("male", "female", "white", "black", "asian", "young", "old"):
+            end = other_end  # "male and female surfers": what stands behind the second decides for both
+            continue
+        if word in _FOLLOWS_AN_OBJECT or word in _CAPTION_VERBS:
+            return True
+        if word.endswith("ing") and word not in _NOUNS_IN_ING:
+            return other not in _HEADS_AFTER_ING and other not in ("team", "teams", "champion", "student", "students")
+        return False
+    return True
 
 
 def describes(low: str, end: int, nouns: Container[str]) -> bool:
@@ -241,7 +245,9 @@ def is_said_of(low: str, end: int, kinds: Container[str]) -> bool:
     """
     position = end
     gap, word, position = next_word(low, position)
-    while word in _OF_ANIMALS and not _BREAK.search(gap):
+    for _ in range(_CHAIN):
+        if word not in _OF_ANIMALS or _BREAK.search(gap):
+            break
         gap, word, position = next_word(low, position)
     if not word or _BREAK.search(gap) or _head(word) not in kinds:
         return False

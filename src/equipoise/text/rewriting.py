@@ -9,10 +9,14 @@ from functools import lru_cache
 from equipoise.text.articles import article
 from equipoise.text.positions import next_word
 
-__all__ = ["Edit", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
+__all__ = ["Edit", "Runs", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
 
 Edit = tuple[int, int, str]
 """Start, end and the new text between them."""
+
+Runs = dict[int, tuple[str, str, int]]
+"""For the ends of adjectives in one text, the gap, the word and its end behind the adjectives that follow: each run is
+read once, however long it is."""
 
 _ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
 
@@ -55,19 +59,15 @@ def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | 
     return found.start(1), found.end(1), fitting
 
 
-def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str]) -> list[Edit] | None:
-    """The edits that take the adjective at ``text[start:end]`` out; ``None`` if no noun follows it after a space.
+def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs) -> list[Edit] | None:
+    """The edits that take the adjectives at ``text[start:end]`` out; ``None`` if no noun follows after a space.
 
     Further ``adjectives`` and the "and" between them go with it: "male and female surfers" -> "surfers".
 
-    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6, {"male"}))
+    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6, {"male"}, {}))
     'An athlete'
     """
-    gap, word, word_end = next_word(low, end)
-    while word in ("and", "or") or word in adjectives:
-        if gap.strip():
-            return None
-        gap, word, word_end = next_word(low, word_end)
+    gap, word, word_end = _behind_run(low, end, adjectives, runs)
     if not gap or gap.strip() or not word:
         return None
     noun = word_end - len(word)
@@ -80,6 +80,20 @@ def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[
         edits = [(start, noun + 1, text[noun].upper())]
     fitted = article_edit(text, low, start, low[start:end], word)
     return edits if fitted is None else [fitted, *edits]
+
+
+def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs) -> tuple[str, str, int]:
+    """What stands behind the ``adjectives`` that go on from ``end``; noted in ``runs`` for every one of them."""
+    passed = []
+    while end not in runs:
+        passed.append(end)
+        gap, word, word_end = next_word(low, end)
+        if gap.strip() or not (word in ("and", "or") or word in adjectives):
+            runs[end] = gap, word, word_end
+        else:
+            end = word_end
+    runs.update(dict.fromkeys(passed, runs[end]))
+    return runs[end]
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice
 
@@ -13,9 +13,23 @@ from equipoise.text.agreement import agreed_verb
 from equipoise.text.lexicon_file import Contents, Row
 from equipoise.text.matching import SEPARATOR, WordFinder, fold_phrase, lower
 from equipoise.text.positions import describes, is_before_name, is_said_of, pronoun_role, stands_alone
-from equipoise.text.rewriting import Edit, apply_edits, article_edit, drop_edits, in_case_of, same_article
+from equipoise.text.rewriting import Edit, Runs, apply_edits, article_edit, drop_edits, in_case_of, same_article
 
 __all__ = ["Match", "WordIndex", "checked"]
+
+Span = tuple[int, int]
+
+
+@dataclass
+class Seen:
+    """What was found out about one text while it was read from left to right."""
+
+    spans: list[Span] = field(default_factory=list)
+    """The words of the lexicon up to here."""
+    runs: Runs = field(default_factory=dict)
+
+
+EditsFor = Callable[[str, str, int, int, Seen], list[Edit]]
 
 _CHUNK = 2048
 _NONE: frozenset[str] = frozenset()
@@ -168,17 +182,24 @@ class WordIndex:
         self,
         text: str,
         plain: Mapping[str, str],
-        edits_for: Callable[[str, str, int, int], list[Edit]],
+        edits_for: EditsFor,
         agree: bool,
     ) -> str:
-        """``text`` with ``plain`` words replaced at once and the others by ``edits_for(text, low, start, end)``."""
+        """``text`` with ``plain`` words replaced at once and the others by ``edits_for``."""
         low = lower(text)
         edits: list[Edit] = []
+        seen = Seen()
+        done = 0
         for start, end in self.finder.spans(low):
+            if start < done:  # a run of adjectives went out whole
+                continue
             word = low[start:end]
             new = plain.get(word)
             if new is None:
-                edits += edits_for(text, low, start, end)
+                made = edits_for(text, low, start, end, seen)
+                done = made[-1][1] if made else done
+                edits += made
+                seen.spans.append((start, end))
             elif new:
                 old = text[start:end]
                 edits.append((start, end, new if old == word else in_case_of(old, new)))
@@ -190,7 +211,7 @@ class WordIndex:
         self,
         texts: Iterable[str],
         plain: Mapping[str, str],
-        edits_for: Callable[[str, str, int, int], list[Edit]],
+        edits_for: EditsFor,
         agree: bool,
     ) -> list[str]:
         """:meth:`rewrite` of each text, thousands in one go: the pattern runs over them joined."""
@@ -234,7 +255,7 @@ class WordIndex:
                 group = match.group
             yield start, group
 
-    def neutral_edits(self, text: str, low: str, start: int, end: int) -> list[Edit]:
+    def neutral_edits(self, text: str, low: str, start: int, end: int, seen: Seen) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of anyone."""
         entry = self._entry(low[start:end])
         if entry.group is None:
@@ -244,12 +265,31 @@ class WordIndex:
             return []
         neutral = match.row.neutral[match.group]
         if match.row.role == "adjective" and not (neutral and stands_alone(low, end)):
-            dropped = drop_edits(text, low, start, end, self.adjectives)
+            first = self._run_start(low, match, seen.spans) if match.row.before else start
+            dropped = drop_edits(text, low, first, end, self.adjectives, seen.runs)
             if dropped is not None:
                 return dropped
         return _replacement(text, low, start, end, neutral or "person")
 
-    def swap_edits(self, to: str | None, text: str, low: str, start: int, end: int) -> list[Edit]:
+    def _run_start(self, low: str, match: Match, before: Sequence[Span]) -> int:
+        """Where the adjectives right before ``match`` begin, of the words found ``before`` it, that go when it goes.
+
+        Each of them counts only near a noun of its list; taken out one by one, a thousand would be a thousand rounds.
+        """
+        first, alone = match.start, stands_alone(low, match.end)
+        for start, end in reversed(before):
+            entry = self._entry(low[start:end])
+            row = entry.rows[0] if entry.rows else None
+            if row is None or row.role != "adjective" or not low[end:first].isspace():
+                break
+            if row.before not in self.contents.lists or not describes(low, match.end, self.nouns_for(row.before)):
+                break
+            if entry.group is None or (row.neutral[entry.group] and alone):
+                break
+            first = start
+        return first
+
+    def swap_edits(self, to: str | None, text: str, low: str, start: int, end: int, seen: Seen) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of group ``to``."""
         match = self.read(text, low, start, end)
         new = self._counterpart(match.row, match.group, to) if match else ""
