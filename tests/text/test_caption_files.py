@@ -75,6 +75,42 @@ def test_coco_labels_images_by_all_their_captions(tmp_path):
     assert summary.captions == 4
 
 
+def test_coco_captions_of_images_that_are_not_listed_are_counted(tmp_path):
+    source, target = tmp_path / "in.json", tmp_path / "out.json"
+    notes = [{"image_id": 1, "caption": "A man"}, {"image_id": 2, "caption": "A woman"}]
+    for images, ids in (([{"id": 1}], [1, 2]), ([{"id": 7}], [7, 1, 2]), (None, [1, 2]), ([], [1, 2])):
+        source.write_text(json.dumps({"images": images, "annotations": notes}))
+        summary = process(str(source), str(target), LABEL)
+        assert summary.captions == 2
+        assert [image["id"] for image in json.loads(target.read_text())["images"]] == ids
+    for images, image_id, message in (
+        (None, [1], "annotation 0: 'image_id' must be a number or text, not list"),
+        ([{"id": {}}], 1, "image 0: 'id' must be a number or text, not dict"),
+        ({"id": 1}, 1, "'images' must be a list of objects"),
+        ([3], 1, "'images' must be a list of objects"),
+    ):
+        source.write_text(json.dumps({"images": images, "annotations": [{"image_id": image_id, "caption": "A man"}]}))
+        with pytest.raises(InputError, match=message):
+            process(str(source), str(target), LABEL)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+def test_half_an_emoji_is_written_as_it_was(tmp_path, suffix):
+    source, target = tmp_path / f"in.{suffix}", tmp_path / f"out.{suffix}"
+    row = '{"caption": "A man \\ud83d", "image_id": 1}'
+    source.write_text(row if suffix == "jsonl" else f'{{"annotations": [{row}]}}')
+    process(str(source), str(target), SWAP)
+    done = json.loads(target.read_text())
+    assert (done if suffix == "jsonl" else done["annotations"][0])["caption"] == "A woman \ud83d"
+
+
+def test_empty_lines_at_the_end_are_no_captions(tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("A man\nA dog\n\n \n")
+    assert process(str(source), str(target), LABEL).captions == 2
+    assert target.read_text() == "male\tA man\n\tA dog\n"
+
+
 def bad_files():
     yield "missing file", "no.txt", None, "no such file"
     yield "folder", "folder.txt", "folder", "is a directory"
@@ -84,6 +120,12 @@ def bad_files():
     yield "coco wrong field", "a.json", b'{"annotations": [{"captoin": "x"}]}', "did you mean 'captoin'"
     yield "nested json", "a.json", b"[" * 100_000, "nested too deeply"
     yield "wrong json line", "a.jsonl", b'{"caption": "A man"}\n{"caption"\n', "a.jsonl:2: not valid JSON"
+    yield (
+        "a number without end",
+        "a.jsonl",
+        b'{"caption": "A man", "n": ' + b"1" * 5000 + b"}\n",
+        "a.jsonl:1: not valid",
+    )
     yield "json line is a list", "a.jsonl", b"[]\n", "expected a JSON object"
     yield "caption is a number", "a.jsonl", b'{"caption": 3}\n', "must be a text"
     yield "wrong encoding", "a.txt", b"A man\nA caf\xe9\n", "a.txt:2: not UTF-8"

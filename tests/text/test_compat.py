@@ -2,6 +2,7 @@
 
 import pytest
 
+from equipoise.errors import InputError
 from equipoise.text import Lexicon
 from equipoise.text.compat import tokens
 
@@ -26,6 +27,13 @@ def test_gensynth_rewrites_lower_case_and_collapses_spaces():
     assert words.swap("He gave him his hat", to="female", compat="gensynth") == "she gave hers her hat"
     assert words.swap("her hat is hers", to="male", compat="gensynth") == "his hat is him"
     assert words.mask("A man", compat="gensynth") == "a [MASK]"
+
+
+def test_published_rules_have_no_agreement():
+    words = Lexicon.load("gensynth_code")
+    for work in (words.neutralise, lambda text, **how: words.neutralise_all([text], **how)):
+        with pytest.raises(InputError, match="agree was asked for with compat='gensynth'"):
+            work("She is here", agree=True, compat="gensynth")
 
 
 def test_our_own_swap_does_not_repeat_the_typing_error():

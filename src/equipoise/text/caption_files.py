@@ -154,11 +154,17 @@ def _process_stream(form: _Form, reader: _Lines, out: IO[str], operation: Operat
 
 
 class _Plain:
-    """One caption a line; a label goes before it, with a tab."""
+    """One caption a line; a label goes before it, with a tab. Empty lines at the end are no captions."""
 
     def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
+        first_empty = None
         for number, line in reader.numbered():
             text = line.rstrip("\r\n")
+            if not text.strip():
+                first_empty = first_empty or number
+                continue
+            if first_empty is not None:
+                _refuse_empty([""], f"{reader.name}:{first_empty}")
             yield _Record(f"{reader.name}:{number}", [text], line[len(text) :])
 
     def emit(self, record: _Record, outcome: Any, out: IO[str], label: str | None) -> None:
@@ -188,7 +194,7 @@ class _JsonLines:
             data[label] = outcome
         else:
             data[self.column] = outcome if isinstance(data[self.column], list) else outcome[0]
-        out.write(json.dumps(data, ensure_ascii=False) + "\n")
+        out.write(_dumped(data) + "\n")
 
 
 class _Csv:
@@ -255,18 +261,33 @@ def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: st
             annotation[column] = new if isinstance(annotation[column], list) else new[0]
     else:
         by_image: dict[Any, list[str]] = {}
-        for annotation, captions, outcome in zip(annotations, texts, outcomes, strict=True):
+        for number, (annotation, captions, outcome) in enumerate(zip(annotations, texts, outcomes, strict=True)):
             annotation[label] = outcome
-            by_image.setdefault(annotation.get("image_id"), []).extend(captions)
+            image_id = _image_id(annotation.get("image_id"), f"{reader.name}: annotation {number}: 'image_id'")
+            by_image.setdefault(image_id, []).extend(captions)
         summary.unit = "images"
-        images = [i for i in data.get("images", []) if isinstance(i, dict)] or [{"id": key} for key in by_image]
+        images = _images(data.get("images"), reader.name)
+        listed = {_image_id(image.get("id"), f"{reader.name}: image {n}: 'id'") for n, image in enumerate(images)}
+        images += [{"id": key} for key in by_image if key not in listed]
         in_images = [by_image.get(image.get("id"), []) for image in images]
         for image, captions, outcome in zip(images, in_images, operation.work(in_images), strict=True):
             summary.count(captions, outcome)
             image[label] = outcome
         data["images"] = images
-    json.dump(data, out, ensure_ascii=False)
+    out.write(_dumped(data))
     return summary
+
+
+def _images(given: Any, where: str) -> list[dict[str, Any]]:
+    if given is not None and (not isinstance(given, list) or not all(isinstance(i, dict) for i in given)):
+        raise InputError(f"{where}: not a COCO captions file: 'images' must be a list of objects")
+    return list(given or [])
+
+
+def _image_id(value: Any, what: str) -> Any:
+    if isinstance(value, (list, dict)):
+        raise InputError(f"{what} must be a number or text, not {type(value).__name__}")
+    return value
 
 
 def _texts(data: dict[str, Any], column: str, where: str) -> list[str]:
@@ -288,10 +309,20 @@ def _refuse_empty(texts: Iterable[str], where: str) -> None:
 def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # also a number of more digits than Python reads
         raise InputError(f"{where}: not valid JSON: {error}") from None
     except RecursionError:
         raise InputError(f"{where}: not a caption file: JSON nested too deeply") from None
+
+
+def _dumped(data: Any) -> str:
+    """``data`` as JSON: as it reads, or escaped where half an emoji cannot be written as UTF-8."""
+    text = json.dumps(data, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(data)
+    return text
 
 
 class _Lines:

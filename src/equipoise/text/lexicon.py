@@ -163,6 +163,7 @@ class Lexicon:
         >>> words.neutralise("She is an actress; a man sees her.", agree=True)
         'They are a performer; a person sees them.'
         """
+        _refuse_agreement(agree, compat)
         if compat is not None:
             return compat_rules.rewrite(checked(text), compat, self._index.neutral_of)
         return self.neutralise_all([text], agree=agree)[0]
@@ -224,6 +225,7 @@ class Lexicon:
 
     def neutralise_all(self, texts: Iterable[str], *, agree: bool = False, compat: str | None = None) -> list[str]:
         """:meth:`neutralise` of each text."""
+        _refuse_agreement(agree, compat)
         if compat is not None:
             return [self.neutralise(text, compat=compat) for text in texts]
         index = self._index
@@ -266,6 +268,11 @@ def _many(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):
         raise InputError("expected a list of texts, not one text")
     return texts
+
+
+def _refuse_agreement(agree: bool, compat: str | None) -> None:
+    if agree and compat is not None:
+        raise InputError(f"agree was asked for with compat={compat!r}, whose published code has no such rule; drop one")
 
 
 def _counted(images: Iterable[Iterable[str]], sizes: list[int]) -> Iterator[str]:
