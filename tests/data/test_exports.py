@@ -251,6 +251,21 @@ def test_the_card_has_the_head_the_hub_reads(table: Table) -> None:
     assert "does not prove that a model is fair" in body
 
 
+def test_words_of_others_are_text_in_the_card(tmp_path: Path) -> None:
+    made = rows(
+        3, gender="<script>alert(1)</script>", generator="a`<img src=x>", split="<b>", label_source="<i>\r\n# x"
+    )
+    config = {"citation": "<a href=x>", "harms": "one\n\n# two"}
+    table = Table.create(tmp_path / "t", made, axes=["gender", "race"], config=config)
+    body = card(table, title="<img src=x onerror=alert(1)>").split("---\n", 2)[2]
+    outside_code = body.replace("`` a`<img src=x> ``", "").split("```json")[0]
+    assert "<" not in outside_code
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in body
+    assert "# &lt;img src=x onerror=alert(1)&gt;" in body
+    assert "\n# two" not in body
+    assert "\n# x" not in body
+
+
 @pytest.mark.parametrize(
     ("n", "size"), [(999, "n<1K"), (1000, "1K<n<10K"), (99_999, "10K<n<100K"), (10**6, "1M<n<10M"), (10**8, "n>10M")]
 )
