@@ -59,6 +59,19 @@ def test_a_store_with_strange_files_is_refused_before_anything_is_deleted(root: 
         EmbeddingStore(None, "mini").delete()
 
 
+def test_a_renamed_store_and_one_that_names_no_encoder_are_seen_and_cleared(root: Path) -> None:
+    by_key = {info.key: info.path for info in stores()}
+    by_key["hf:clip"].rename(root / "renamed")
+    marker = by_key["mini"] / "store.json"
+    marker.write_text(json.dumps({k: v for k, v in json.loads(marker.read_text()).items() if k != "key"}))
+    found = {info.key: (info.path, info.n) for info in stores()}
+    assert found == {"hf:clip": (root / "renamed", 2), by_key["mini"].name: (by_key["mini"], 1)}
+    assert len(clear_stores(key="hf:clip")) == 1
+    assert not (root / "renamed").exists()
+    assert len(clear_stores()) == 1
+    assert sorted(path.name for path in root.iterdir() if not path.name.startswith(".")) == ["loose.txt", "thesis"]
+
+
 def test_a_link_to_a_store_is_not_followed(root: Path, tmp_path: Path) -> None:
     real = EmbeddingStore(tmp_path / "elsewhere", "mini")
     real.add(text_ids(["x"]), [[1.0]])

@@ -76,9 +76,8 @@ def stores(root: str | Path | None = None) -> list[StoreInfo]:
     place = Path(root) if root is not None else default_store_root()
     found = []
     for folder in sorted(place.iterdir()) if place.is_dir() else ():
-        marker = read_marker(folder)
-        if marker is not None and not folder.is_symlink():
-            found.append(EmbeddingStore(place, str(marker["key"])).info())
+        if read_marker(folder) is not None and not folder.is_symlink():
+            found.append(EmbeddingStore.in_folder(folder).info())
     return sorted(found, key=lambda info: info.key)
 
 
@@ -108,7 +107,7 @@ def clear_stores(root: str | Path | None = None, *, key: str | None = None) -> l
     for info in found:
         refuse_strange_files(info.path)
     for info in found:
-        EmbeddingStore(info.path.parent, info.key).delete()
+        EmbeddingStore.in_folder(info.path).delete()
     return found
 
 

@@ -77,6 +77,17 @@ class EmbeddingStore:
         self._segments: list[Segment] = []
         self._check_marker()
 
+    @classmethod
+    def in_folder(cls, folder: Path) -> EmbeddingStore:
+        """The store that lies in ``folder``, to look at or delete, whatever the folder is called.
+
+        Where ``store.json`` names no encoder, the folder's name stands for its key.
+        """
+        key = (read_marker(folder) or {}).get("key")
+        store = cls(folder.parent, key if key and isinstance(key, str) else folder.name)
+        store.path = folder
+        return store
+
     def __reduce__(self) -> tuple[type[EmbeddingStore], tuple[Path, str]]:
         # Otherwise a pickle would hold all vectors.
         return EmbeddingStore, (self.root, self.key)
