@@ -47,6 +47,13 @@ def test_toml_round_trip(tmp_path):
         ({"reach": {"weather": 1.0}}, "weather"),
         ({"leans": {"occupation": {"gender": {"nurze": 1.0}}}}, "nurse"),
         ({"mention": {"gender": 2}}, "mention.gender"),
+        ({"strength": [1]}, r"strength=\[1\] must be a number"),
+        ({"strength": "x"}, "strength='x' must be a number"),
+        ({"strength": float("nan")}, "strength=nan must be a number"),
+        ({"strength": 10**400}, "must be a number from -1e6"),
+        ({"reach": {"scene": "far"}}, "reach.scene='far' must be a number"),
+        ({"leans": {"occupation": {"gender": {"nurse": None}}}}, "leans.occupation.gender.nurse=None must be"),
+        ({"strength": 400}, "strength=400: 'artist' leans by 532 on gender, and 100 is the most"),
         ({"words": {"robot": {"noun": "robot"}}}, "robot"),
     ],
 )
@@ -70,6 +77,14 @@ def test_files_that_cannot_be_read(tmp_path):
     wrong.write_text('gender = "male"')
     with pytest.raises(InputError, match="wrong type"):
         load(wrong)
+
+
+@pytest.mark.parametrize("line", ["strength = [1]", "tone_groups = { all = 1 }", "poles = 3", "leans = { scene = 1 }"])
+def test_a_file_with_a_setting_of_the_wrong_type_is_refused(tmp_path, line):
+    file = tmp_path / "wrong.toml"
+    file.write_text(line)
+    with pytest.raises(InputError, match=line.split()[0] if "strength" in line else "wrong type"):
+        load(file)
 
 
 def test_other_tone_groups():

@@ -3,7 +3,7 @@ import pytest
 
 from equipoise.errors import InputError
 from equipoise.text import Lexicon
-from equipoise.world import binding_sets, counterfactual_sets, preset, render, what_is_where
+from equipoise.world import WorldConfig, binding_sets, counterfactual_sets, preset, render, what_is_where
 from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
 from equipoise.world.sets import expected_gender
 
@@ -94,3 +94,10 @@ def test_binding_refuses_nonsense():
     with pytest.raises(InputError, match="activity"):
         list(binding_sets(preset("fair"), ["nurse"]))
     assert len(OCCUPATIONS) > 24
+
+
+def test_who_does_what_needs_both_genders():
+    for gender in ({"male": 1}, {"female": 1, "neutral": 1}):
+        with pytest.raises(InputError, match="asked of male and female, but this world has"):
+            list(binding_sets(WorldConfig(gender=gender)))
+    assert len(list(binding_sets(WorldConfig(gender={"male": 1, "female": 1, "neutral": 1}), ["holding_baby"]))) == 4

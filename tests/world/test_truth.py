@@ -60,3 +60,30 @@ def test_injected_axes_are_uncorrelated():
     ]
     off_diagonal = np.corrcoef(columns) - np.eye(3)
     assert np.abs(off_diagonal).max() < 0.1
+
+
+@pytest.mark.parametrize("strength", [1, 5, 16, 40])
+def test_what_was_put_in_is_told_at_any_strength(strength):
+    # Each row alone: P(female | nurse) = 1 / (1 + e^-2.4 strength), and the mean of two opposite leans is one half.
+    leans = {"occupation": {"gender": {"nurse": 2.4, "chef": -2.4}}}
+    config = WorldConfig(strength=strength, leans=leans, occupations={"nurse": 1.0, "chef": 1.0})
+    table = truth(config).set_index(["subject", "axis", "group"])["log_odds"]
+    assert np.isfinite(table).all()
+    for subject, sign in (("nurse", 1), ("chef", -1)):
+        assert table[subject, "gender", "female"] == pytest.approx(sign * 2.4 * strength)
+        assert table[subject, "gender", "male"] == pytest.approx(-sign * 2.4 * strength)
+
+
+def test_things_that_lean_as_far_as_allowed_have_a_truth():
+    config = preset("strong").changed(
+        strength=40.0, reach=dict.fromkeys(("occupation", "activity", "scene", "object"), 1.0)
+    )
+    table = truth(config)
+    assert np.isfinite(table[["p_given", "p", "log_ratio", "log_odds"]]).all(axis=None)
+    assert table["log_odds"].abs().max() > 90
+
+
+def test_a_world_of_one_group_has_no_log_odds():
+    table = truth(preset("biased").changed(gender={"male": 1})).query("axis == 'gender'")
+    assert set(table["group"]) == {"male"}
+    assert (table["log_odds"] == 0).all()

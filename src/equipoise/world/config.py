@@ -48,6 +48,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 PRESETS = ("fair", "biased", "spurious", "imbalanced", "strong")
 
+MOST_LEAN = 100.0
+"""The most log-odds that a lean may add: a group is then as good as certain, and the truth can still be computed."""
+
 Rates = Mapping[str, float]
 
 
@@ -130,7 +133,7 @@ class WorldConfig:
         _check_rates("occupations", self.occupations, KINDS["occupation"])
         _check_rates("activities", self.activities, KINDS["activity"])
         _check_rates("scenes", self.scenes, KINDS["scene"])
-        _check_leans(self.leans, self.reach)
+        _check_leans(self.leans, self.reach, self.strength)
         for table in ("mention", "markedness"):
             for axis, value in getattr(self, table).items():
                 known(f"axis in {table}", axis, AXES)
@@ -237,11 +240,10 @@ def _from_mapping(content: Mapping[str, Any], where: str) -> WorldConfig:
     for name in content:
         known(f"setting in {where}", name, names)
     settings = dict(content)
-    if "tone_groups" in settings:
-        settings["tone_groups"] = {group: tuple(steps) for group, steps in settings["tone_groups"].items()}
-    if "poles" in settings:
-        settings["poles"] = {axis: tuple(pair) for axis, pair in settings["poles"].items()}
     try:
+        for name in ("tone_groups", "poles"):
+            if name in settings:
+                settings[name] = {key: tuple(some) for key, some in settings[name].items()}
         return WorldConfig(**settings)
     except (TypeError, AttributeError) as error:
         raise InputError(f"{where}: a setting has the wrong type ({error})") from None
@@ -277,12 +279,26 @@ def _check_tones(groups: Mapping[str, tuple[int, ...]]) -> None:
         raise InputError(f"tone_groups={dict(groups)!r} must hold each step of the Monk scale, 1 to 10, once")
 
 
-def _check_leans(leans: Mapping[str, Mapping[str, Rates]], reach: Rates) -> None:
+def _check_leans(leans: Mapping[str, Mapping[str, Rates]], reach: Rates, strength: float) -> None:
+    _check_number("strength", strength)
     for kind in reach:
         known("kind in reach", kind, KINDS)
+        _check_number(f"reach.{kind}", reach[kind])
     for kind, axes in leans.items():
         known("kind in leans", kind, KINDS)
         for axis, values in axes.items():
             known(f"axis in leans.{kind}", axis, AXES)
-            for name in values:
+            for name, value in values.items():
                 known(f"name in leans.{kind}.{axis}", name, KINDS[kind])
+                _check_number(f"leans.{kind}.{axis}.{name}", value)
+                whole = value * strength * reach.get(kind, 0.0)
+                if abs(whole) > MOST_LEAN:
+                    raise InputError(
+                        f"strength={strength:g}: {name!r} leans by {whole:g} on {axis}, and {MOST_LEAN:g} is the most; "
+                        "lower strength, reach or the lean"
+                    )
+
+
+def _check_number(name: str, value: Any) -> None:
+    if not isinstance(value, int | float) or not -1e6 <= value <= 1e6:
+        raise InputError(f"{name}={value!r} must be a number from -1e6 to 1e6")

@@ -136,6 +136,11 @@ def binding_sets(
     if n_sets < 1:
         raise InputError(f"n_sets={n_sets}: at least one set an activity is needed")
     low, high = config.poles["gender"]
+    if not {low, high} <= set(config.groups("gender")):
+        told = " and ".join(config.groups("gender"))
+        raise InputError(
+            f"gender: who does what is asked of {low} and {high}, but this world has {told}; add the other"
+        )
     plain = config.changed(strength=0.0, label_noise=0.0)
     for activity in names:
         expected = expected_gender(config, activity)

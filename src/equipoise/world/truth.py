@@ -100,13 +100,23 @@ def truth(config: WorldConfig) -> pd.DataFrame:
         for place, group in enumerate(config.groups_allowed(axis)):
             if marginal[place] > 0:
                 p, q = float(given[place]), float(marginal[place])
-                rows.append((kind, name, axis, group, p, q, np.log(p / q), _logit(p) - _logit(q)))
+                rows.append(
+                    (kind, name, axis, group, p, q, np.log(p / q), _logit(given, place) - _logit(marginal, place))
+                )
     return pd.DataFrame(rows, columns=["kind", "subject", "axis", "group", "p_given", "p", "log_ratio", "log_odds"])
 
 
-def _logit(p: float) -> float:
+def _logit(shares: Shares, place: int) -> float:
+    """The log-odds of one group.
+
+    >>> round(_logit(np.array([1 - 1e-20, 1e-20]), 0), 3)
+    46.052
+    """
+    p = float(shares[place])
+    # Near 1 the digits of 1 - p are lost, and the other groups' shares still have them all.
+    rest = 1 - p if p < 0.999999 else float(np.delete(shares, place).sum())
     # A single group has probability 1 everywhere; its log-odds do not move.
-    return 0.0 if p >= 1 else float(np.log(p / (1 - p)))
+    return float(np.log(p / rest)) if rest > 0 else 0.0
 
 
 def _tables(config: WorldConfig) -> list[tuple[str, str, str, Shares, Shares]]:
