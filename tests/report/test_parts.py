@@ -335,11 +335,26 @@ def test_the_folder_of_a_filter_run_is_told_by_axis(results_folder, tmp_path):
     )
     text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
     assert "Filters are harder on some groups than on others." in text
-    assert "sharp takes female most on gender (p = 0.010)" in text
+    assert "sharp takes female more than is even on gender (p = 0.010)" in text
     assert "by gender" in text
     assert "female 70% of 20" in text
     data = pd.read_csv(tmp_path / "p_files" / "funnel.csv")
     assert data["kept"].tolist() == [14, 19]
+
+
+def test_a_filter_that_spares_a_group_is_told_so(results_folder, tmp_path):
+    from equipoise.filters.bias import bias_test
+    from equipoise.filters.funnel import TestedStep, result_rows
+    from equipoise.measure.groups import Groups
+    from equipoise.report import write
+
+    groups = Groups.from_values(["a", "b", "c", "d"] * 60, axis="kind")
+    failed = [False if i % 4 == 3 else i % 3 == 0 for i in range(240)]
+    test = bias_test(np.array(failed), groups, None, draws=499, seed=0)
+    folder = results_folder(result_rows([TestedStep("sharp", "fail", test, 0.01)], []), "filters")
+    (folder / "funnel.csv").write_text("step,group,subject,kept,dropped\nsharp,d,,60,0\nsharp,a,,40,20\n")
+    text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "sharp takes d less than is even on kind (p = 0.010)" in text
 
 
 def test_words_that_tell_are_shaded_with_their_group(captions_folder):

@@ -24,7 +24,8 @@ def on_filters(one: Series) -> Verdict:
         made = Verdict(f"No filter of {one.label} clearly drops one group more than another ({tested}).")
     else:
         parts = [
-            f"{row['variant']} takes {row['group']} most on {axis_name(row['axis'])} ({p_text(row['p_value'])})"
+            f"{row['variant']} takes {row['group']} {_side(row)} than is even on {axis_name(row['axis'])} "
+            f"({p_text(row['p_value'])})"
             for _, row in uneven.iterrows()
         ]
         made = Verdict(
@@ -32,6 +33,11 @@ def on_filters(one: Series) -> Verdict:
         )
     made.answers.append((FILTERS, made.text))
     return made
+
+
+def _side(row: pd.Series) -> str:
+    """Whether the group that a filter's test names goes more or less than is even; the row's note says it."""
+    return "less" if "is below what is even" in str(row["notes"]) else "more"
 
 
 def on_comparison(one: Series) -> Verdict:
