@@ -80,3 +80,35 @@ def test_objects_are_told_apart_by_key_or_by_their_fields() -> None:
     assert identity(functools.partial(closed_over, value=3))["settings"] == {"value": 3}
     assert identity(len)["name"] == "builtins:len"
     assert identity(Keyed)["name"].endswith(":Keyed")
+
+
+class Plain:
+    def __init__(self, threshold: float, names: tuple[str, ...] = ()) -> None:
+        self.threshold = threshold
+        self.names = names
+        self.memory: list[int] = []
+        self._calls = 0
+
+    @functools.cached_property
+    def computed(self) -> int:
+        return 3
+
+    def __call__(self, rows: Any) -> Any:
+        self.memory.append(len(rows))
+        self._calls += self.computed
+        return rows
+
+    def run(self, rows: Any) -> Any:
+        return self(rows)
+
+
+def test_plain_attributes_of_an_object_count_but_not_its_memory() -> None:
+    one = Plain(0.5)
+    before, before_bound = identity(one), identity(one.run)
+    assert before["settings"] == {"threshold": 0.5, "names": []}
+    one([1, 2])
+    assert (identity(one), identity(one.run)) == (before, before_bound)
+    for other in (Plain(0.7), Plain(0.5, ("a",))):
+        assert identity(other) != before
+        assert identity(other.run) != before_bound
+        assert identity(functools.partial(other)) != identity(functools.partial(one))

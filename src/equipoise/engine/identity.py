@@ -1,8 +1,9 @@
 """What a function is, as far as it decides the result: its name, its source, its settings.
 
 A run may only be continued by the same function. Its *identity* is therefore recorded with the table: the name,
-and a hash of the source without comments and layout. What a function reads from elsewhere (a global, a file) is not
-seen; settings belong in ``config``, weights in an attribute ``key``.
+and a hash of the source without comments and layout. Of a callable object the fields count, if it is a dataclass, or
+else the attributes that are plain values and not private. What a function reads from elsewhere (a global, a file) or
+keeps in lists and dictionaries is not seen; settings belong in ``config``, weights in an attribute ``key``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def function_name(fn: Any) -> str:
 
 
 def identity(fn: Any) -> dict[str, Any]:
-    """Name, hash of the source, and the settings that can be seen (arguments of a partial, closure, ``key``).
+    """Name, hash of the source, and the settings that can be seen (of a partial, a closure, an object).
 
     >>> identity(functools.partial(json.dumps, indent=1))["settings"]
     {'indent': 1}
@@ -74,10 +75,30 @@ def _settings(fn: Any, depth: int) -> dict[str, Any]:
             if not isinstance(value, list | dict | set | bytearray):
                 found[name] = _described(value, depth)
     elif inspect.ismethod(fn):
-        found["of"] = _described(fn.__self__, depth)
+        owner = fn.__self__
+        found["of"] = _described(owner, depth)
+        if isinstance(found["of"], dict) and not isinstance(owner, dict | type):
+            found["of"] |= _plain_attributes(owner, depth)
     elif not isinstance(fn, type | FunctionType):
-        found |= _object_settings(fn, depth)
+        found |= _object_settings(fn, depth) | _plain_attributes(fn, depth)
     return found
+
+
+def _plain_attributes(thing: Any, depth: int) -> dict[str, Any]:
+    """The settings of an object that says nothing of its own: numbers, texts and the like, unless private or computed.
+
+    Lists and objects may be its memory, which changes as it runs.
+    """
+    if _object_settings(thing, depth):
+        return {}
+    kind = type(thing)
+    return {
+        name: _described(value, depth - 1)
+        for name, value in getattr(thing, "__dict__", {}).items()
+        if not name.startswith("_")
+        and isinstance(value, str | int | float | tuple | None)
+        and not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
 
 
 def _object_settings(thing: Any, depth: int) -> dict[str, Any]:
