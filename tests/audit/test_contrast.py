@@ -174,3 +174,27 @@ def test_an_image_that_is_its_own_source_is_natural():
     pools = pools_of(frame, "gender")
     assert pools.natural.tolist() == [True, False]
     assert pools.edited.tolist() == [False, True]
+
+
+def test_one_edit_a_source_still_shows_a_biased_model(toy, picked):
+    rows, vectors = edits(model=1.0, undefined=0)
+    other = {f"{row['image_id']}-{OTHER[row['gender']]}" for row in rows if "source_id" not in row}
+    rows = [row for row in rows if "source_id" not in row or row["image_id"] in other]
+    audit = toy(rows, vectors, axes=["gender"]).run("contrast", draws=200, seeds=[], k=[10])
+    found = audit.results[audit.results["model"] != "random"]
+    row = picked(found, metric="bias_at_k", pool="edited", k=10)
+    assert row.excess > 0.2
+    assert row.p_value < 0.02
+    assert "sets show one group; chance exchanges the labels of such sets" in row.notes
+    assert any("sets show one group" in note for note in audit.notes)
+
+
+def test_a_pool_that_is_balanced_already_has_no_interval_over_seeds(toy, picked):
+    found = toy(*edits(male=30, female=30, undefined=0), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1])
+    row = picked(found.results[found.results["model"] != "random"], metric="bias_at_k", pool="balanced", k=5)
+    assert np.isnan(row.ci_low)
+    assert "no interval: the seeds do not differ" in row.notes
+    uneven = toy(*edits(), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1]).results
+    row = picked(uneven[uneven["model"] != "random"], metric="bias_at_k", pool="balanced", k=5)
+    assert row.ci_low < row.value < row.ci_high
+    assert "the interval is over seeds, not over images" in row.notes

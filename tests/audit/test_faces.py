@@ -301,3 +301,29 @@ def test_prompt_sensitivity_against_shuffled_rows(outcomes):
 def test_prompt_sensitivity_refuses_one_template():
     with pytest.raises(InputError, match="2 to 10 templates"):
         prompt_sensitivity([[1], [0]], ["a"])
+
+
+def test_images_of_a_set_are_no_independent_images():
+    """Twelve sets of ten alike, each for or against by the toss of a coin."""
+    frame = pd.DataFrame(
+        [
+            {"image_id": f"{n}-{i}", "set_id": f"s{n}", "gender": ["female", "male"][i % 2]}
+            for n in range(12)
+            for i in range(10)
+        ]
+    )
+    frame.attrs["axes"] = ["gender"]
+    texts = list(SUITE.texts(frame, FAST))
+    coin = np.random.default_rng(0).random(12) < 0.4
+    named = np.array([[any(word in text for word in ("man", "male"))] for text in texts])
+    scores = np.where(named, 0.5, np.repeat(coin, 10)[None, :].astype(float))
+    config = AuditConfig(draws=50)
+    found = SUITE.measure(Evidence(frame, texts, model="m", scores=scores), config)
+    results = found.frame()
+    one = results[(results["metric"] == "person_preference") & results["subject"].notna()]
+    one = one[(one["variant"] == "own_label") & (one["group"] == "male")].iloc[0]
+    share = coin.mean()
+    assert one.value == pytest.approx(share)
+    assert one.ci_high - one.ci_low > 0.4  # 12 tosses; 60 images taken for independent give 0.25
+    queries = pd.concat(found.queries)
+    assert set(queries["cluster"]) == set(frame["set_id"])

@@ -115,3 +115,97 @@ def test_bias_at_k_is_given_for_the_axis_that_has_the_pair(toy, picked):
     rows = audit.results[audit.results["metric"] == "bias_at_k"]
     assert set(rows["axis"]) == {"gender"}
     assert picked(audit.results, metric="bias_at_k", axis="gender").value > 0.2
+
+
+def test_sets_of_one_image_do_not_hide_a_bias(toy, picked):
+    rows, vectors = social(0.8, n_subjects=8)
+    rows = [{**row, "set_id": row["image_id"]} for row in rows]
+    audit = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", axes=["gender"], draws=200, k=[6])
+    row = picked(audit.results, metric="max_skew", axis="gender")
+    assert row.excess > 0.1
+    assert row.p_value < 0.01
+    assert any("sets show one group" in note for note in audit.notes)
+
+
+def test_an_axis_that_does_not_vary_inside_sets_is_exchanged_between_them(toy, picked):
+    rows, vectors = social(0.0, n_subjects=12, n_sets=8)
+    rng, looks = RNG(3), {}
+    for row in rows:  # the sets of race A look like their subject's text, the others do not
+        row["race"] = looks.setdefault(row["set_id"], "AB"[len(looks) % 2])
+        text = vectors[neutral_prompts([row["subject"]], SOCIALCF_PROMPTS)[0][0]]
+        vectors[row["image_id"]] = vectors[row["image_id"]] + 0.8 * (row["race"] == "A") * text
+    asked = {"axes": ["race"], "k": [6]}
+    biased = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=200, **asked)
+    assert picked(biased.results, metric="max_skew", axis="race").p_value < 0.02
+    blind = []
+    for _ in range(10):
+        by_set = {name: str(rng.choice(["A", "B"])) for name in looks}
+        drawn = [{**row, "race": by_set[row["set_id"]]} for row in rows]
+        found = toy(drawn, vectors, axes=["gender", "race"]).run("intersectional", draws=60, **asked).results
+        blind.append(picked(found, metric="max_skew", axis="race").p_value < 0.05)
+    assert sum(blind) <= 2  # images of a set come together: taken one by one they would call that a bias
+
+
+def broken_sets(combinations):
+    """Two axes, and in every set these combinations of them."""
+    return [
+        {"image_id": f"{s}{n}{i}", "set_id": f"{s}{n}", "subject": s, "gender": gender, "race": race}
+        for s in ("cook", "nurse")
+        for n in range(4)
+        for i, (gender, race) in enumerate(combinations)
+    ]
+
+
+@pytest.mark.parametrize(
+    "combinations",
+    [
+        [("f", "A"), ("m", "B"), ("f", "A"), ("m", "B")],
+        [("f", "A"), ("m", "B"), ("f", "B"), (None, "A")],
+    ],
+)
+def test_sets_without_every_combination_leave_the_rest_standing(scored, combinations):
+    frame = pd.DataFrame(broken_sets(combinations))
+    frame.attrs["axes"] = ["gender", "race"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20)
+    rng = RNG(0)
+    found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
+    assert "no decomposition: sets: none of 8 has all 4 combinations of gender, race" in found.notes
+    assert {"max_skew", "counterfactual_gap"} <= set(found.frame()["metric"])
+
+
+def test_sets_may_be_numbered_anew_in_each_subject(scored):
+    complete = broken_sets([("f", "A"), ("m", "B"), ("f", "B"), ("m", "A")])
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20)
+    found = []
+    for renumbered in (False, True):
+        frame = pd.DataFrame(complete)
+        if renumbered:
+            frame["set_id"] = frame["set_id"].str[-1]
+        frame.attrs["axes"] = ["gender", "race"]
+        rng = RNG(0)
+        found.append(
+            suite.measure(scored(suite, frame, lambda row, text, rng=rng: rng.normal(), config), config).frame()
+        )
+    pd.testing.assert_frame_equal(*found)
+
+
+def test_the_level_is_that_of_every_interval(toy, picked):
+    world = toy(*social(0.3, n_subjects=6), axes=["gender", "race"])
+    wide, narrow = (world.run("intersectional", draws=50, level=level) for level in (0.95, 0.5))
+    for metric, group in (("max_skew", None), ("counterfactual_gap", "female - male")):
+        a, b = (picked(one.results, metric=metric, axis="gender", group=group) for one in (wide, narrow))
+        assert a.value == b.value
+        assert b.ci_high - b.ci_low < 0.5 * (a.ci_high - a.ci_low)
+    assert "95% interval" in str(wide)
+    assert "50% interval" in str(narrow)
+    assert "95%" not in str(narrow)
+
+
+def test_n_of_a_gap_is_what_its_interval_counts(toy, picked):
+    found = toy(*social(0.3, n_subjects=6), axes=["gender", "race"]).run("intersectional", draws=50).results
+    row = picked(found, metric="counterfactual_gap", axis="gender", group="female - male")
+    assert row.n == 6
+    assert "n is subjects, of 36 sets" in row.notes
+    one = picked(found, metric="counterfactual_gap", axis="gender", group="female - male", subject="job0")
+    assert one.n == 6
+    assert "n is subjects" not in one.notes

@@ -104,7 +104,8 @@ class TestPairs:
         table = cf.set_table(scores, np.repeat(np.arange(4), 2), groups, list("xxxxxxyy"))
         row = cf.pair_gaps(table)[0]
         assert row.estimate.value == 3.0
-        assert row.estimate.n == 4
+        assert row.estimate.n == 2  # what the interval and the p-value count
+        assert "n is subjects, of 4 sets" in row.estimate.notes
         alone = cf.pair_gaps(cf.set_table(scores, np.repeat(np.arange(4), 2), groups))[0]
         assert alone.estimate.value == 2.0
 

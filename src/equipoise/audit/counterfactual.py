@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.errors import InputError
 from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, set_table, size_of_gaps
 
 __all__ = ["add_counterfactual"]
@@ -35,11 +35,14 @@ def add_counterfactual(
     if "set_id" not in frame or not frame["set_id"].notna().all():
         findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
         return
-    sets, subjects = frame["set_id"].to_numpy(), frame["subject"].to_numpy()
+    subjects = frame["subject"].to_numpy()
+    # Sets may be numbered anew in each subject.
+    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
     for axis in axes:
         table = set_table(scores, sets, evidence.groups([axis], findings.suite, rows), subjects)
         keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
-        for gap in [*pair_gaps(table, draws=DRAWS, seed=config.seed), *pair_gaps(table, by_subject=True, draws=DRAWS)]:
+        together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
+        for gap in [*together, *pair_gaps(table, by_subject=True, draws=DRAWS, level=config.level)]:
             findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)
@@ -83,16 +86,16 @@ def _add_terms(
     axes: Sequence[str],
     rows: NDArray[np.int64],
     scores: NDArray[np.float64],
-    sets: NDArray[np.object_],
+    sets: NDArray[np.int64],
     subjects: NDArray[np.object_],
     pool: str,
 ) -> None:
     groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
-    complete = pd.Series(sets).groupby(sets).transform("size").to_numpy() >= np.prod([g.n_groups for g in groups])
-    if not complete.any():
-        findings.notes.append(f"no decomposition: no set has every combination of {', '.join(axes)}")
+    try:
+        found = decompose(scores, sets, groups, subjects=subjects, seed=config.seed, level=config.level)
+    except InputError as error:  # no set with every combination leaves the gaps standing
+        findings.notes.append(f"no decomposition: {error}")
         return
-    found = decompose(scores, sets, groups, subjects=subjects, seed=config.seed)
     for name, term in found.terms.items():
         size = term.size.with_notes(f"{term.share:.0%} of the variance between combinations")
         findings.rows.append(

@@ -53,14 +53,14 @@ def check_for_comparison(out: str | Path) -> None:
 
 
 def check_same(folder: Path, suite: str, of: Mapping[str, Any]) -> None:
-    """Refuse the folder of an audit of another suite, model, table or caption file; the same may replace itself."""
+    """Refuse the folder of an audit of another suite, model, remedy, table or caption file; its own it may replace."""
     if not (folder / CONFIG).exists():
         return
     about = read_settings(folder)
     there = {"suite": about["suite"], **about["of"]}
     for name, mine in {"suite": suite, **of}.items():
         if _plain(name, there.get(name)) != _plain(name, mine):
-            told = "another table" if name == "table" else f"another {name} ({there.get(name)})"
+            told = f"another {name}" if name in ("table", "remedy") else f"another {name} ({there.get(name)})"
             raise InputError(f"{folder}: holds the audit of {told}; give another folder with -o")
 
 

@@ -13,21 +13,22 @@ DETAILS = ("representation", "skew", "exposure", "exposure_ratio", "infeasible_i
 """Metrics that are in the results and not in the printed table, unless everything is asked for."""
 
 _PUBLISHED = re.compile(r"published (-?\d+(?:\.\d+)?)")
-_NUMBERS = ("k", "value", "chance", "excess", "95% interval", "p", "n", "published")
+_TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
 _WIDEST = 40
 
 
-def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60) -> str:
+def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60, level: float = 0.95) -> str:
     """One line a number: value, chance, excess, interval, p and n, and the published value where a note gives one.
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
-    ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out.
+    ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
+    intervals.
     """
     shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(DETAILS)]
     if shown.empty:
         shown = frame
     limit = len(shown) if everything else limit
-    lines = [_cells(row) for row in shown.head(limit).to_dict("records")]
+    lines = [_cells(row, f"{100 * level:.4g}% interval") for row in shown.head(limit).to_dict("records")]
     names = [name for name in lines[0] if name != "model" or frame["model"].nunique() > 1] if lines else []
     names = [name for name in names if name in ("metric", "value", "n") or any(line[name] for line in lines)]
     widths = {name: min(_WIDEST, max(len(name), *(len(line[name]) for line in lines))) for name in names}
@@ -37,7 +38,7 @@ def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60) 
     return "\n".join(text)
 
 
-def _cells(row: dict[Any, Any]) -> dict[str, str]:
+def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
     interval = ""
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         interval = f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
@@ -54,7 +55,7 @@ def _cells(row: dict[Any, Any]) -> dict[str, str]:
         "value": _number(row["value"]),
         "chance": _number(row["null_mean"]),
         "excess": _number(row["excess"], sign=True),
-        "95% interval": interval,
+        heading: interval,
         "p": _p(row["p_value"]),
         "n": _text(row["n"]),
         "published": "" if published is None else published[1],
@@ -63,7 +64,7 @@ def _cells(row: dict[Any, Any]) -> dict[str, str]:
 
 def _line(cells: dict[str, str], widths: dict[str, int]) -> str:
     parts = [
-        f"{cells[name]:>{width}}" if name in _NUMBERS else f"{cells[name][:width]:{width}}"
+        f"{cells[name][:width]:{width}}" if name in _TEXTS else f"{cells[name]:>{width}}"
         for name, width in widths.items()
     ]
     return "  ".join(parts).rstrip()

@@ -38,10 +38,15 @@ class Audit:
     results: pd.DataFrame
     notes: tuple[str, ...]
     folder: Path | None
+    level: float = 0.95
+    """That of the intervals."""
 
     def __str__(self) -> str:
-        lines = [f"{self.suite}: {self.model}", table_of(self.results)]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        return "\n".join([f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in self.notes)])
+
+    def table(self, *, everything: bool = False) -> str:
+        """The results as text; see :func:`equipoise.audit.printing.table_of`."""
+        return table_of(self.results, everything=everything, level=self.level)
 
 
 def run(
@@ -79,6 +84,8 @@ def run(
         asked = _loaded(model, model_options or {})
         name = asked.name
     of = {"table": source.fingerprint, "model": name}
+    if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
+        of["remedy"] = asked.key
     if folder is not None:
         check_same(folder, chosen.name, of)
     with staged(folder) as stage:
@@ -204,7 +211,7 @@ def _written(
     if folder is not None:
         findings.save(folder)
         _save_settings(folder, suite.name, settings, of, axes)
-    return Audit(suite.name, model, findings.frame(), tuple(findings.notes), folder)
+    return Audit(suite.name, model, findings.frame(), tuple(findings.notes), folder, settings.level)
 
 
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:

@@ -27,15 +27,20 @@ def seeded_estimate(
     """The mean of ``values`` (S,), one a seed; ``draws`` (S, R) of each seed's null.
 
     The interval is over seeds: it says how far the choice of the pool moves the number, not how far the images do.
+    Seeds that all give the same number (a pool that was balanced already) leave no interval.
 
-    >>> seeded_estimate([0.2, 0.3], [[0.0, 0.1], [0.1, 0.2]], AuditConfig(), alternative="greater", n=9, n_groups=2)
-    0.25 [-0.3853, 0.8853] chance 0.1 ± 0.071, excess +0.15, p = 0.33, n = 9, 2 groups; mean of 2 seeds, sd 0.071
+    >>> draws = [[0.0, 0.1], [0.1, 0.2]]
+    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), alternative="greater", n=9, n_groups=2)
+    >>> found.value, found.ci_low < 0 < found.ci_high, found.notes
+    (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, not over images'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
     value, together = float(means.mean()), null.mean(axis=0)
     p = p_values(value, together, alternative=alternative, rng=np.random.default_rng(config.seed))
-    bounds: tuple[Any, Any] = mean_interval(means, level=config.level) or (None, None)
+    differ = float(np.ptp(means)) > 0
+    bounds: tuple[Any, Any] = (mean_interval(means, level=config.level) if differ else None) or (None, None)
     spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
+    about = "the interval is over seeds, not over images" if differ else "no interval: the seeds do not differ"
     return Estimate(
         value,
         *bounds,
@@ -45,6 +50,6 @@ def seeded_estimate(
         p_randomised=p.randomised,
         n=n,
         n_groups=n_groups,
-        notes=(f"mean of {len(means)} seeds{spread}",),
+        notes=(f"mean of {len(means)} seeds{spread}", about),
         level=config.level,
     )

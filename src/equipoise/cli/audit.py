@@ -54,7 +54,6 @@ def audit(
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
     from equipoise.audit import run, run_captions
-    from equipoise.audit.printing import table_of
     from equipoise.audit.suites import SUITES
     from equipoise.data import Table
 
@@ -91,7 +90,7 @@ def audit(
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
             asked = _repaired(spec, remedy, images, options)
         done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options)
-    _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
+    _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:
         write_page(done.folder)
 
@@ -114,11 +113,10 @@ def measure(
     Example: [bold]equipoise measure runs/clip --k 5 --variant berg -o runs/clip-berg[/bold]
     """
     from equipoise.audit import measure_again
-    from equipoise.audit.printing import table_of
 
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
     done = measure_again(folder, config=_told(given), out=out, replace=replace)
-    _show(done.results, done.notes, table_of(done.results, everything=everything), str(done.folder))
+    _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:
         write_page(done.folder)
 

@@ -147,7 +147,8 @@ def _gaps_of(
         first, second = (table.groups.names[g] for g in wanted[column])
         interval = mean_interval(unit, level=level)
         low, high = interval or (None, None)
-        notes = table.notes if interval else (*table.notes, "no interval: one independent unit")
+        notes = table.notes if len(unit) == len(mine) else (*table.notes, f"n is subjects, of {len(mine)} sets")
+        notes = notes if interval else (*notes, "no interval: one independent unit")
         missing = len(gaps) - len(mine)
         estimate = Estimate(
             float(test.value[place]),
@@ -156,7 +157,7 @@ def _gaps_of(
             null_mean=0.0,
             null_sd=float(test.null_sd[place]),
             p_value=float(test.p_value[place]),
-            n=len(mine),
+            n=len(unit),
             n_groups=2,
             dropped={f"set without {first} or {second}": missing},
             notes=notes,

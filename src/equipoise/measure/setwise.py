@@ -64,7 +64,7 @@ def set_table(scores: ArrayLike, sets: ArrayLike, groups: Groups, subjects: Arra
     subject_of[set_code] = subject_code
     mixed = subject_of[set_code] != subject_code
     if mixed.any():
-        raise InputError(f"sets: {names[set_code[int(np.argmax(mixed))]]!r} holds images of two subjects")
+        raise InputError(f"sets: {str(names[set_code[int(np.argmax(mixed))]])!r} holds images of two subjects")
     there = groups.defined
     flat = set_code[there] * groups.n_groups + groups.labels[there]
     size = len(names) * groups.n_groups

@@ -127,9 +127,9 @@ class _Axis:
         for label, group in enumerate(self.groups.names):
             inside = np.flatnonzero(self.groups.labels == label)
             ids = self.evidence.frame["image_id"].iloc[inside].tolist()
-            self.findings.add_queries(
-                values[inside], ids, metric=metric, variant=variant, group=group, axis=self.axis, pool=pool
-            )
+            keys = {"metric": metric, "variant": variant, "group": group, "axis": self.axis, "pool": pool}
+            cluster = None if self.sets is None else self.evidence.frame["set_id"].iloc[inside].to_numpy()
+            self.findings.add_queries(values[inside], ids, cluster=cluster, **keys)
 
     def options(self, most: int = SHUFFLES) -> dict[str, Any]:
         """What every measure is told."""
@@ -192,7 +192,9 @@ def _preferences(on: _Axis) -> None:
         beaten += (scores[:, :1] > scores[:, 1:]) / len(templates)
         for variant in PREFERENCES:
             options = on.options(most=2)  # the gap of a single template is not reported
-            found = person_preference(scores, directions[0], directions[1:], on.groups, variant=variant, **options)
+            found = person_preference(
+                scores, directions[0], directions[1:], on.groups, variant=variant, clusters=on.sets, **options
+            )
             won[variant].append(found.values)
             for group, estimate in found.by_group.items():
                 on.add(estimate, "person_preference", variant, group=group, subject=prompts.neutral)

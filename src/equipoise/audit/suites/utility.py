@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.evidence import Evidence
+from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
 from equipoise.audit.prompts import neutral_prompts
 from equipoise.audit.subjects import pool_name
@@ -85,17 +85,17 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
         credit[rows] = _credit(scores, wanted[rows])
     known = wanted >= 0
     sets = frame["set_id"][known] if "set_id" in frame else None
-    clusters = None if sets is None or sets.isna().any() else pd.factorize(sets)[0]
+    clusters = None if sets is None or sets.isna().any() else sets.to_numpy()
     estimate = share_estimate(
         credit[known],
-        clusters=clusters,
+        clusters=None if clusters is None else pd.factorize(clusters)[0],
         level=config.level,
         dropped={"image without a class": int((~known).sum())},
         notes=(f"{QUALITY}; blind guessing gives {1 / len(classes):.4g} of {len(classes)} classes ({column})",),
     )
     keys = {"metric": "zero_shot_accuracy", "variant": "equipoise", "pool": pool_name(frame)}
     findings.add(estimate, **keys)
-    findings.add_queries(credit[known], frame["image_id"][known].tolist(), **keys)
+    findings.add_queries(credit[known], frame["image_id"][known].tolist(), cluster=clusters, **keys)
 
 
 def _credit(scores: NDArray[Any], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -112,7 +112,8 @@ def _credit(scores: NDArray[Any], wanted: NDArray[np.int64]) -> NDArray[np.float
 def _add_recall(findings: Findings, evidence: Evidence, captions: Captions, config: AuditConfig) -> None:
     frame = evidence.frame
     ids = frame["image_id"].to_numpy()
-    ranks = scan(evidence.source(captions.texts), [], targets=captions.image).ranks
+    order = evidence.tie_order(config.seed)
+    ranks = scan(evidence.source(captions.texts), [], targets=captions.image, order=order).ranks
     _add_ranks(findings, "text_to_image_recall", ranks, captions.names, ids[captions.image], frame, config)
     texts = distinct(captions.texts)
     targets = _padded(pd.Index(texts).get_indexer(pd.Index(captions.texts)), captions.image, len(frame))
@@ -121,7 +122,7 @@ def _add_recall(findings: Findings, evidence: Evidence, captions: Captions, conf
     if len(there) < len(frame):
         findings.note(f"{len(frame) - len(there)} images have no caption and ask for none")
         targets = np.where(targets >= 0, targets, np.where((targets >= 0).any(axis=1, keepdims=True), -1, 0))
-    ranks = scan(source, [], targets=targets).ranks
+    ranks = scan(source, [], targets=targets, order=places_by_name(texts, config.seed)).ranks
     assert ranks is not None
     _add_ranks(findings, "image_to_text_recall", ranks[there], list(ids[there]), ids[there], frame, config)
 
