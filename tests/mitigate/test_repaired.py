@@ -143,6 +143,46 @@ def test_only_what_was_asked_for_is_changed(home, model, fitted):
         repaired(model, fitted, changes="image")
 
 
+def test_vectors_pass_in_batches_through_the_remedy(home, model, fitted, monkeypatch):
+    ids = Table.open(home / "sets").to_pandas(["image_id"])["image_id"].tolist()[::-1]
+
+    class InOneGo:
+        name, key = model.name, model.key
+        image_vectors, text_vectors = model.image_vectors, model.text_vectors
+
+    monkeypatch.setattr("equipoise.mitigate.wrapping._BATCH", 50)
+    for one, n_batches in ((model, None), (InOneGo(), 4)):
+        for changes in ("both", "texts"):
+            better = repaired(one, fitted, changes=changes)
+            batches = list(better.image_batches(ids))
+            assert n_batches is None or len(batches) == n_batches
+            joined = np.empty((len(ids), D), dtype=np.float32)
+            for at, vectors in batches:
+                joined[at] = vectors
+            np.testing.assert_allclose(joined, better.image_vectors(ids), atol=1e-6)
+
+
+def test_the_audit_of_another_remedy_is_not_replaced(home, model, fitted, tmp_path):
+    other = fit_on_table(Projection(), model, Table.open(home / "sets"), ["gender"], held_out=SUBJECTS[:4])
+    settings = {"prompts": ["A photo of {}"], "draws": 20, "k": [10]}
+    one, two = repaired(model, fitted), repaired(model, other)
+    assert one.name == two.name
+    audit.run(one, "intersectional", home / "sets", tmp_path / "a", config=settings)
+    audit.run(one, "intersectional", home / "sets", tmp_path / "a", config=settings)
+    with pytest.raises(InputError, match="holds the audit of another remedy; give another folder"):
+        audit.run(two, "intersectional", home / "sets", tmp_path / "a", config=settings)
+    audit.measure_again(tmp_path / "a", config={"k": [5]}, out=tmp_path / "b")
+
+
+def test_sets_numbered_anew_in_each_subject_are_told_apart(home, model, fitted, tmp_path):
+    rows = Table.open(home / "sets").to_pandas(["image_id", "set_id", "subject", "gender"]).to_dict("records")
+    rows = [{**row, "set_id": row["set_id"].split("-")[1]} for row in rows]
+    table = Table.create(tmp_path / "t", rows, axes=["gender"])
+    again = fit_on_table(Projection(), model, table, ["gender"], held_out=SUBJECTS[4:])
+    assert again.fitted_on.n_sets == 40
+    np.testing.assert_allclose(again.matrix, fitted.matrix)
+
+
 class Toy:
     name, key, logit_scale = "toy", "toy-1", 10.0
 
@@ -237,6 +277,10 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path):
         assert "has seen" not in after.stderr
     page = (tmp_path / "repair.html").read_text(encoding="utf-8")
     assert "The repair" in page
+    words = run("mitigate", "projection", model, "-t", sets, "--axis", "gender", "-o", "w", "--variant", "prompts")
+    assert words.returncode == 2
+    assert "--variant prompts: it takes out what its vectors span" in words.stderr
+    assert not (tmp_path / "w").exists()
     again = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
     assert again.returncode == 2
     assert "give another folder" in again.stderr

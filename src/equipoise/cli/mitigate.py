@@ -15,7 +15,9 @@ def mitigate(
     axis: list[str] = typer.Option([], "--axis", help="An axis to repair; repeat for several."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the remedy."),
     held_out: float = typer.Option(0.5, "--held-out", help="The share of subjects kept apart; 0 keeps none apart."),
-    variant: str = typer.Option("differences", "--variant", help="Which directions: differences, prompts, calibrated."),
+    variant: str = typer.Option(
+        "differences", "--variant", help="Which directions: differences. Those of prompts are for Python."
+    ),
     seed: int = typer.Option(0, "--seed", min=0, help="Which subjects are kept apart."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
@@ -47,6 +49,11 @@ def mitigate(
     if not out:
         raise InputError("say where to keep the remedy with -o")
     made = REMEDIES.load(remedy)(variant=variant)
+    if variant != "differences":
+        raise InputError(
+            f"--variant {variant}: it takes out what its vectors span, and here that would be the images themselves; "
+            "fit it on vectors of prompts in Python, or leave --variant out"
+        )
     home = Path(out)
     check_free(home)
     if (home / "held_out").exists():

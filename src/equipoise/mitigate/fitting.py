@@ -55,7 +55,10 @@ def fit_on_table(
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
     mine = frame[use].reset_index(drop=True)
     vectors = _vectors(model, table, mine["image_id"])
-    sets = mine["set_id"].tolist() if mine["set_id"].notna().any() else None
+    sets = None
+    if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
+        both = zip(mine["subject"], mine["set_id"], strict=True)
+        sets = [None if pd.isna(name) else f"{subject}: {name}" for subject, name in both]
     remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
     assert remedy.fitted_on is not None
     remedy.fitted_on = replace(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import Remedy
@@ -18,6 +21,7 @@ __all__ = ["CHANGES", "RepairedEncoder", "RepairedVectors", "repaired"]
 
 CHANGES = ("both", "images", "texts")
 """Whose vectors are changed. Directions fitted on images belong to both; Chuang et al. change those of texts."""
+_BATCH = 8192
 
 
 def repaired(
@@ -84,6 +88,19 @@ class RepairedVectors:
         """(n, d) vectors of the images with these ids."""
         found = self.vectors.image_vectors(ids)
         return found if self.changes == "texts" else self.remedy.transform(found)
+
+    def image_batches(self, ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
+        """Places in ``ids`` (b,) and their vectors (b, d), batch after batch: memory holds one batch at a time."""
+        for at, found in self._batches(ids):
+            yield at, found if self.changes == "texts" else self.remedy.transform(found)
+
+    def _batches(self, ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
+        if hasattr(self.vectors, "image_batches"):
+            yield from self.vectors.image_batches(ids)
+            return
+        for start in range(0, len(ids), _BATCH):
+            some = ids[start : start + _BATCH]
+            yield np.arange(start, start + len(some)), np.asarray(self.vectors.image_vectors(some))
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """(m, d) vectors of these texts."""
