@@ -1,4 +1,4 @@
-"""The signed difference of two groups' means, with its chance level."""
+"""The signed difference of two groups' shares, with its chance level."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.errors import InputError
+from equipoise.measure.group_means import share_difference_interval
 from equipoise.measure.retrieval import LabelShuffler
-from equipoise.measure.stats import Estimate, bootstrap_statistic, p_values
+from equipoise.measure.stats import Estimate, p_values
 
 __all__ = ["signed_gap"]
 
@@ -18,10 +19,11 @@ Floats = NDArray[np.float64]
 def signed_gap(
     values: ArrayLike, first: ArrayLike, config: AuditConfig, *, blocks: ArrayLike, notes: tuple[str, ...] = ()
 ) -> Estimate:
-    """Mean of ``values`` (n,) where ``first`` (n,) is true, minus the mean where it is not.
+    """Mean of ``values`` (n,), in [0, 1], where ``first`` (n,) is true, minus the mean where it is not.
 
     Chance: which values are of the first group is shuffled inside each of ``blocks`` (n,) (an occupation, a scene), so
-    that a group with harder blocks is not blamed for them. The interval draws whole blocks.
+    that a group with harder blocks is not blamed for them. The interval is a t interval over blocks
+    (:func:`equipoise.measure.group_means.share_difference_interval`).
 
     >>> values, first = [1.0, 1.0, 0.0, 1.0, 1.0, 0.0], [True, True, False, True, True, False]
     >>> signed_gap(values, first, AuditConfig(draws=99), blocks=[0, 0, 0, 1, 1, 1]).value
@@ -30,20 +32,14 @@ def signed_gap(
     numbers, side = np.asarray(values, dtype=np.float64), np.asarray(first, dtype=bool)
     if not side.any() or side.all():
         raise InputError("a gap needs values of both groups")
+    if numbers.min() < 0 or numbers.max() > 1:
+        raise InputError("values: a share is between 0 and 1")
     rng = np.random.default_rng(config.seed)
     shuffled = LabelShuffler(side.astype(np.int32), blocks)(config.draws, rng)
     null = _difference(_sums(numbers, shuffled))
     observed = float(_difference(_sums(numbers, side[None, :]))[0])
     p = p_values(observed, null, alternative="two-sided", rng=rng)
-    parts = np.stack([numbers * side, side, numbers * ~side, ~side], axis=1).astype(np.float64)
-    draws = bootstrap_statistic(parts, _difference, clusters=blocks, replicates=config.draws, seed=config.seed)
-    draws = draws[np.isfinite(draws)]
-    low: float | None = None
-    high: float | None = None
-    if len(np.unique(np.asarray(blocks))) > 1 and len(draws) > 1:
-        low, high = (float(q) for q in np.quantile(draws, (0.5 - config.level / 2, 0.5 + config.level / 2)))
-    else:
-        notes = (*notes, "no interval: one independent unit")
+    low, high, why = share_difference_interval(numbers, side, blocks, level=config.level)
     return Estimate(
         observed,
         low,
@@ -54,7 +50,7 @@ def signed_gap(
         p_randomised=p.randomised,
         n=len(numbers),
         n_groups=2,
-        notes=notes,
+        notes=(*notes, *why),
         level=config.level,
     )
 

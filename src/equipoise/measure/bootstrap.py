@@ -18,7 +18,9 @@ __all__ = [
     "bootstrap_means",
     "bootstrap_statistic",
     "cluster_sums",
+    "has_spread",
     "mean_interval",
+    "no_interval_note",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -71,6 +73,29 @@ def cluster_sums(values: ArrayLike, clusters: ArrayLike | None = None) -> Cluste
     sizes = np.bincount(codes).astype(np.float64)
     sums = np.stack([np.bincount(codes, column) for column in table.T], axis=1).astype(np.float64)
     return ClusterSums(sums, sizes)
+
+
+def has_spread(sums: ClusterSums) -> bool:
+    """Whether the clusters differ at all in their mean (of the first column), beyond rounding.
+
+    >>> has_spread(cluster_sums([0.1, 0.1, 0.1])), has_spread(cluster_sums([0.1, 0.2]))
+    (False, True)
+    """
+    if len(sums.sizes) < 2:
+        return False
+    return float(sums.standard_error[0]) > 1e-12 * float(np.abs(sums.sums[:, 0] / sums.sizes).max())
+
+
+def no_interval_note(values: ArrayLike, clusters: ArrayLike | None = None) -> str:
+    """Why :func:`mean_interval` is ``None``.
+
+    >>> no_interval_note([2.0]), no_interval_note([2.0, 2.0])
+    ('no interval: one independent unit', 'no interval: all 2 independent units have the same value')
+    """
+    units = len(cluster_sums(values, clusters).sizes)
+    if units < 2:
+        return "no interval: one independent unit"
+    return f"no interval: all {units} independent units have the same value"
 
 
 def resampling_weights(
@@ -150,7 +175,10 @@ def mean_interval(
     seed: int = 0,
     least_error: float = 0.0,
 ) -> tuple[float, float] | None:
-    """Confidence interval for the mean of ``values`` (n,); ``None`` with fewer than two clusters.
+    """Confidence interval for the mean of ``values`` (n,); ``None`` with fewer than two clusters, or all alike.
+
+    Values that happen to be all alike do not say how far others would lie: an interval without width would pass for
+    certainty. :func:`no_interval_note` says which of the two it is.
 
     - ``t``: mean ± t(C - 1) times the cluster-robust standard error. With a few dozen subjects it keeps its
       level where the percentile bootstrap is too narrow, and it needs no resampling: the default.
@@ -159,7 +187,7 @@ def mean_interval(
     - ``bootstrap_t``: the cluster bootstrap of (mean* - mean) / se*.
 
     ``least_error`` bounds the standard error of ``t`` from below, where values that happen to be all alike would
-    give an interval without width.
+    give no interval.
 
     >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0, 4.0])]
     [0.446, 4.554]
@@ -174,8 +202,8 @@ def mean_interval(
     mean, error = float(sums.mean[0]), float(sums.standard_error[0])
     if method == "t":
         error = max(error, least_error)
-    if error == 0.0:
-        return mean, mean
+    if not has_spread(sums) and (method != "t" or least_error <= 0):
+        return None
     tail = (1 - level) / 2
     if method == "t":
         reach = float(sps.t.ppf(1 - tail, len(sums.sizes) - 1)) * error

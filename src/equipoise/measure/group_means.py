@@ -19,10 +19,17 @@ from equipoise.measure.arrays import Floats, as_count, as_vector, row_blocks
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
-from equipoise.measure.shares import share_estimate
+from equipoise.measure.shares import independent_difference, share_estimate
 from equipoise.measure.stats import summarise
 
-__all__ = ["GroupMeans", "group_means", "kept_groups", "permuted_labels"]
+__all__ = [
+    "GroupMeans",
+    "difference_interval",
+    "group_means",
+    "kept_groups",
+    "permuted_labels",
+    "share_difference_interval",
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class GroupMeans:
     by_group: Mapping[str, Estimate]
     gap: Estimate
     """Highest minus lowest group mean; chance from shuffled labels; the interval is that of the two groups
-    named."""
+    named, ``None`` where the notes say why."""
     highest: str
     lowest: str
     values: Floats
@@ -93,6 +100,7 @@ def group_means(
     Chance of the gap: labels shuffled over all images of a defined group, or only inside each set of
     ``shuffle_within`` (n,) for paired data. ``clusters`` (n,) are not independent of each other. ``share`` says
     that the values are in [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
+    The gap's interval is :func:`difference_interval`, of shares :func:`share_difference_interval`.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
     >>> found.highest, found.lowest, found.gap.value
@@ -120,8 +128,10 @@ def group_means(
     if highest == lowest:  # all means equal: the gap is 0 between any two
         highest, lowest = list(means)[:2]
     gap = _gap_estimate(numbers, groups, kept, shuffle_within, permutations, seed, level)
-    pair = [groups.index(highest), groups.index(lowest)]
-    low, high = _pair_interval(numbers, groups.labels, pair, keys, level)
+    inside = np.isin(groups.labels, [groups.index(highest), groups.index(lowest)])
+    first = groups.labels[inside] == groups.index(highest)
+    interval = share_difference_interval if share else difference_interval
+    low, high, why = interval(numbers[inside], first, None if keys is None else keys[inside], level=level)
     gap = replace(
         gap,
         ci_low=low,
@@ -129,7 +139,7 @@ def group_means(
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(f"{highest} minus {lowest}",),
+        notes=(f"{highest} minus {lowest}", *why),
     )
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 
@@ -168,23 +178,76 @@ def _gaps(labels: NDArray[Any], values: Floats, n_groups: int) -> Floats:
     return np.asarray(means.max(axis=1) - means.min(axis=1))
 
 
-def _pair_interval(
-    values: Floats, labels: NDArray[Any], pair: list[int], clusters: Any, level: float
-) -> tuple[float | None, float | None]:
-    """t interval of the difference of two group means; clusters may hold images of both groups.
+def difference_interval(
+    values: Any, first: Any, clusters: Any = None, *, level: float = 0.95
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Interval of the mean of ``values`` (n,) where ``first`` (n,) is true minus the mean where it is not.
 
-    An item moves the difference by (value - its group's mean) / its group's size; clusters add these up.
+    Both ends are ``None``, and a note says why, where a side lies in one of the ``clusters`` (n,) or where nothing
+    varies between them. Clusters may hold values of both sides: sets with everybody, jobs with images of all groups.
+
+    A t interval. A value moves the difference by its residual / its side's n; clusters add these up, each enlarged
+    by 1 / sqrt(1 - the cluster's part of the side), which makes the variance unbiased for independent values, and t
+    has Satterthwaite's degrees of freedom (Bell and McCaffrey 2002). Without clusters the error is Welch's; with one
+    value of each side in every cluster it is the paired t interval.
+
+    >>> low, high, _ = difference_interval([5.0, 6, 7, 1, 2, 3], [1, 1, 1, 0, 0, 0])
+    >>> round(low, 3), round(high, 3)
+    (1.733, 6.267)
+    >>> difference_interval([5.0, 6, 7, 1], [1, 1, 1, 0])
+    (None, None, ('no interval: one of the two groups has one independent unit',))
     """
-    inside = np.isin(labels, pair)
-    side, numbers = labels[inside] == pair[1], values[inside]
-    means = [numbers[~side].mean(), numbers[side].mean()]
-    influence = np.where(side, -(numbers - means[1]) / side.sum(), (numbers - means[0]) / (~side).sum())
-    if clusters is not None:
-        influence = np.bincount(np.unique(np.asarray(clusters)[inside], return_inverse=True)[1], influence)
-    units = len(influence)
-    # a lone image has no spread of its own: its group's mean would pass for certain
-    if units < 3 or (clusters is None and min(side.sum(), (~side).sum()) < 2):
-        return None, None
-    reach = float(sps.t.ppf(0.5 + level / 2, units - 2)) * float(np.sqrt((influence**2).sum() * units / (units - 2)))
-    difference = float(means[0] - means[1])
-    return difference - reach, difference + reach
+    numbers, side = as_vector(values, "values"), np.asarray(first, dtype=bool)
+    codes = np.arange(len(numbers)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    units = int(codes.max()) + 1
+    moved, own, means, shared = np.zeros(units), np.zeros(units), [], []
+    for sign, inside in ((1.0, side), (-1.0, ~side)):
+        n = int(inside.sum())
+        counts = np.bincount(codes[inside], minlength=units)
+        if np.count_nonzero(counts) < 2:
+            return None, None, ("no interval: one of the two groups has one independent unit",)
+        weight = 1 / (n * np.sqrt(1 - counts / n))
+        mean = float(numbers[inside].mean())
+        moved += sign * weight * np.bincount(codes[inside], numbers[inside] - mean, minlength=units)
+        own += counts * weight**2
+        means.append(mean)
+        shared.append(counts * weight / np.sqrt(n))
+    error = float(np.sqrt((moved**2).sum()))
+    if error <= 1e-12 * float(np.abs(numbers).max()):
+        return None, None, ("no interval: nothing varies between independent units",)
+    # variances and covariances of ``moved``, were the values independent: diag(own) - v v' - w w'
+    v, w = shared
+    trace = own.sum() - v @ v - w @ w
+    square = own @ own + (v @ v) ** 2 + (w @ w) ** 2 + 2 * (v @ w) ** 2 - 2 * own @ (v**2 + w**2)
+    reach = float(sps.t.ppf(0.5 + level / 2, trace**2 / square)) * error
+    return means[0] - means[1] - reach, means[0] - means[1] + reach, ()
+
+
+def share_difference_interval(
+    values: Any, first: Any, clusters: Any = None, *, level: float = 0.95
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """:func:`difference_interval` of two shares, ``values`` (n,) in [0, 1]; inside [-1, 1], and never without width.
+
+    Where no cluster holds both sides, or where a side or the difference does not vary, it comes from the two shares'
+    own intervals (:func:`equipoise.measure.shares.independent_difference`; for sets that hold both sides that is on
+    the safe side, since what they share would cancel).
+
+    >>> low, high, _ = share_difference_interval([1.0] * 40, [True] * 20 + [False] * 20)
+    >>> round(low, 3), round(high, 3)
+    (-0.161, 0.161)
+    """
+    numbers, side = as_vector(values, "values"), np.asarray(first, dtype=bool)
+    keys = np.arange(len(numbers)) if clusters is None else np.asarray(clusters)
+    low, high, why = difference_interval(numbers, side, keys, level=level)
+    here, there = np.unique(keys[side]), np.unique(keys[~side])
+    if min(len(here), len(there)) < 2:
+        return None, None, why
+    apart = not np.isin(here, there).any()
+    if low is None or high is None or apart or np.ptp(numbers[side]) == 0 or np.ptp(numbers[~side]) == 0:
+        shares = [
+            share_estimate(numbers[mine], clusters=None if clusters is None else keys[mine], level=level)
+            for mine in (side, ~side)
+        ]
+        found = independent_difference(*shares)
+        return (None, None, why) if found is None else (*found, ())
+    return max(-1.0, low), min(1.0, high), ()

@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import resampling_weights
+from equipoise.measure.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
+from equipoise.measure.shares import independent_difference, share_estimate
+from equipoise.measure.stats import summarise
 
 __all__ = ["GroupGap", "gap_by_group", "median_rank_by_group", "mrr_by_group", "recall_at_k", "recall_by_group"]
 
 FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
+NOTHING = (None, None)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class GroupGap:
     by_group: Mapping[str, Estimate]
     gap: Estimate
     """Highest minus lowest. Chance: the groups' labels shuffled over the images; some gap is always there. The
-    interval is that of the difference between the two groups named in the notes."""
+    interval is that of the difference between the two groups named in the notes, from their own intervals; ``None``
+    where one of these has none."""
     highest: str
     lowest: str
 
@@ -155,7 +159,13 @@ def gap_by_group(
     seed: int = 0,
     level: float = 0.95,
 ) -> GroupGap:
-    """``statistic`` of the values (Q,) of each group, and highest minus lowest, by cluster bootstrap and shuffles."""
+    """``statistic`` of the values (Q,) of each group, and highest minus lowest, against shuffled labels.
+
+    A mean of values in [0, 1] has the interval of :func:`equipoise.measure.shares.share_estimate` over clusters, other
+    means a t interval, anything else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a
+    median of so few clusters that even their whole range would miss it too often (fewer than 6 at 95%). Where all
+    ranks are alike a median's interval has no width: half of all ranks would have to lie elsewhere, unseen.
+    """
     given = np.asarray(values, dtype=np.float64)
     groups.check_length(len(given))
     data = _Sorted.of(given, groups, clusters)
@@ -164,28 +174,25 @@ def gap_by_group(
     if len(kept) < 2:
         raise InputError(f"a gap needs two groups with queries; only {[groups.names[g] for g in kept]} have any")
     rng = np.random.default_rng(seed)
-    ones = np.ones((1, len(data.values)))
-    observed = data.by_group(statistic, ones, data.labels[None, :], kept)[0]
+    names = [groups.names[g] for g in kept]
+    by_group = {groups.names[g]: data.estimate(statistic, int(g), draws, rng, level) for g in kept}
+    observed = np.array([by_group[name].value for name in names])
     high, low = int(np.argmax(observed)), int(np.argmin(observed))
     if high == low:
         low = 1
-    names = [groups.names[g] for g in kept]
-    boot = data.bootstrap(statistic, kept, draws, rng)
     null = data.shuffled_gaps(statistic, kept, draws, rng)
     gap = float(observed[high] - observed[low])
     p = p_values(gap, null, rng=rng)
-    ends = (0.5 - level / 2, 0.5 + level / 2)
     dropped = {"query of an undefined group": groups.n_undefined}
     dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
-    difference = boot[:, high] - boot[:, low]
+    pair = (names[high], names[low])
+    interval: tuple[float | None, float | None] = independent_difference(*(by_group[name] for name in pair)) or NOTHING
+    without = [f"no interval: {name} has none" for name in pair if by_group[name].ci_low is None]
     return GroupGap(
-        {
-            name: _estimate(float(observed[i]), boot[:, i], int(counts[kept[i]]), ends, level)
-            for i, name in enumerate(names)
-        },
+        by_group,
         Estimate(
             gap,
-            *_interval(difference, ends),
+            *interval,
             null_mean=float(null.mean()),
             null_sd=float(null.std()),
             p_value=p.value,
@@ -193,7 +200,7 @@ def gap_by_group(
             n=int(counts.sum()),
             n_groups=len(kept),
             dropped=dropped,
-            notes=(f"{names[high]} minus {names[low]}",),
+            notes=(f"{names[high]} minus {names[low]}", *without),
             level=level,
         ),
         names[high],
@@ -201,17 +208,30 @@ def gap_by_group(
     )
 
 
-def _interval(draws: FloatArray, ends: tuple[float, float]) -> tuple[float | None, float | None]:
-    usable = draws[~np.isnan(draws)]
-    if len(usable) < 2:
-        return None, None
-    low, high = np.quantile(usable, ends)
-    return float(low), float(high)
-
-
-def _estimate(value: float, draws: FloatArray, n: int, ends: tuple[float, float], level: float) -> Estimate:
-    low, high = _interval(draws, ends)
-    return Estimate(value, low, high, n=n, notes=("no null: quality of one group",), level=level)
+def _interval(
+    statistic: Statistic,
+    values: FloatArray,
+    keys: NDArray[np.intp],
+    draws: int,
+    rng: np.random.Generator,
+    level: float,
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Interval of ``statistic`` of rising ``values`` over the clusters ``keys``, and why there is none."""
+    units = int(keys.max()) + 1
+    if units < 2:
+        return None, None, (no_interval_note(values, keys),)
+    if statistic is mean_of and values[0] >= 0 and values[-1] <= 1:
+        found = share_estimate(values, clusters=None if units == len(values) else keys, level=level)
+        return found.ci_low, found.ci_high, ()
+    if statistic is mean_of:
+        mean = summarise(values, clusters=keys, level=level)
+        return mean.ci_low, mean.ci_high, mean.notes
+    if 2 * 0.5**units > 1 - level:
+        return None, None, (f"no interval: {units} independent units are too few for one of {level:.0%}",)
+    blocks = resampling_weights(units, draws, rng, chunk=CELLS)
+    drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
+    low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
+    return float(low), float(high), ()
 
 
 @dataclass(frozen=True)
@@ -246,14 +266,15 @@ class _Sorted:
     ) -> FloatArray:
         return np.stack([statistic(self.values, weights * (labels == group)) for group in kept], axis=1)
 
-    def bootstrap(
-        self, statistic: Statistic, kept: NDArray[np.intp], draws: int, rng: np.random.Generator
-    ) -> FloatArray:
-        parts = []
-        for block in resampling_weights(len(self.cluster_labels), draws, rng, chunk=CELLS):
-            weights = block[:, self.clusters].astype(np.float64)
-            parts.append(self.by_group(statistic, weights, self.labels[None, :], kept))
-        return np.concatenate(parts)
+    def estimate(
+        self, statistic: Statistic, group: int, draws: int, rng: np.random.Generator, level: float
+    ) -> Estimate:
+        """One group's number with its interval over clusters, or a note that says why there is none."""
+        mine = self.labels == group
+        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        value = float(statistic(values, np.ones((1, len(values))))[0])
+        low, high, why = _interval(statistic, values, keys, draws, rng, level)
+        return Estimate(value, low, high, n=len(values), notes=("no null: quality of one group", *why), level=level)
 
     def shuffled_gaps(
         self, statistic: Statistic, kept: NDArray[np.intp], draws: int, rng: np.random.Generator

@@ -1,7 +1,8 @@
 """Estimates of shares (values between 0 and 1) and of smooth statistics: the intervals a plain mean does not give.
 
 A share of 20 hits in 20 is not certain: its bootstrap or t interval would be [1, 1]. Plain yes/no values get
-Wilson's interval and an exact binomial test; clustered or fractional ones the cluster t interval, cut at 0 and 1.
+Wilson's interval and an exact binomial test; clustered or fractional ones Wilson's interval with the number of
+independent yes/no values that would be as certain.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_vector
-from equipoise.measure.bootstrap import IntervalMethod
+from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.permutation import Alternative
 from equipoise.measure.stats import summarise
 
 __all__ = [
     "ItemScores",
+    "independent_difference",
     "jackknife_error",
     "normal_estimate",
     "pair_probability",
     "placements",
     "share_estimate",
+    "share_interval",
     "wilson_interval",
 ]
 
@@ -68,12 +71,74 @@ def wilson_interval(hits: float, n: int, *, level: float = 0.95) -> tuple[float,
     """
     if n < 1 or not 0 <= hits <= n:
         raise InputError(f"a share needs 0 <= hits <= n and n >= 1, not hits = {hits}, n = {n}")
-    z = float(sps.norm.ppf(0.5 + level / 2))
-    share, scale = hits / n, 1 + z * z / n
+    return _score_interval(hits / n, n, float(sps.norm.ppf(0.5 + level / 2)))
+
+
+def _score_interval(share: float, n: float, z: float) -> tuple[float, float]:
+    scale = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     reach = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / scale
     # the interval contains the share itself; rounding must not say otherwise at 0 and 1
     return min(share, max(0.0, float(centre - reach))), max(share, min(1.0, float(centre + reach)))
+
+
+def _exact_interval(share: float, n: float, level: float) -> tuple[float, float]:
+    tail, hits = (1 - level) / 2, share * n
+    low = float(sps.beta.ppf(tail, hits, n - hits + 1)) if hits > 0 else 0.0
+    high = float(sps.beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
+    return low, high
+
+
+def share_interval(
+    values: ArrayLike,
+    *,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    method: IntervalMethod = "t",
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """Interval inside [0, 1] for the mean of ``values`` (n,) in [0, 1]; ``None`` with fewer than two clusters.
+
+    Wilson's with p (1 - p) / se² in place of n, se the cluster-robust standard error, and t(C - 1) in place of z
+    (after Korn and Graubard 1998); another ``method`` of :func:`equipoise.measure.stats.mean_interval` is cut at 0
+    and 1. Where all clusters have the same mean, se says nothing: each cluster then counts as one yes/no value (nothing
+    in [0, 1] spreads more; unequal clusters as (sum of sizes)² / sum of squared sizes, Kish 1965), and the interval is
+    Clopper and Pearson's (1934). It is still too narrow where a few clusters hold nearly all that is rare.
+
+    >>> [round(x, 3) for x in share_interval([1.0] * 40, clusters=np.repeat(np.arange(4), 10))]
+    [0.398, 1.0]
+    """
+    sums = cluster_sums(values, clusters)
+    units, mean = len(sums.sizes), float(sums.mean[0])
+    if units < 2:
+        return None
+    mean = min(1.0, max(0.0, mean))
+    if not has_spread(sums):
+        return _exact_interval(mean, float(sums.sizes.sum() ** 2 / (sums.sizes**2).sum()), level)
+    found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
+    if method != "t" and found is not None:
+        return max(0.0, found[0]), min(1.0, found[1])
+    alike = mean * (1 - mean) / float(sums.standard_error[0]) ** 2
+    return _score_interval(mean, alike, float(sps.t.ppf(0.5 + level / 2, units - 1)))
+
+
+def independent_difference(first: Estimate, second: Estimate) -> tuple[float, float] | None:
+    """Interval of ``first`` minus ``second``, two independent estimates, from their own intervals; else ``None``.
+
+    Each end is as far from the difference as the two intervals' ends are from their values, squared and added
+    (Newcombe 1998, method 10, for shares; Zou and Donner 2008). Unlike a t interval it has a width where both
+    shares are 1.
+
+    >>> sure = share_estimate([1] * 20)
+    >>> [round(x, 3) for x in independent_difference(sure, sure)]
+    [-0.161, 0.161]
+    """
+    if first.ci_low is None or first.ci_high is None or second.ci_low is None or second.ci_high is None:
+        return None
+    value = first.value - second.value
+    below = np.hypot(first.value - first.ci_low, second.ci_high - second.value)
+    above = np.hypot(first.ci_high - first.value, second.value - second.ci_low)
+    return float(value - below), float(value + above)
 
 
 def share_estimate(
@@ -91,9 +156,8 @@ def share_estimate(
 ) -> Estimate:
     """The mean of ``values`` (n,) in [0, 1] with an interval inside [0, 1] and, given ``null_value``, a p-value.
 
-    Values that are all 0 or 1, without clusters: Wilson interval and exact binomial test. Otherwise: cluster t
-    interval (or another ``method`` of :func:`equipoise.measure.stats.mean_interval`) cut at 0 and 1, and sign
-    flips of whole clusters.
+    Values that are all 0 or 1, without clusters: Wilson interval and exact binomial test. Otherwise:
+    :func:`share_interval` (``method`` as there), and sign flips of whole clusters.
 
     >>> share_estimate([1, 1, 1, 0], null_value=0.5)
     0.75 [0.3006, 0.9544] chance 0.5 ± 0.25, excess +0.25, p = 0.62, n = 4
@@ -106,6 +170,7 @@ def share_estimate(
         return _binary_estimate(
             given, null_value, alternative, level, n_groups=n_groups, dropped=dict(dropped or {}), notes=notes
         )
+    interval = share_interval(given, clusters=clusters, level=level, method=method, seed=seed)
     estimate = summarise(
         given,
         clusters=clusters,
@@ -118,9 +183,9 @@ def share_estimate(
         notes=notes,
         seed=seed,
     )
-    if estimate.ci_low is None or estimate.ci_high is None:
+    if interval is None:
         return estimate
-    return replace(estimate, ci_low=max(0.0, estimate.ci_low), ci_high=min(1.0, estimate.ci_high))
+    return replace(estimate, ci_low=interval[0], ci_high=interval[1], notes=notes)
 
 
 def _binary_estimate(

@@ -20,6 +20,7 @@ from equipoise.measure.bootstrap import (
     bootstrap_statistic,
     cluster_sums,
     mean_interval,
+    no_interval_note,
 )
 from equipoise.measure.corrections import benjamini_hochberg, holm
 from equipoise.measure.estimate import RESULT_COLUMNS, Estimate
@@ -42,6 +43,7 @@ __all__ = [
     "holm",
     "mean_interval",
     "minimum_detectable_effect",
+    "no_interval_note",
     "p_values",
     "permutation_test",
     "sign_flip",
@@ -74,7 +76,7 @@ def summarise(
     interval = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
     low, high = interval if interval is not None else (None, None)
     if interval is None:
-        notes = (*notes, "no interval: one independent unit")
+        notes = (*notes, no_interval_note(values, clusters))
     null_sd = p_value = None
     if null_value is not None:
         shifted = sums.sums[:, 0] - null_value * sums.sizes
