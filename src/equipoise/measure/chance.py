@@ -220,7 +220,7 @@ class _Exchanged:
     unit: NDArray[np.int64]
     """(n,) the number of an image that stands for the image's unit: its own, or the first of its set."""
     block: NDArray[np.int64]
-    """(n,)"""
+    """(n,) the block of the image's unit."""
 
     @classmethod
     def inside(cls, sets: NDArray[np.int64]) -> _Exchanged:

@@ -96,9 +96,6 @@ class LabelShuffler:
         self._members: list[NDArray[np.int64]] = [
             order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes) if size > 1
         ]
-        self.n_blocks = len(sizes)
-        self.n_fixed = int((sizes == 1).sum())
-        """Blocks of one image, whose label cannot move."""
 
     def __call__(self, draws: int, rng: np.random.Generator) -> Labels:
         """(draws, N) shuffled labels."""
