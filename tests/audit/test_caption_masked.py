@@ -56,7 +56,10 @@ def test_over_splits_it_is_the_mean_of_their_differences():
 @pytest.mark.parametrize("options", [{"seeds": (0,), "folds": 5}, {"seeds": (0, 12, 100)}])
 def test_the_same_captions_change_nothing(options):
     found = measured(said(0.5, 1), **options)
-    assert change_of_lic_m(found, found).value == 0
+    change = change_of_lic_m(found, found)
+    assert change.value == 0
+    assert (change.ci_low, change.ci_high) == (None, None)
+    assert "no interval: the same change everywhere" in change.notes
 
 
 def test_other_images_are_left_out_and_none_in_common_is_refused():

@@ -320,3 +320,85 @@ def test_java_metrics_take_their_place(home, monkeypatch):
     head = result.stdout.splitlines()[0].split()
     assert {"METEOR", "SPICE"} <= set(head)
     assert "METEOR~" not in head
+
+
+def results_of(home, tmp_path, *arguments):
+    result = run(home, *arguments, "-o", tmp_path / "out", "--no-report")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return read_results(tmp_path / "out"), result.stderr
+
+
+def written(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+WORDS = {"female": "woman", "male": "man", "non-binary": "man"}
+
+
+def test_groups_without_words_are_left_out_of_the_ratio(home, tmp_path):
+    # every woman and man is named rightly; the people the word list cannot name are all called "man"
+    people = ["female"] * 60 + ["male"] * 30 + ["non-binary"] * 30
+    rows = [{"image_id": i, "caption": f"a {WORDS[who]} in a park", "gender": who} for i, who in enumerate(people)]
+    results, notes = results_of(home, tmp_path, written(tmp_path / "m.jsonl", rows), "-l", "gender", *FAST)
+    ratio = results[(results["metric"] == "ratio") & (results["variant"] == "lic")].iloc[0]
+    assert (ratio["value"], ratio["null_mean"]) == (0.5, pytest.approx(0.5))
+    assert ratio["p_value"] > 0.9
+    assert "has no words for non-binary: Error and Ratio leave them out" in notes
+    for metric in ("ratio", "error", "outcome_divergence"):
+        told = results[results["metric"] == metric].iloc[0]["notes"]
+        assert "dropped 30 (the lexicon has no words for their group)" in told, metric
+        assert "no label" not in told
+    assert results[(results["metric"] == "neutral_rate") & results["group"].isna()].iloc[0]["n"] == 120
+
+
+def test_labels_that_differ_in_case_alone_are_one_group(home, tmp_path):
+    people = ["Female", "male", "female", "male", "Male"] * 20
+    rows = [
+        {"image_id": i, "caption": f"a {WORDS[who.lower()]} in a park", "gender": who} for i, who in enumerate(people)
+    ]
+    file = written(tmp_path / "m.jsonl", rows)
+    results, notes = results_of(home, tmp_path, file, "-l", "gender", *FAST)
+    assert set(results["group"].dropna()) == {"Female", "male"}
+    assert "labels that differ in case alone are one group: male, Male (here 'male')" in notes
+    assert results[results["metric"] == "ratio"].iloc[0]["null_mean"] == pytest.approx(1.5)
+    asked = results_of(home, tmp_path, file, "-l", "gender", "--group", "Male", "--group", "female", *FAST)[0]
+    assert set(asked["group"].dropna()) == {"female", "Male"}
+
+
+@pytest.mark.parametrize("folds", [(), ("--folds", "5")])
+def test_unchanged_captions_of_some_masked_images_show_no_change(home, tmp_path, folds):
+    rows = json.loads((home / "gender_bad.json").read_text())
+    some = written(tmp_path / "some.jsonl", [*rows[:150], {"image_id": 9_999, "caption": "a dog"}])
+    results, notes = results_of(
+        home, tmp_path, "@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "--masked", f"x={some}", *FAST, *folds
+    )
+    change = results[results["metric"] == "lic_m_change"].iloc[0]
+    assert change["value"] == 0
+    assert "x: captions of 150 of the 400 images; the original captions of these images were measured" in notes
+
+
+def test_masked_images_that_the_model_has_no_caption_of_are_listed(home, tmp_path):
+    rows = json.loads((home / "gender_bad.json").read_text())
+    fewer = written(tmp_path / "gender_fewer.jsonl", rows[:300])
+    more = written(tmp_path / "more.jsonl", rows)
+    arguments = (fewer, "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
+    results, _ = results_of(home, tmp_path, *arguments, "--masked", f"x={more}")
+    assert results[results["metric"] == "lic_m_change"].iloc[0]["value"] == 0
+    dropped = pd.read_csv(tmp_path / "out" / "dropped.csv")
+    assert (dropped["reason"] == "no caption of the original image to compare with").sum() == 100
+    other = written(tmp_path / "other.jsonl", rows[300:])
+    assert "none of its 100 images is among those of the model" in sentence(home, *arguments, "--masked", f"x={other}")
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--reference-seeds"])
+def test_more_seeds_than_the_paper_has_are_refused(home, option):
+    told = sentence(home, "@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", option, "11")
+    assert "seeds = 11: the paper has 10 seeds; give at most 10" in told
+
+
+def test_lic_on_other_seeds_than_lic_m_is_said(home, tmp_path):
+    arguments = ("@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
+    assert "seeds of the references" not in results_of(home, tmp_path, *arguments)[1]
+    notes = results_of(home, tmp_path, *arguments, "--reference-seeds", "3")[1]
+    assert "LIC = LIC_M - LIC_D on the 3 seeds of the references (--reference-seeds); the LIC_M shown is" in notes

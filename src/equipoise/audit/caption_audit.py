@@ -33,8 +33,8 @@ __all__ = ["CaptionAudit", "CaptionSettings", "audit_captions"]
 
 SUITE = "captions"
 _LEGEND = (
-    "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on images with references;\n"
-    "the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
+    "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
+    "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
 )
 
 
@@ -56,7 +56,7 @@ class CaptionSettings:
     seeds: int | None = None
     """How many of the paper's ten seeds; all of them unless given."""
     reference_seeds: int | None = None
-    """The same for human captions; 0 leaves out LIC_D and LIC."""
+    """The same for human captions, so for LIC_D and LIC; 0 leaves them out."""
     folds: int | None = None
     """Cross-fit over so many folds, instead of one split a seed."""
     permutations: int | None = None
@@ -69,6 +69,8 @@ class CaptionSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        from equipoise.audit.caption_lic import SEEDS
+
         classifier(self.classifier)
         for name in ("seeds", "folds", "reference_seeds", "permutations", "ba_least", "seed"):
             value = getattr(self, name)
@@ -77,6 +79,8 @@ class CaptionSettings:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InputError(f"{name} = {value!r}: give a whole number of at least {least}")
+            if name in ("seeds", "reference_seeds") and value > len(SEEDS):
+                raise InputError(f"{name} = {value}: the paper has {len(SEEDS)} seeds; give at most {len(SEEDS)}")
 
 
 @dataclass(frozen=True)

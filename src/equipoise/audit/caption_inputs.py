@@ -37,6 +37,7 @@ UNLABELLED = "no label"
 TWO_LABELS = "labels differ between rows or files"
 OTHER_GROUP = "label is not among the groups asked for"
 MISSING = "labelled, but no caption"
+NO_ORIGINAL = "no caption of the original image to compare with"
 NO_REFERENCE = "no reference captions"
 EMPTY_REFERENCE = "empty reference caption"
 
@@ -120,8 +121,8 @@ def read_inputs(
     """Read and align all files.
 
     ``labels`` is the name of a column of the predictions or the references, or a file with an image id and a label a
-    row (``label_column`` where it has several columns). ``groups`` keeps only those groups. A prediction may be given
-    as ``NAME=FILE``.
+    row (``label_column`` where it has several columns). Labels that differ in case alone are one group. ``groups``
+    keeps only those groups. A prediction may be given as ``NAME=FILE``.
     """
     if not predictions:
         raise InputError("no predictions: give at least one file of captions")
@@ -129,6 +130,7 @@ def read_inputs(
     read = [_prediction(str(given)) for given in predictions]
     reference_records = None if references is None else read_records(references)
     axis, found = _labels(labels, label_column, read, references, reference_records)
+    found, spelling_notes = _one_spelling(found, groups)
     labelled, used_groups = _one_label_each(found, groups, dropped)
     human = None if reference_records is None else _references(str(references), reference_records, dropped)
     known = {record.image_id for _, record, _ in found} | set(human or ())
@@ -139,7 +141,7 @@ def read_inputs(
             if any(title == other.name for other in models):
                 raise InputError(f"{path}: a second model named {title!r}; give it another name with NAME={path}")
             models.append(ModelCaptions(title, path, _captions(path, some, labelled, known, dropped)))
-    notes = _reference_notes(human, models, str(references), dropped)
+    notes = [*spelling_notes, *_reference_notes(human, models, str(references), dropped)]
     if len({frozenset(model.captions) for model in models}) > 1:
         sizes = ", ".join(f"{model.name} {len(model.captions):,}" for model in models)
         notes.append(f"the models have captions of different images ({sizes}): compare them with care")
@@ -153,7 +155,10 @@ def read_inputs(
 
 
 def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaptions]:
-    """What was masked, and the captions of a model on those images, from ``[MODEL:]KIND=FILE``."""
+    """What was masked, and the captions of a model on those images, from ``[MODEL:]KIND=FILE``.
+
+    Only images that the model has a caption of: the others are listed as dropped.
+    """
     left, equals, path = spec.partition("=")
     model, colon, kind = left.rpartition(":")
     names = [one.name for one in inputs.models]
@@ -166,7 +171,15 @@ def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaption
     records = read_records(path)
     known = {record.image_id for record in records} & set(inputs.labels)
     captions = _captions(path, records, inputs.labels, known, inputs.dropped)
-    return kind.strip(), ModelCaptions(model or names[0], path, captions)
+    name = model or names[0]
+    original = next(one.captions for one in inputs.models if one.name == name)
+    for image in captions:
+        if image not in original:
+            inputs.dropped.add(path, image, NO_ORIGINAL)
+    both = {image: text for image, text in captions.items() if image in original}
+    if not both:
+        raise InputError(f"{path}: none of its {len(captions):,} images is among those of the model {name!r}")
+    return kind.strip(), ModelCaptions(name, path, both)
 
 
 def _prediction(given: str) -> tuple[str, str, list[Record]]:
@@ -230,14 +243,31 @@ def _only_column(path: str, records: Sequence[Record]) -> str:
     raise InputError(f"{path}: has the columns {', '.join(names)}; say which is the label with --label-column")
 
 
+def _one_spelling(
+    found: Sequence[tuple[str, Record, Any]], groups: Sequence[str]
+) -> tuple[list[tuple[str, Record, str]], list[str]]:
+    """The same with labels as text, "Male" and "male" as one: in the spelling asked for, else the most frequent."""
+    labels = [_label(value) for _, _, value in found]
+    counts = Counter(labels)
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(filter(None, counts), key=lambda label: (label not in groups, -counts[label], label)):
+        spellings.setdefault(label.casefold(), []).append(label)
+    notes = [
+        f"labels that differ in case alone are one group: {', '.join(some)} (here {some[0]!r})"
+        for some in spellings.values()
+        if len(some) > 1
+    ]
+    told = [spellings[label.casefold()][0] if label else "" for label in labels]
+    return [(path, record, label) for (path, record, _), label in zip(found, told, strict=True)], notes
+
+
 def _one_label_each(
-    found: Iterable[tuple[str, Record, Any]], groups: Sequence[str], dropped: Dropped
+    found: Iterable[tuple[str, Record, str]], groups: Sequence[str], dropped: Dropped
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The one label of each image; images with two, and with one that was not asked for, are left out."""
     labels: dict[str, str] = {}
     bad: dict[str, tuple[str, str]] = {}
-    for path, record, value in found:
-        label = _label(value)
+    for path, record, label in found:
         if not label or record.image_id in bad:
             continue
         if labels.setdefault(record.image_id, label) != label:

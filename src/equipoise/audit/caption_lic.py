@@ -143,6 +143,11 @@ def measure_lic(
             found = _over_captions(both, human, 0.0, minuend=paired)
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
+        if again != tuple(seeds):
+            notes.append(
+                f"LIC = LIC_M - LIC_D on the {len(again)} seeds of the references (--reference-seeds); the LIC_M shown "
+                f"is a mean over {len(seeds)}"
+            )
         if len(both.ids) < n:
             notes.append(f"LIC is measured on the {len(both.ids)} of {n} images that have references")
     accuracy = corrected_resampled_t(

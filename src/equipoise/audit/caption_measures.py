@@ -145,21 +145,35 @@ class CaptionMeasures:
         return found
 
     def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
-        """LIC_M of captions of masked images, and how it differs from the original's on the same images and splits."""
+        """LIC_M of captions of masked images, and how it differs from the original's on the same images and splits.
+
+        Where not all images were masked the original is measured on these once more: fewer captions to train on alone
+        lower LIC_M.
+        """
         self.say(f"{self.model.name}, {kind}: {len(captions.captions):,} captions")
         from equipoise.audit.caption_masked import change_of_lic_m
 
         found = self._measured(captions.captions, None, store)
         self._add(found.lic_m, "lic_m", variant=self._variant(found), pool=kind)
-        if set(captions.captions) != set(self.ids):
-            self._note(f"{kind}: captions of {len(captions.captions):,} images, the original's of {len(self.ids):,}")
+        if len(captions.captions) < len(self.ids):
+            self._note(
+                f"{kind}: captions of {len(captions.captions):,} of the {len(self.ids):,} images; "
+                "the original captions of these images were measured once more for the change"
+            )
+            some = {name: self.model.captions[name] for name in captions.captions}
+            original = self._measured(some, None, store, permutations=0)
         self._add(change_of_lic_m(found, original), "lic_m_change", variant=self._variant(found), pool=kind)
 
     def _variant(self, found: Lic) -> str:
         return found.classifier if self.settings.folds is None else f"{found.classifier}, cross-fitted"
 
     def _measured(
-        self, captions: Mapping[str, str], references: Mapping[str, Sequence[str]] | None, store: Path | None
+        self,
+        captions: Mapping[str, str],
+        references: Mapping[str, Sequence[str]] | None,
+        store: Path | None,
+        *,
+        permutations: int | None = None,
     ) -> Lic:
         from equipoise.audit.caption_lic import SEEDS, measure_lic
 
@@ -174,7 +188,7 @@ class CaptionMeasures:
             seeds=SEEDS[: chosen.seeds],
             reference_seeds=None if chosen.reference_seeds is None else SEEDS[: chosen.reference_seeds],
             folds=chosen.folds,
-            permutations=chosen.permutations,
+            permutations=chosen.permutations if permutations is None else permutations,
             store=store,
             say=self.say,
         )
@@ -190,8 +204,14 @@ class CaptionMeasures:
         """Ratio, Error, neutral rate and outcome divergence, each in all its definitions."""
         if not self.words.fits:
             return
-        said = measure.Mentions.of(self.texts, self.words.lexicon)
-        labels = self.words.groups(self.labels)
+        everyone = measure.Mentions.of(self.texts, self.words.lexicon)
+        known = self.words.groups(self.labels)
+        said, labels = everyone.take(known.defined), known.take(known.defined)
+        without = {"the lexicon has no words for their group": known.n_undefined}
+
+        def add(estimate: Estimate, metric: str, **keys: Any) -> None:
+            self._add(replace(estimate, dropped={**estimate.dropped, **without}), metric, **keys)
+
         pair = self._pair()
         seed = self.settings.seed
         for convention in get_args(RatioConvention):
@@ -200,19 +220,19 @@ class CaptionMeasures:
                 self._note("; ".join(found.notes))
                 break
             named = "/".join(pair if convention != "burns" else pair[::-1])
-            self._add(found.estimate.with_notes(named), "ratio", variant=convention)
+            add(found.estimate.with_notes(named), "ratio", variant=convention)
         for definition in get_args(ErrorDefinition):
             wrong = measure.error(said, labels, definition=definition, seed=seed)
             if wrong is not None:
-                self._add(wrong, "error", variant=definition)
+                add(wrong, "error", variant=definition)
         if not said.named.any():
             self._note(
                 "no caption names any group: Error is 0 because nothing was said, and that is no praise; look at LIC "
                 "and at the quality"
             )
-        self._add(measure.neutral_rate(said), "neutral_rate")
-        self._add(measure.outcome_divergence(said, labels, seed=seed), "outcome_divergence")
-        self._gap(~said.named.any(axis=1), self.groups, "neutral_rate", share=True)
+        self._add(measure.neutral_rate(everyone), "neutral_rate")
+        add(measure.outcome_divergence(said, labels, seed=seed), "outcome_divergence")
+        self._gap(~everyone.named.any(axis=1), self.groups, "neutral_rate", share=True)
 
     def _pair(self) -> tuple[str, str]:
         """The two groups of the ratio: the largest two, in the lexicon's order, so that it is men over women."""
