@@ -109,6 +109,12 @@ class TestPairs:
         alone = cf.pair_gaps(cf.set_table(scores, np.repeat(np.arange(4), 2), groups))[0]
         assert alone.estimate.value == 2.0
 
+    def test_gaps_all_alike_have_no_interval_and_say_so(self):
+        groups = Groups(np.tile([0, 1], 3), ("a", "b"))
+        row = cf.pair_gaps(cf.set_table([1, 0, 1, 0, 1, 0], np.repeat(np.arange(3), 2), groups))[0].estimate
+        assert (row.ci_low, row.ci_high) == (None, None)
+        assert "no interval: all 3 independent units have the same value" in row.notes
+
     def test_no_saturation_where_max_skew_saturates(self):
         small, large = (
             cf.pair_gaps(cf.set_table(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.corrections import holm
 from equipoise.measure.decomposition import Decomposition, Term, decompose
 from equipoise.measure.estimate import Estimate
@@ -148,7 +148,7 @@ def _gaps_of(
         interval = mean_interval(unit, level=level)
         low, high = interval or (None, None)
         notes = table.notes if len(unit) == len(mine) else (*table.notes, f"n is subjects, of {len(mine)} sets")
-        notes = notes if interval else (*notes, "no interval: one independent unit")
+        notes = notes if interval else (*notes, no_interval_note(unit))
         missing = len(gaps) - len(mine)
         estimate = Estimate(
             float(test.value[place]),

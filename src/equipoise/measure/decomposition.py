@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.permutation import p_values, sign_flip
@@ -157,7 +157,7 @@ def _term(
             null_sd=float(single.null_sd[place]),
             p_value=float(single.p_value[place]),
             n=len(flat),
-            notes=() if low is not None else ("no interval: one independent unit",),
+            notes=() if low is not None else (no_interval_note(flat[:, place]),),
             level=level,
         )
     rng = np.random.default_rng(seed)

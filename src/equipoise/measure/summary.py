@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, mean_interval
+from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
 from equipoise.measure.chance import Chance
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.evaluate import Retrieved
@@ -150,7 +150,7 @@ class _Context:
             least_error=least,
         )
         if interval is None:
-            notes = (*notes, "no interval: one independent unit")
+            notes = (*notes, no_interval_note(excess, self.clusters))
             bounds: tuple[float | None, float | None] = (None, None)
         else:
             shift = float(np.mean(level_of_chance))
