@@ -1,8 +1,8 @@
 """Estimates of shares (values between 0 and 1) and of smooth statistics: the intervals a plain mean does not give.
 
 A share of 20 hits in 20 is not certain: its bootstrap or t interval would be [1, 1]. Plain yes/no values get
-Wilson's interval and an exact binomial test; clustered or fractional ones Wilson's interval with the number of
-independent yes/no values that would be as certain.
+Wilson's interval and an exact binomial test; clustered or fractional ones the exact interval of as many independent
+yes/no values as would be as certain.
 """
 
 from __future__ import annotations
@@ -71,11 +71,8 @@ def wilson_interval(hits: float, n: int, *, level: float = 0.95) -> tuple[float,
     """
     if n < 1 or not 0 <= hits <= n:
         raise InputError(f"a share needs 0 <= hits <= n and n >= 1, not hits = {hits}, n = {n}")
-    return _score_interval(hits / n, n, float(sps.norm.ppf(0.5 + level / 2)))
-
-
-def _score_interval(share: float, n: float, z: float) -> tuple[float, float]:
-    scale = 1 + z * z / n
+    z = float(sps.norm.ppf(0.5 + level / 2))
+    share, scale = hits / n, 1 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     reach = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / scale
     # the interval contains the share itself; rounding must not say otherwise at 0 and 1
@@ -99,11 +96,12 @@ def share_interval(
 ) -> tuple[float, float] | None:
     """Interval inside [0, 1] for the mean of ``values`` (n,) in [0, 1]; ``None`` with fewer than two clusters.
 
-    Wilson's with p (1 - p) / se² in place of n, se the cluster-robust standard error, and t(C - 1) in place of z
-    (after Korn and Graubard 1998); another ``method`` of :func:`equipoise.measure.stats.mean_interval` is cut at 0
-    and 1. Where all clusters have the same mean, se says nothing: each cluster then counts as one yes/no value (nothing
-    in [0, 1] spreads more; unequal clusters as (sum of sizes)² / sum of squared sizes, Kish 1965), and the interval is
-    Clopper and Pearson's (1934). It is still too narrow where a few clusters hold nearly all that is rare.
+    Clopper and Pearson's with the number of independent yes/no values that would be as certain in place of n (Korn and
+    Graubard 1998): p (1 - p) / se² times (z / t)², se the cluster-robust standard error, t that of C - 1 degrees of
+    freedom. Another ``method`` of :func:`equipoise.measure.stats.mean_interval` is cut at 0 and 1. Where all clusters
+    have the same mean, se says nothing: each cluster then counts as one value (nothing in [0, 1] spreads more; unequal
+    clusters as (sum of sizes)² / sum of squared sizes, Kish 1965). It is still too narrow where a few clusters hold
+    nearly all that is rare.
 
     >>> [round(x, 3) for x in share_interval([1.0] * 40, clusters=np.repeat(np.arange(4), 10))]
     [0.398, 1.0]
@@ -118,8 +116,8 @@ def share_interval(
     found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
     if method != "t" and found is not None:
         return max(0.0, found[0]), min(1.0, found[1])
-    alike = mean * (1 - mean) / float(sums.standard_error[0]) ** 2
-    return _score_interval(mean, alike, float(sps.t.ppf(0.5 + level / 2, units - 1)))
+    reach = float(sps.t.ppf(0.5 + level / 2, units - 1) / sps.norm.ppf(0.5 + level / 2)) * sums.standard_error[0]
+    return _exact_interval(mean, mean * (1 - mean) / float(reach) ** 2, level)
 
 
 def independent_difference(first: Estimate, second: Estimate) -> tuple[float, float] | None:
