@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isinf
+from math import isinf
 from typing import Any
 
 import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
-from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.shares import jackknife_error, normal_estimate, share_estimate
 from equipoise.measure.stats import summarise
@@ -196,9 +196,11 @@ def _split_inception(p: Floats, splits: int, level: float) -> Estimate:
             for part in np.array_split(p, splits)
         ]
     )
-    low, high = mean_interval(parts, level=level) or (inf, -inf)
-    note = f"mean of {splits} splits in the order given, sd {parts.std():.4g}"
-    return Estimate(float(parts.mean()), low, high, n=len(p), notes=(note,), level=level)
+    low, high = mean_interval(parts, level=level) or (None, None)
+    notes = [f"mean of {splits} splits in the order given, sd {parts.std():.4g}"]
+    if low is None:
+        notes.append(no_interval_note(parts))
+    return Estimate(float(parts.mean()), low, high, n=len(p), notes=tuple(notes), level=level)
 
 
 def _entropy(p: Floats) -> Floats:
