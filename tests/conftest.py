@@ -1,5 +1,8 @@
+import importlib.util
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import settings
@@ -29,3 +32,21 @@ def coco_captions(shared_data: Path) -> dict:
     if not path.exists():
         pytest.skip("COCO val2017 captions are not on this machine")
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def docs_script() -> Callable[[str], ModuleType]:
+    """Opens a script of the documentation by name, such as ``metrics_table``, which writes tables into a page."""
+    docs = Path(__file__).resolve().parents[1] / "docs"
+    if not docs.is_dir():
+        pytest.skip("the documentation is not beside the tests")
+
+    def opened(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, docs / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return opened

@@ -1,23 +1,15 @@
 """The tables of the captions page are those of the committed runs, and near what was published."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("captions_table", DOCS / "captions_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(docs_script):
+    return docs_script("captions_table")
 
 
 def test_the_page_holds_the_tables_of_the_results(script):
-    text = (DOCS / "captions.md").read_text(encoding="utf-8")
+    text = script.PAGE.read_text(encoding="utf-8")
     assert script.page(text) == text, "run: python docs/captions_table.py"
 
 

@@ -1,6 +1,5 @@
 """The page of the miniatures holds the figures of their cards, and says first what the pictures are."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,9 @@ from equipoise.models.miniatures import PARTS
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def script():
-    spec = importlib.util.spec_from_file_location("miniatures_table", DOCS / "miniatures_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_figures_are_those_of_the_cards():
+def test_the_figures_are_those_of_the_cards(docs_script):
     text = (DOCS / "miniatures.md").read_text(encoding="utf-8")
-    assert script().page(text) == text, "run: python docs/miniatures_table.py"
+    assert docs_script("miniatures_table").page(text) == text, "run: python docs/miniatures_table.py"
 
 
 def test_the_page_says_what_they_are_and_names_every_part():
