@@ -12,6 +12,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.exports.card import card as dataset_card
+from equipoise.data.markdown import as_text
 from equipoise.errors import InputError
 from equipoise.report.findings import main_metric, main_rows, metric_name
 from equipoise.report.method import limits
@@ -47,7 +48,7 @@ def model_card(one: Series, verdict: str = "") -> str:
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for _, row in rows.iterrows():
         cells = [
-            _cell(row["about"]),
+            as_text(row["about"]),
             metric_name(str(row["metric"]), row["k"]),
             amount(row["value"], 3),
             amount(row["null_mean"], 3),
@@ -59,8 +60,8 @@ def model_card(one: Series, verdict: str = "") -> str:
         lines.append("| " + " | ".join(cells) + " |")
     parts = [
         "\n".join([*head, "---"]),
-        f"# Bias of {_cell(one.label)}",
-        *([_cell(verdict)] if verdict else []),
+        f"# Bias of {as_text(one.label)}",
+        *([as_text(verdict)] if verdict else []),
         "\n".join(lines) if len(rows) else "No number has a chance level.",
         "## Limits\n\n" + "\n".join(f"- {line}" for line in limits([one])),
         f"Measured with Equipoise {__version__}, suite `{suite}`.",
@@ -109,16 +110,6 @@ def _file_name(label: str) -> str:
     'hf_openai_clip'
     """
     return re.sub(r"[^\w.-]+", "_", label).strip("._")[:80] or "model"
-
-
-def _cell(text: str) -> str:
-    """Words for Markdown: what would be markup is shown as it is.
-
-    >>> print(_cell("<b>a|b</b>"))
-    &lt;b&gt;a\\|b&lt;/b&gt;
-    """
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return plain.replace("|", "\\|").replace("\n", " ")
 
 
 def _quoted(text: str) -> str:
