@@ -16,6 +16,7 @@ from equipoise.errors import InputError, closest
 __all__ = ["Suite"]
 
 _FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
+_FLAGS |= {"link": "--link"}
 
 
 @dataclass(frozen=True)
