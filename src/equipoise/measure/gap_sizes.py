@@ -202,7 +202,8 @@ def _size(
         interval = _size_interval(cells, pair.gaps, kept, seed, level)
     low, high = interval or (None, None)
     n = len(kept) if alone else len(codes)
-    notes = ["root mean square over subjects without noise; the interval is that of the true size"]
+    what = "absolute gap" if alone else "root mean square over subjects"
+    notes = [f"{what} without noise; the interval is that of the true size"]
     if interval is None:
         notes.append("no interval: too few independent units, or all alike")
     return Estimate(
@@ -240,7 +241,8 @@ def _size_interval(
     # a squared mean is too large by its error, and its pivot once more
     squares = moved**2 - 2 * error + scatter - noise.mean() * free / rng.chisquare(free, PIVOTS)
     # the spread that gaps are measured in is known to its own error
-    yardstick = cells.spread.value**2 * np.exp(rng.normal(size=PIVOTS) * cells.spread.error)
+    sure = 2 / cells.spread.error**2
+    yardstick = cells.spread.value**2 * sure / rng.chisquare(sure, PIVOTS)
     low, high = np.quantile(squares / yardstick, [(1 - level) / 2, (1 + level) / 2])
     # no size is below that of the mean gap, so neither is its upper limit
     reach = abs(centre) + float(sps.t.ppf((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
@@ -336,8 +338,8 @@ def _covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> 
     if n < 2:
         return 0.0
     gaps = (units - units.mean()) / (cells.spread.value * n)
-    scale = n / (n - 1)
-    return float(scale * (-value * (gaps * parts).sum() + (value / 2) ** 2 * (parts**2).sum()))
+    together = n / (n - 1) * float((gaps * parts).sum())
+    return -value * together + (value * cells.spread.error / 2) ** 2
 
 
 def _t_interval(value: float, error: float, n: int, level: float) -> tuple[float, float]:
