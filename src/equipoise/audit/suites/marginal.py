@@ -21,7 +21,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_among
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name, set_structure, subject_queries, subject_texts, subjects_asked
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE", "chosen_k"]
@@ -103,4 +103,5 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=several_axes,
+    settings=tuple(name for name in EVERY_SETTING if name not in ("placebos", "margin")),
 )
