@@ -16,7 +16,7 @@ from equipoise.errors import InputError
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.retrieval import Measured
 
-CONFIG = {"draws": 20, "prompts": ["{}"]}
+CONFIG = {"draws": 20, "prompts": ["{A}"]}
 TOO_MANY = 99999999999999999999
 
 
@@ -162,7 +162,7 @@ def test_other_settings_replace_results_only_when_told_to(audit, tmp_path):
         (["--k", "3"], "does not read --k"),
         (["--axis", "gender"], "does not read --axis"),
         (["--variant", "berg"], "does not read --variant"),
-        (["--prompt", "{}"], "does not read --prompt"),
+        (["--prompt", "{A}"], "does not read --prompt"),
         (["--pair", "male", "female"], "does not read --pair"),
         (["--table", "t"], "asks no model; leave out --table"),
         (["mini"], "asks no model; leave out MODEL"),

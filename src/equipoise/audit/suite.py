@@ -13,9 +13,25 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
-__all__ = ["Suite"]
+__all__ = ["Suite", "all_settings_but"]
 
-_FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
+_FLAGS = {
+    "axes": "--axis",
+    "k": "--k",
+    "variants": "--variant",
+    "prompts": "--prompt",
+    "pair": "--pair",
+    "min_sets": "--min-sets",
+}
+
+
+def all_settings_but(*unread: str) -> tuple[str, ...]:
+    """The settings of an audit without those that a suite does not read.
+
+    >>> "k" in all_settings_but("k", "prompts"), "draws" in all_settings_but("k", "prompts")
+    (False, True)
+    """
+    return tuple(f.name for f in fields(AuditConfig) if f.name not in unread)
 
 
 @dataclass(frozen=True)
