@@ -179,7 +179,7 @@ def _label_column(column: Any) -> Any:
     if _family(column.type) not in ("int", "float"):
         return column
     cells = [None if cell is None or cell != cell else cell for cell in column.to_pylist()]
-    if any(cell is not None and (not math.isfinite(cell) or cell != int(cell)) for cell in cells):
+    if any(cell is not None and (not math.isfinite(cell) or not float(cell).is_integer()) for cell in cells):
         return column
     return pa.chunked_array([pa.array([None if cell is None else label_text(cell) for cell in cells], pa.string())])
 
@@ -289,7 +289,7 @@ def _as_label(value: Any) -> str:
     """A group as text; whole numbers, which many datasets code groups with, are named as they are written."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         return _as_text(value)
-    if not math.isfinite(value) or float(value) != int(value):
+    if not math.isfinite(value) or not float(value).is_integer():
         raise _WrongTypeError
     return label_text(value)
 

@@ -188,8 +188,8 @@ def _declared(texts: Sequence[str], names: Sequence[str]) -> list[str | None]:
     for name in exact:
         by_key[_key(name)] = None if _key(name) in by_key else name  # two names of one key are told apart by case
     found = [exact.get(text) or by_key.get(_key(text)) for text in texts]
-    for text, name in sorted(zip(texts, found, strict=True), key=lambda pair: pair[0]):
-        if name is None and _key(text) not in UNKNOWN_WORDS:
+    for text, group in sorted(zip(texts, found, strict=True), key=lambda pair: pair[0]):
+        if group is None and _key(text) not in UNKNOWN_WORDS:
             raise UnknownNameError("group", text, list(exact))
     return found
 
