@@ -231,8 +231,8 @@ def test_own_prompts_are_the_templates():
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
-        (faces(4, gender=["Male"]), "the axis 'gender' shows Male"),
-        (faces(4).assign(gender=None), "the axis 'gender' shows none"),
+        (faces(4, gender=["Male"]), "the axis 'gender' shows one group, 'Male'"),
+        (faces(4).assign(gender=None), "the axis 'gender' shows no group at all"),
         (faces(4).drop(columns="gender"), "the table has no axis 'gender'"),
     ],
 )
