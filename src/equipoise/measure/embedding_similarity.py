@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.bootstrap import resampling_weights
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.group_means import kept_groups, permuted_labels, size_of
+from equipoise.measure.group_range import range_interval, stretched_bounds
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
 
@@ -146,9 +147,9 @@ class _Drawn:
 
     def gap(self, level: float) -> Estimate:
         top, bottom = int(self.value.argmax()), int(self.value.argmin())
-        return _estimate(
+        shown = _estimate(
             self.value[top] - self.value[bottom],
-            self.draws[:, top] - self.draws[:, bottom],
+            self.draws[:, :0].ravel(),
             self.null.max(axis=1) - self.null.min(axis=1),
             int(self.sizes.sum()),
             len(self.names),
@@ -156,6 +157,24 @@ class _Drawn:
             (f"{self.names[top]} minus {self.names[bottom]}", *self.notes),
             "greater",
         )
+        low, high = self.gap_interval(level)
+        if low is None or high is None or high <= low:
+            return shown.with_notes("no interval: the resamples do not differ")
+        return replace(shown, ci_low=low, ci_high=high)
+
+    def gap_interval(self, level: float) -> tuple[float | None, float | None]:
+        """Interval of the range over all groups, whichever are the extremes, from the bootstrap of each pair."""
+        if len(self.draws) < 2:
+            return None, None
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        pairs = [np.quantile(self.draws - self.draws[:, [other]], tails, axis=0) for other in range(len(self.names))]
+        low, high = np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
+        if len(self.names) == 2:
+            return size_of(float(low[0, 1]), float(high[0, 1]))
+        if not (high > low)[~np.eye(len(self.names), dtype=bool)].all():
+            return None, None
+        bounds = stretched_bounds(self.value, low, high, level)
+        return range_interval(self.value, np.cov(self.draws.T), bounds, level=level)
 
 
 def _drawn(
@@ -251,6 +270,8 @@ def _estimate(
     low = high = null_mean = null_sd = tests = None
     if len(draws) > 1:
         low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
+        if low == high:
+            low, high, notes = None, None, (*notes, "no interval: the resamples do not differ")
     if len(null) > 1:
         null_mean, null_sd = float(null.mean()), float(null.std(ddof=1))
         tests = p_values(value, null, alternative=alternative)

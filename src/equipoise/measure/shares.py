@@ -7,7 +7,7 @@ yes/no values as would be as certain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,18 +16,20 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_vector
-from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, has_spread, mean_interval
+from equipoise.measure.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.permutation import Alternative
 from equipoise.measure.stats import summarise
 
 __all__ = [
+    "ClusteredShare",
     "ItemScores",
     "independent_difference",
     "jackknife_error",
     "normal_estimate",
     "pair_probability",
     "placements",
+    "share_bounds",
     "share_estimate",
     "share_interval",
     "wilson_interval",
@@ -107,17 +109,50 @@ def share_interval(
     [0.398, 1.0]
     """
     sums = cluster_sums(values, clusters)
-    units, mean = len(sums.sizes), float(sums.mean[0])
-    if units < 2:
+    if len(sums.sizes) < 2:
         return None
-    mean = min(1.0, max(0.0, mean))
-    if not has_spread(sums):
-        return _exact_interval(mean, float(sums.sizes.sum() ** 2 / (sums.sizes**2).sum()), level)
-    found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
-    if method != "t" and found is not None:
-        return max(0.0, found[0]), min(1.0, found[1])
-    reach = float(sps.t.ppf(0.5 + level / 2, units - 1) / sps.norm.ppf(0.5 + level / 2)) * sums.standard_error[0]
-    return _exact_interval(mean, mean * (1 - mean) / float(reach) ** 2, level)
+    if method != "t" and has_spread(sums):
+        found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
+        return None if found is None else (max(0.0, found[0]), min(1.0, found[1]))
+    return ClusteredShare.of(sums).interval(level)
+
+
+@dataclass(frozen=True)
+class ClusteredShare:
+    """All that the interval of a share needs, at any level: :func:`share_interval`."""
+
+    mean: float
+    error: float
+    units: int
+    alike: float
+    """The number of values that clusters without any spread count as."""
+
+    @classmethod
+    def of(cls, sums: ClusterSums) -> ClusteredShare:
+        """From the sums of at least two clusters."""
+        error = float(sums.standard_error[0]) if has_spread(sums) else 0.0
+        alike = float(sums.sizes.sum() ** 2 / (sums.sizes**2).sum())
+        return cls(min(1.0, max(0.0, float(sums.mean[0]))), error, len(sums.sizes), alike)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The interval at this level."""
+        if not self.error:
+            return _exact_interval(self.mean, self.alike, level)
+        upper = 0.5 + level / 2
+        reach = float(sps.t.ppf(upper, self.units - 1) / sps.norm.ppf(upper)) * self.error
+        return _exact_interval(self.mean, self.mean * (1 - self.mean) / reach**2, level)
+
+
+def share_bounds(values: ArrayLike, clusters: ArrayLike | None = None) -> Callable[[float], tuple[float, float]]:
+    """The interval of :func:`share_estimate` as a function of its level, for values of two clusters or more.
+
+    >>> [round(x, 3) for x in share_bounds([1.0] * 20)(0.95)]
+    [0.839, 1.0]
+    """
+    given = as_vector(values, "values")
+    if clusters is None and np.isin(given, (0.0, 1.0)).all():
+        return lambda level: wilson_interval(float(given.sum()), len(given), level=level)
+    return ClusteredShare.of(cluster_sums(given, clusters)).interval
 
 
 def independent_difference(first: Estimate, second: Estimate) -> tuple[float, float] | None:
