@@ -13,9 +13,10 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.bootstrap import resampling_weights
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels, size_of
+from equipoise.measure.group_means import kept_groups, size_of
 from equipoise.measure.group_range import range_interval, stretched_bounds
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import one_label_each, shuffled_labels
 from equipoise.measure.permutation import p_values
 
 __all__ = ["SelfSimilarity", "mean_cosine", "self_similarity"]
@@ -62,6 +63,7 @@ def self_similarity(
     *,
     variant: str = "group_mean",
     clusters: Any = None,
+    shuffle_within: Any = None,
     replicates: int = 1000,
     permutations: int = 999,
     seed: int = 0,
@@ -73,9 +75,9 @@ def self_similarity(
     SS_a = mean cosine over ordered pairs of different images of group a, of ``embeddings`` (n, d). Normalised:
     SS_a / mean_b SS_b - 1 with the unweighted mean over groups (``variant`` "group_mean"). Eq. 4 as printed
     divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
-    comparison only. Chance: labels shuffled over all images, or inside each set where ``clusters`` (n,) are
-    given (they are also what the bootstrap resamples). A group with fewer than two images is listed in
-    ``dropped``.
+    comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
+    ``clusters`` (n,) are given inside these; clusters of one group each exchange it as wholes. The bootstrap resamples
+    clusters. A group with fewer than two images is listed in ``dropped``.
 
     >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
     >>> found = self_similarity(a + b, Groups.from_values(["A"] * 2 + ["B"] * 3), permutations=9, replicates=9)
@@ -95,8 +97,11 @@ def self_similarity(
     place[kept] = np.arange(len(kept))
     labels, rows = place[groups.labels[inside]], unit[inside]
     sets = _sets_of(clusters, len(unit), inside)
+    within = _sets_of(shuffle_within, len(unit), inside, "shuffle_within")
+    if within is None and sets is not None and not one_label_each(labels, sets):
+        within = sets
     names = tuple(groups.names[g] for g in kept)
-    drawn = _drawn(rows, labels, sets, names, replicates, permutations, seed)
+    drawn = _drawn(rows, labels, sets, within, names, replicates, permutations, seed)
     by_group = drawn.estimates(level)
     if not drawn.value.mean() > NOT_ABOVE_ZERO:
         why = f"no normalised form: the groups' mean self-similarity is {drawn.value.mean():.4g}, not above 0"
@@ -181,6 +186,7 @@ def _drawn(
     rows: Floats,
     labels: NDArray[Any],
     sets: NDArray[Any] | None,
+    within: NDArray[Any] | None,
     names: tuple[str, ...],
     replicates: int,
     permutations: int,
@@ -190,7 +196,7 @@ def _drawn(
     rng = np.random.default_rng(seed)
     null = [
         block
-        for shuffled in permuted_labels(labels, permutations, rng, sets)
+        for shuffled in shuffled_labels(labels, permutations, rng, within, sets)
         for block in _similarities(rows, shuffled, n_groups)
     ]
     draws = np.concatenate(list(_resampled(rows, labels, sets, n_groups, replicates, rng)))
@@ -217,7 +223,8 @@ def _similarities(rows: Floats, labels: NDArray[Any], n_groups: int) -> Iterator
     """Blocks (b, G) of self-similarities for each row of ``labels`` (b, n)."""
     for block in row_blocks(len(labels), len(rows) * n_groups):
         member = labels[block][:, None, :] == np.arange(n_groups)[:, None]
-        count = member.sum(axis=2).astype(np.float64)
+        # clusters that exchange their group as wholes may leave a group with one image: it has no pairs then
+        count = np.maximum(member.sum(axis=2), 2).astype(np.float64)
         sums = member.reshape(-1, len(rows)).astype(np.float64) @ rows
         squares = (sums**2).sum(axis=1).reshape(count.shape)
         yield _from_sums(squares, count, count)
@@ -290,10 +297,10 @@ def _estimate(
     )
 
 
-def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_]) -> NDArray[Any] | None:
+def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_], name: str = "clusters") -> NDArray[Any] | None:
     if clusters is None:
         return None
     sets = np.asarray(clusters)
     if sets.shape != (n,):
-        raise InputError(f"clusters has shape {sets.shape} for {n} embeddings; give one key an image")
+        raise InputError(f"{name} has shape {sets.shape} for {n} embeddings; give one key per image")
     return sets[inside]

@@ -27,8 +27,8 @@ Ends = Callable[[float], tuple[Floats, Floats]]
 
 NEAR = 0.5
 """Groups nearer to an extreme than this many standard errors of a difference may be tied with it, or may not be."""
-CELLS, LEAST_DRAWS, MOST_DRAWS = 1_000_000, 500, 4000
-HALVINGS = 10
+CELLS, LEAST_DRAWS, MOST_DRAWS = 1_000_000, 500, 2000
+HALVINGS = 9
 WINDOWS = 41
 
 

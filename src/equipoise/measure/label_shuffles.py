@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.measure.arrays import row_blocks
 
-__all__ = ["permuted_labels", "shuffled_clusters", "shuffled_labels"]
+__all__ = ["one_label_each", "permuted_labels", "shuffled_clusters", "shuffled_labels"]
 
 
 def permuted_labels(
@@ -31,6 +31,18 @@ def permuted_labels(
         shuffled = np.empty(order.shape, dtype=labels.dtype)
         shuffled[:, by_set] = labels[order]
         yield shuffled
+
+
+def one_label_each(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
+    """Whether no cluster holds two labels: then nothing moves when labels are shuffled inside clusters.
+
+    >>> one_label_each(np.array([0, 0, 1]), np.array([5, 5, 6])), one_label_each(np.array([0, 1]), np.array([5, 5]))
+    (True, False)
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, dtype=labels.dtype)
+    first[codes] = labels
+    return bool((first[codes] == labels).all())
 
 
 def shuffled_labels(
@@ -66,9 +78,9 @@ def shuffled_clusters(
     """
     codes = np.unique(clusters, return_inverse=True)[1]
     sizes = np.bincount(codes)
-    first = np.zeros(len(sizes), dtype=labels.dtype)
-    first[codes] = labels
-    if (first[codes] == labels).all():
+    if one_label_each(labels, clusters):
+        first = np.zeros(len(sizes), dtype=labels.dtype)
+        first[codes] = labels
         for block in permuted_labels(first, count, rng, np.floor(np.log2(sizes)).astype(np.int64)):
             yield block[:, codes]
         return
