@@ -1,4 +1,4 @@
-"""How often the test of a filter's bias raises a false alarm, and how often it finds a filter that is hard on one group.
+"""How often the test of a filter's bias raises a false alarm, and how often it finds a bias.
 
 Filters of known bias: blind to gender and hard on one skin tone, in complete and incomplete sets, in sets that show the
 same people, and in sets of one group. The rates are of single tests at 5%.
