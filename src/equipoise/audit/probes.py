@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.measure.dataset_exchange import Exchange
 from equipoise.measure.embedding import Probe, linear_probe
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.group_means import kept_groups
 from equipoise.measure.groups import Groups
 from equipoise.measure.shares import normal_estimate, placements
 from equipoise.measure.stats import compare, p_values
@@ -72,7 +73,8 @@ def caption_probe(
     weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
     compares images of the same fold; interval by DeLong's components; null: labels shuffled and the probe trained
     anew, ``permutations`` times. ``clusters`` (n,) stay in one fold: of copies of an image in training and test the
-    probe would remember the group and not read it.
+    probe would remember the group and not read it. Labels of whole clusters are shuffled, or those inside a cluster
+    that shows several groups.
 
     >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
     >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
@@ -98,10 +100,11 @@ def caption_probe(
     auc = replace(auc, n_groups=len(names), dropped=dropped)
     if permutations:
         rng = np.random.default_rng(seed)
+        exchange = Exchange.of(labels, units, len(names))
         null = np.array(
             [
-                _auc_of(features, shuffled, splits, strength)[0]
-                for block in permuted_labels(labels, permutations, rng)
+                _auc_of(features, shuffled[exchange.units], splits, strength)[0]
+                for block in exchange.draws(permutations, rng)
                 for shuffled in block
             ]
         )

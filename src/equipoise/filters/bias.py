@@ -219,7 +219,7 @@ class _Problem:
         size = np.ones(len(values))
         if within.units is not None:
             first, units = np.unique(within.units[defined], return_index=True, return_inverse=True)[1:]
-            beyond, size = np.bincount(units, beyond), np.bincount(units).astype(np.float64)
+            beyond, size = np.bincount(units, beyond).astype(np.float64), np.bincount(units).astype(np.float64)
             labels, strata = labels[first], strata[first]
         codes = np.unique(strata, return_inverse=True)[1]
         left = np.bincount(codes, beyond) / np.bincount(codes, size)

@@ -72,7 +72,8 @@ def strata_of(frame: pd.DataFrame, groups: Groups, others: Sequence[str] = ()) -
         if codes is None:
             continue
         if column == "set_id" and subjects is not None:  # names of sets may begin anew for every subject
-            codes = _together(subjects, codes)
+            apart = _together(subjects, codes)
+            codes = apart if (_kinds(apart, groups)[0] > 1).any() else codes
         sizes, kinds = _kinds(codes, groups)
         if not (sizes > 1).any():
             continue
@@ -127,7 +128,7 @@ def _kinds(codes: Codes, groups: Groups) -> tuple[Codes, Codes]:
     """How many images and how many groups each set shows, among images of a defined group."""
     defined = groups.labels >= 0
     together = pd.DataFrame({"set": codes[defined], "group": groups.labels[defined]}).groupby("set")["group"]
-    return together.size().to_numpy(), together.nunique().to_numpy()
+    return together.size().to_numpy(dtype=np.int64), together.nunique().to_numpy(dtype=np.int64)
 
 
 def _varies(column: pd.Series, codes: Codes) -> bool:

@@ -125,7 +125,7 @@ def cooccurrence(
         raise InputError("presence must hold 0 and 1 only: whether an image has an item")
     kept_rows = groups.defined
     dropped = {"undefined group": groups.n_undefined} if groups.n_undefined else {}
-    matrix, labels = matrix[kept_rows], groups.labels[kept_rows]
+    matrix, labels = matrix[kept_rows], groups.labels[kept_rows].astype(np.intp)
     totals = np.asarray(matrix.sum(axis=0)).ravel()
     kept = np.flatnonzero(totals >= as_count(min_images, "min_images")) if len(names) else np.zeros(0, dtype=np.intp)
     if len(kept) == 0:
@@ -139,7 +139,7 @@ def cooccurrence(
     lean = item_lean(
         matrix,
         np.ones(len(labels)),
-        Exchange.of(labels.astype(np.intp), codes, groups.n_groups),
+        Exchange.of(labels, codes, groups.n_groups),
         permutations=as_count(permutations, "permutations"),
         seed=seed,
         tested=codes is not None,
@@ -295,8 +295,8 @@ def _with_interval(lean: ItemLean, groups: Groups, dropped: Mapping[str, int], l
         high,
         null_mean=float(null.mean()),
         null_sd=null_sd,
-        p_value=tests.value,
-        p_randomised=tests.randomised,
+        p_value=tests.value if lean.p_distance is None else lean.p_distance,
+        p_randomised=tests.randomised if lean.p_distance is None else None,
         n=len(lean.distance),
         n_groups=groups.n_groups,
         dropped=dict(dropped),

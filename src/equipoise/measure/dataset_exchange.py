@@ -106,6 +106,8 @@ class ItemLean:
     """(L,) half the summed |beyond| over the item's count."""
     null_distance: Floats
     """(R,) the mean of the distances under exchanged labels."""
+    p_distance: float | None
+    """P-value of the mean distance, where tested."""
     error: float | None
     """Standard error of the mean distance, without one part of the clusters at a time; ``None`` with one cluster."""
     parts: int
@@ -126,14 +128,39 @@ class _Sums:
         total = np.asarray(self.weigh.sum(axis=1)).ravel()
         self.rates = sparse.csr_matrix(sparse.diags(1 / np.where(total > 0, total, 1.0)) @ (member @ self.x))
         self.totals = np.asarray(self.x.sum(axis=0)).ravel()
-        whole = exchange.whole
-        self.first_rate = self.rates[0].toarray().ravel() if whole.any() else np.zeros(len(self.totals))
-        only = sparse.diags(whole.astype(np.float64))
-        self.squares = sparse.csr_matrix(only @ self.x.multiply(self.x))
-        self.products = sparse.csr_matrix(only @ sparse.diags(self.w) @ self.x)
-        self.w_squares = np.where(whole, self.w**2, 0.0)
-        self.w_first = np.where(whole, self.w, 0.0)
         self.inside = self._inside_variance(member)
+        self._weigh_whole_clusters()
+
+    def _weigh_whole_clusters(self) -> None:
+        """Weights of whole clusters by item: their size over what its images have in common.
+
+        n / (1 + (n - 1) r), with the item's correlation r between images of a cluster (from analysis of variance): a
+        cluster of ten equal images says as much as one image. It depends on the item and the size alone, not on the
+        labels, so that exchanging labels stays fair.
+        """
+        whole = self.exchange.whole
+        sizes, self.size_of = np.unique(np.where(whole, self.w, 0.0), return_inverse=True)
+        part = sparse.csr_matrix(sparse.diags(whole.astype(np.float64)) @ self.x)
+        weights = sizes / (1 + np.maximum(sizes - 1, 0) * _correlation(part, self.w, whole)[:, None])  # (L, sizes)
+        place = part.tocoo()
+        size = self.w[place.row]
+        own = np.divide(weights[place.col, self.size_of[place.row]], size, out=np.ones(len(size)), where=size > 0)
+        shape = (place.row, place.col)
+        scaled = place.data * own
+        self.score = sparse.csr_matrix((scaled, shape), shape=part.shape)
+        self.squares = sparse.csr_matrix((scaled**2, shape), shape=part.shape)
+        self.products = sparse.csr_matrix((scaled * own * size, shape), shape=part.shape)
+        self.weights = weights
+        count = np.bincount(self.size_of[whole], minlength=len(sizes)).astype(np.float64)
+        self.weight_sum, self.weight_squares = weights @ count, weights**2 @ count
+        given = np.asarray(self.score.sum(axis=0)).ravel()
+        self.rate = np.divide(given, self.weight_sum, out=np.zeros(len(given)), where=self.weight_sum > 0)
+        of_all = np.asarray(self.squares.sum(axis=0)).ravel()
+        of_all -= 2 * self.rate * np.asarray(self.products.sum(axis=0)).ravel()
+        self.scatter = of_all + self.rate**2 * self.weight_squares
+        self.by_size = sparse.csr_matrix(
+            (whole.astype(np.float64), (self.size_of, np.arange(len(whole)))), shape=(len(sizes), len(whole))
+        )
 
     def _inside_variance(self, member: Any) -> Floats:
         """(L, G) variance of the counts from exchanges inside mixed clusters, the same for every labelling."""
@@ -157,14 +184,38 @@ class _Sums:
         """(L, b) the counts of a group less what is even; ``members`` (U, b) is 1 where a unit is of the group."""
         return np.asarray(self.x.T @ members - self.rates.T @ (self.weigh @ members))
 
-    def variance(self, members: Floats, inside: Floats) -> Floats:
-        """(L, b) robust variance of ``beyond``: of whole clusters by the squares of what each has beyond even."""
-        rate = self.first_rate[:, None]
-        own = self.squares.T @ members - 2 * rate * (self.products.T @ members) + rate**2 * (self.w_squares @ members)
-        every = np.ones((len(self.w), 1))
-        of_all = self.squares.T @ every - 2 * rate * (self.products.T @ every) + rate**2 * self.w_squares.sum()
-        share = (self.w_first @ members) / max(1e-300, float(self.w_first.sum()))
-        return np.asarray(np.clip((1 - 2 * share) * own + share**2 * of_all, 0, None) + inside[:, None])
+    def scaled(self, members: Floats, beyond: Floats, inside: Floats) -> Floats:
+        """(L, b) how far a group is from even in units of its error: whole clusters by weight, and inside the others.
+
+        ``beyond`` (L, b) is that of all units, ``inside`` (L,) its variance inside mixed clusters.
+        """
+        sizes = self.by_size @ members
+        rate, weight = self.rate[:, None], self.weights @ sizes
+        score = self.score.T @ members - rate * weight
+        if inside.any():
+            mixed = members * ~self.exchange.whole[:, None]
+            score = score + self.x.T @ mixed - self.rates[1:].T @ (self.weigh[1:] @ mixed)
+        own = self.squares.T @ members - 2 * rate * (self.products.T @ members) + rate**2 * (self.weights**2 @ sizes)
+        share = weight / np.where(self.weight_sum > 0, self.weight_sum, 1.0)[:, None]
+        variance = np.clip((1 - 2 * share) * own + share**2 * self.scatter[:, None], 0, None) + inside[:, None]
+        error = np.sqrt(variance)
+        return np.asarray(np.divide(score, error, out=np.zeros_like(beyond), where=error > 1e-9))
+
+
+def _correlation(counts: Any, sizes: Floats, whole: NDArray[np.bool_]) -> Floats:
+    """(L,) how alike the images of a cluster are in each item, in [0, 1]; ``counts`` (U, L), ``sizes`` (U,)."""
+    n, n_clusters = float(sizes[whole].sum()), int(whole.sum())
+    if n_clusters < 2 or n <= n_clusters:
+        return np.ones(counts.shape[1])
+    total = np.asarray(counts.sum(axis=0)).ravel()
+    shares = sparse.diags(np.where(whole, 1 / np.maximum(sizes, 1), 0.0)) @ counts
+    squares = np.asarray(counts.multiply(shares).sum(axis=0)).ravel()
+    between = np.clip(squares - total**2 / n, 0, None) / (n_clusters - 1)
+    inside = np.clip(total - squares, 0, None) / (n - n_clusters)  # images have an item or not
+    typical = (n - float((sizes[whole] ** 2).sum()) / n) / (n_clusters - 1)
+    scale = between + (typical - 1) * inside
+    found = np.divide(between - inside, scale, out=np.ones(len(total)), where=scale > 0)
+    return np.asarray(np.clip(found, 0, 1))
 
 
 def item_lean(
@@ -174,8 +225,9 @@ def item_lean(
 
     ``matrix`` (n, L): how often each image has each item, sparse; ``weights`` (n,): what an image counts for in the
     group's own share (1; for mentions, how many it has). Even is, for whole clusters, the item's rate among them all;
-    inside a cluster of several groups, its rate there. Deviations are in units of a cluster-robust error that is taken
-    anew for every labelling, so that groups whose clusters are larger are compared fairly (Janssen 1997).
+    inside a cluster of several groups, its rate there. P-values weigh clusters by what their images have in common and
+    take deviations in units of a cluster-robust error, anew for every labelling, so that a group whose clusters are
+    larger is compared fairly (Janssen 1997); that of the mean distance is of the mean deviation so scaled.
     ``tested=False`` leaves ``p_value`` and ``p_together`` empty, where an exact law gives them.
 
     >>> labels, clusters = np.repeat([0, 1], 20), np.repeat(np.arange(8), 5)
@@ -200,8 +252,12 @@ def item_lean(
             null_z.append(z.astype(np.float32))
     spread = np.sqrt(np.clip(square / permutations - (mean / permutations) ** 2, 0, None))
     alone = together = np.zeros((0, 0))
+    p_distance = None
     if tested:
-        alone, together = _p_values(observed_z[0].astype(np.float32), np.concatenate(null_z))
+        scaled = np.concatenate(null_z)
+        alone, together = _p_values(observed_z[0].astype(np.float32), scaled)
+        far = np.abs(scaled).mean(axis=(1, 2))
+        p_distance = float((1 + (far >= np.abs(observed_z).mean() - _TIE).sum()) / (permutations + 1))
     error, parts = _error(sums, rng)
     return ItemLean(
         _both(observed[0], n_groups, -1.0),
@@ -210,6 +266,7 @@ def item_lean(
         _both(together, n_groups, 1.0) if tested else together,
         _distance(observed, sums.totals, n_groups)[0],
         np.concatenate(distances),
+        p_distance,
         error,
         parts,
     )
@@ -223,8 +280,7 @@ def _compared(sums: _Sums, labellings: Labels, asked: range, tested: bool) -> tu
         found = sums.beyond(members)
         beyond.append(found.T)
         if tested:
-            error = np.sqrt(sums.variance(members, sums.inside[:, g]))
-            scaled.append(np.divide(found, error, out=np.zeros_like(found), where=error > 1e-9).T)
+            scaled.append(sums.scaled(members, found, sums.inside[:, g]).T)
     return np.stack(beyond, axis=2), np.stack(scaled, axis=2) if tested else np.zeros((len(labellings), 0, 0))
 
 
