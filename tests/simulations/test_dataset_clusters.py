@@ -68,7 +68,7 @@ def test_images_of_one_source_are_not_taken_for_many():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sources", "size", "varying"), product((20, 200), (1, 5, 10), (False, True)))
+@pytest.mark.parametrize(("sources", "size", "varying"), list(product((20, 200), (1, 5, 10), (False, True))))
 def test_false_alarms_and_coverage_by_source(sources, size, varying):
     found = rates(sources, size, varying, 1000 if sources == 20 else 400)
     assert (found <= 0.075).all(), found  # counts of few sources have few levels: less than 3% is their nature

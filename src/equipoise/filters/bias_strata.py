@@ -128,7 +128,7 @@ def _kinds(codes: Codes, groups: Groups) -> tuple[Codes, Codes]:
     """How many images and how many groups each set shows, among images of a defined group."""
     defined = groups.labels >= 0
     together = pd.DataFrame({"set": codes[defined], "group": groups.labels[defined]}).groupby("set")["group"]
-    return together.size().to_numpy(dtype=np.int64), together.nunique().to_numpy(dtype=np.int64)
+    return np.asarray(together.size(), dtype=np.int64), np.asarray(together.nunique(), dtype=np.int64)
 
 
 def _varies(column: pd.Series, codes: Codes) -> bool:
