@@ -74,7 +74,8 @@ def caption_probe(
     weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
     compares images of the same fold; interval by DeLong's components; null: labels shuffled and the probe trained
     anew, ``permutations`` times. ``clusters`` (n,) stay in one fold: of copies of an image in training and test the
-    probe would remember the group and not read it.
+    probe would remember the group and not read it. Labels of whole clusters are shuffled, or those inside a cluster
+    that shows several groups.
 
     >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
     >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)

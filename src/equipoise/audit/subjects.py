@@ -132,9 +132,8 @@ def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.b
     kept = with_partners(groups, structure.sets, structure.strata, structure.links)
     lost = int((groups.defined & ~kept.defined & inside).sum())
     if lost:
-        findings.note(
-            f"{groups.axis}: {lost:,} images of linked sets left out: a set or a level without every group that its link shows"
-        )
+        why = "a set or a level without every group that its link shows"
+        findings.note(f"{groups.axis}: {lost:,} images of linked sets left out: {why}")
     return kept
 
 
