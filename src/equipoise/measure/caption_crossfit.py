@@ -121,7 +121,7 @@ def fold_variance(fold_means: ArrayLike, left_out: ArrayLike) -> float:
     k = len(means)
     if k < LEAST_FOLDS or without.shape != (k, k):
         raise InputError(
-            f"fold_means has {k} folds and left_out the shape {without.shape}; give (k, k) of {LEAST_FOLDS} folds or more"
+            f"fold_means has {k} folds and left_out the shape {without.shape}; give (k, k), k at least {LEAST_FOLDS}"
         )
     change = means[:, None] - without
     np.fill_diagonal(change, 0.0)
