@@ -102,7 +102,7 @@ def measure_lic(
     the captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and
     splits: where some images have no references the captioner is measured on the others once more. Chance is what
     classifiers trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given;
-    0 takes 1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores, so that a stopped run goes on.
+    0 takes 1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores: a stopped run goes on.
 
     >>> who = {i: ("female", "male")[i % 2] for i in range(200)}
     >>> said = {i: f"a person holds a {('red', 'blue')[i % 2] if i % 5 else 'green'} ball" for i in who}
