@@ -27,8 +27,8 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
         (row(value=0.1, low=-0.5, high=0.7), 0.6, "too small to matter", "is within 1 point of chance"),
         (row(value=0.1, low=-1.2, high=1.4), 0.9, "nothing found", "excess of 1.9 points would have been found"),
         (row(value=3.0, low=-9.0, high=15.0), 0.4, "cannot tell", "only an excess of 17.2 points would be found"),
-        (row(low=None, high=None), 0.001, "cannot tell", "no interval or no chance level"),
-        (row(chance=None), 0.001, "cannot tell", "no interval or no chance level"),
+        (row(low=None, high=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
+        (row(chance=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
         (
             row("lic_m", 45, 44, 46, 27.9),
             0.005,

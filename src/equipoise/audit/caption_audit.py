@@ -121,8 +121,8 @@ class CaptionAudit:
         lines = self.results[self.results["metric"] == "r_squared"]
         for row in lines.to_dict("records"):
             parts.append(
-                f"R² of LIC against {row['subject']}: {row['value']:.2f} over {row['n']} models (unrelated numbers: "
-                f"{row['null_mean']:.2f}, p = {row['p_value']:.2f})"
+                f"R² of {'LIC' if has_lic else 'LIC_M'} against {row['subject']}: {row['value']:.2f} over {row['n']} "
+                f"models (unrelated numbers: {row['null_mean']:.2f}, p = {row['p_value']:.2f})"
             )
         return "\n".join(parts)
 

@@ -89,9 +89,10 @@ def over_folds(
     ``refitted``: means of folds with and without another fold, of one or several repetitions; where it is empty twice
     the variance over captions is taken, which is what it comes to when all variation is between pairs of captions.
     """
+    notes: tuple[str, ...] = ()
     if refitted and folds >= LEAST_FOLDS:
         variance = float(np.mean([fold_variance(*some) for some in refitted]))
-        freedom, notes = len(refitted) * (folds - 1), ()
+        freedom = len(refitted) * (folds - 1)
     else:
         variance, freedom, notes = 2 * captions_variance(scores, images, groups), folds - 1, (DOUBLED,)
         if folds < LEAST_FOLDS:

@@ -40,6 +40,7 @@ SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 SHUFFLES = {"fast": 200, "other": 3}
 TEST_SHARE = 0.1
 """Of a balanced set, in each split."""
+_NO_TEST = "no p-value: a classifier too sure of itself scores above this chance level without a lean; shuffle labels"
 _RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
 
 
@@ -140,6 +141,8 @@ def measure_lic(
             draws = spread_of_repetitions(draws, main.groupby("seed")["value"].mean().to_numpy(float))
         beaten = int((draws >= found_m.value).sum())
         found_m = _with_null(found_m, draws, (1 + beaten) / (1 + len(draws)))
+    if shuffled is None:
+        found_m = replace(found_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
     found_d = found = None
     if references is not None:
         theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
@@ -157,6 +160,8 @@ def measure_lic(
             of_model = refitted if paired is main else work.refitted(both, again, paired)
             found_d = _over_captions(both, human, of_human, null_d, (0.0, 1.0))
             found = _over_captions(both, human, of_human, 0.0, (-1.0, 1.0), minuend=(paired, of_model))
+        if null_d == lic_chance(len(names)):
+            found_d = replace(found_d, p_value=None, null_sd=None).with_notes(_NO_TEST)
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
         if again != tuple(seeds):

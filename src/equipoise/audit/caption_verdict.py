@@ -139,7 +139,7 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
         return Judgement(model, metric, outcome, f"{model} {told} ({numbers})")
 
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
-        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval or no chance level")
+        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
     value, chance, low, high = (_scaled(float(row[name]), row) for name in ("value", "null_mean", "ci_low", "ci_high"))
     if -margin < low - chance and high - chance < margin:
         beyond = "beyond chance, but " if adjusted.p < 0.05 else ""
