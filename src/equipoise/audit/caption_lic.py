@@ -28,7 +28,16 @@ from equipoise.audit.caption_words import caption_scores, word_contributions
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
 from equipoise.measure.caption_crossfit import LEAST_FOLDS
-from equipoise.measure.caption_lic import corrected_resampled_t, in_points, lic, lic_chance, lic_d, lic_m, lic_scores
+from equipoise.measure.caption_lic import (
+    corrected_resampled_t,
+    in_points,
+    lic,
+    lic_chance,
+    lic_d,
+    lic_m,
+    lic_scores,
+    within_range,
+)
 from equipoise.measure.caption_splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.estimate import Estimate
 from equipoise.text import Lexicon
@@ -371,7 +380,7 @@ def _classifier_score(
     groups, n = int(side.labels.max()) + 1, len(side.ids)
     if folds is None:
         found = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
-        return replace(found, **_within(found, 0.0, 1.0))
+        return within_range(found, 0.0, 1.0)
     if metric == "accuracy":  # a caption's score is above 0 exactly where its group was chosen
         rows = np.concatenate(runs["tested"].tolist())
         values = (np.concatenate(runs["scores"].tolist()) > 0).astype(float)
@@ -381,13 +390,6 @@ def _classifier_score(
     tables = [one.of(metric) for one in refitted]
     found = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
     return replace(found, n=n, n_groups=groups)
-
-
-def _within(found: Estimate, low: float, high: float) -> dict[str, float | None]:
-    """The interval, no wider than what is possible."""
-    if found.ci_low is None or found.ci_high is None:
-        return {}
-    return {"ci_low": max(low, found.ci_low), "ci_high": min(high, found.ci_high)}
 
 
 def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

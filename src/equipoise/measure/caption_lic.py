@@ -29,6 +29,7 @@ __all__ = [
     "lic_m",
     "lic_scores",
     "lic_shuffled",
+    "within_range",
 ]
 
 
@@ -175,10 +176,10 @@ def lic_m(
     found = corrected_resampled_t(
         values, test_share=test_share, null_value=null, level=level, n=n, n_groups=as_count(n_groups, "n_groups")
     )
-    return _within(found, 0.0, 1.0)
+    return within_range(found, 0.0, 1.0)
 
 
-def _within(estimate: Estimate, low: float, high: float) -> Estimate:
+def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
     """The estimate with its interval cut to what is possible: a t over few splits reaches beyond."""
     if estimate.ci_low is None or estimate.ci_high is None:
         return estimate
@@ -243,7 +244,7 @@ def lic(
         n=n,
         n_groups=n_groups,
     )
-    return _within(found, -1.0, 1.0)
+    return within_range(found, -1.0, 1.0)
 
 
 def _by_split(values: ArrayLike, name: str) -> Floats:
