@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from scipy import stats as sps
 
 from equipoise.audit.caption_page import words_page
-from equipoise.audit.caption_verdict import Adjusted, adjust_over_models, judge, judgements
+from equipoise.audit.caption_verdict import Adjusted, adjust_over_models, judge, judgements, smallest_found
 from equipoise.measure.captions import lic, lic_m, lic_scores
 from equipoise.measure.corrections import holm
 from equipoise.measure.estimate import RESULT_COLUMNS
@@ -92,3 +93,13 @@ def test_no_interval_leaves_what_is_possible_or_has_no_width():
     same = lic_m([float(lic_scores([[0.5, 0.5], [0.5, 0.5]], [0, 1]).mean())] * 4)
     assert same.ci_low is None
     assert "no interval: all splits alike" in same.notes
+
+
+@pytest.mark.parametrize("tests", [1, 3, 8, 40, 200])
+@pytest.mark.parametrize("n", [10, 400, 1500, 100_000])
+def test_the_smallest_effect_is_known_for_any_number_of_tests(n, tests):
+    """Of a test far out, scipy's noncentral t has no value in the other tail."""
+    found = smallest_found(row(value=0.0, low=-1.96, high=1.96, n=n), tests)
+    assert found >= 2.8
+    if n >= 400:
+        assert found == pytest.approx(sps.norm.isf(0.025 / tests) + sps.norm.isf(0.2), abs=0.05)

@@ -17,7 +17,16 @@ import pandas as pd
 from equipoise.measure.corrections import holm
 from equipoise.measure.power import minimum_detectable_effect
 
-__all__ = ["MARGINS", "Adjusted", "Judgement", "adjust_over_models", "judge", "judgements", "question_of"]
+__all__ = [
+    "MARGINS",
+    "Adjusted",
+    "Judgement",
+    "adjust_over_models",
+    "judge",
+    "judgements",
+    "question_of",
+    "smallest_found",
+]
 
 QUESTIONS = {
     "lic_m": "is the group given away?",
