@@ -11,7 +11,7 @@ __all__ = ["MOST_GROUPS", "NOT_AXES", "all_axes", "check_groups", "one_axis", "s
 
 NOT_AXES = frozenset(
     {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
-    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by"}
+    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by", "link"}
 )
 """Columns of an image table that say something else than which group a person belongs to."""
 MOST_GROUPS = 200

@@ -6,7 +6,8 @@ A set may vary several axes. The twin of an image is the one of the same set wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +104,14 @@ class GapCells:
     groups: Groups
     links: IntArray | None
     """(S,) sets that show the same people (over subjects) have the same number; ``None``: all sets are independent."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Images without a group or a level; sets that lack a group."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """(B,) whether a stratum of a set has every group."""
+        return np.asarray(~np.isnan(self.scores).any(axis=1))
 
     def pairs(self) -> list[PairOfSets]:
         """All pairs of groups that some set holds twins of, the groups in their order."""
@@ -170,8 +179,8 @@ def gap_cells(
     scores: ArrayLike,
     sets: ArrayLike,
     groups: Groups,
-    *,
     subjects: ArrayLike | None = None,
+    *,
     strata: ArrayLike | None = None,
     links: ArrayLike | None = None,
 ) -> GapCells:
@@ -213,7 +222,23 @@ def gap_cells(
     counts = np.bincount(flat, minlength=size)
     sums = np.bincount(flat, values[there], minlength=size)
     table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(len(blocks), groups.n_groups)
-    return GapCells(table, blocks[:, 0], blocks[:, 1], subject_of, tuple(map(str, subject_names)), groups, linked)
+    repeated = int((counts > 1).sum())
+    lacking = len(np.unique(blocks[np.isnan(table).any(axis=1), 0])) + len(names) - len(np.unique(blocks[:, 0]))
+    return GapCells(
+        table,
+        blocks[:, 0],
+        blocks[:, 1],
+        subject_of,
+        tuple(map(str, subject_names)),
+        groups,
+        linked,
+        {
+            "image without a group": groups.n_undefined,
+            "image without a level of another axis": int((groups.defined & (stratum < 0)).sum()),
+            "set that lacks a group": lacking,
+        },
+        (f"{repeated} groups have several images in one set; their mean is used",) if repeated else (),
+    )
 
 
 def _codes(values: ArrayLike, length: int, name: str) -> tuple[NDArray[Any], IntArray]:

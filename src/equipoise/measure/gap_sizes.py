@@ -42,6 +42,8 @@ from equipoise.measure.permutation import p_values, sign_flip
 __all__ = [
     "Groups",
     "SizedGap",
+    "error_of_mean",
+    "flip_test",
     "gap_cells",
     "outranks",
     "squared_gaps",
@@ -88,9 +90,9 @@ def standard_gaps(
     for pair in cells.pairs():
         for subject, members in _parts(cells, pair, by_subject):
             units = _units(cells, pair.gaps, members, whole=subject is None)
-            test = _direction(cells, pair.gaps, members, units, draws, seed)
+            test = flip_test(cells, pair.gaps, members, units, draws, seed)
             value = float(units.mean()) / cells.spread.value
-            error = _error(cells, pair.gaps, members, units) / cells.spread.value
+            error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
             spread_part = _covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
             total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
             interval = _t_interval(value, total, len(units), level) if error > 0 else None
@@ -126,9 +128,9 @@ def outranks(
     for pair in cells.pairs():
         for subject, members in _parts(cells, pair, by_subject):
             units = _units(cells, pair.wins, members, whole=subject is None)
-            test = _direction(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
+            test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
             value = float(units.mean())
-            interval = _share_interval(value, _error(cells, pair.wins, members, units), len(units), level)
+            interval = _share_interval(value, error_of_mean(cells, pair.wins, members, units), len(units), level)
             low, high = interval or (None, None)
             estimate = Estimate(
                 value,
@@ -268,7 +270,7 @@ def _scatter(
     if variance <= 0 or noise.sum() <= 0:
         return None
     free = float(noise.sum() ** 2 / (noise**2 / (counts - 1)).sum())
-    shared = max(0.0, _error(cells, gaps, kept, means) ** 2 - variance / n)
+    shared = max(0.0, error_of_mean(cells, gaps, kept, means) ** 2 - variance / n)
     return n, float(means.mean()), variance, float(noise.mean()), free, shared
 
 
@@ -332,7 +334,7 @@ def _linked(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp] | No
     return None if len(found) == len(members) else codes
 
 
-def _error(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
+def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
     """Standard error of the mean of ``units``; with links, two-way clustered (Cameron, Gelbach and Miller 2011)."""
     if len(units) < 2:
         return 0.0
@@ -349,7 +351,7 @@ def _error(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units
     return float(np.sqrt(max(plain**2, by_link, both)))
 
 
-def _direction(
+def flip_test(
     cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
 ) -> tuple[float, float]:
     """P-value and sd of the mean under flipped signs: of units, or of links where sets share them."""

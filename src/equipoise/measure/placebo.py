@@ -37,7 +37,7 @@ def placebo_excess(
     than a placebo, and noise must not decide. D_u = (squared standard gap of the axis) - (mean of that over placebos)
     of subject u, pairs of groups averaged first; chance 0, the p-value flips the signs of the D_u. The value is
     sqrt(mean over subjects of the axis) - sqrt(that of the placebos), each cut at 0, in spreads, and its interval comes
-    from the pivots of both (see :func:`~equipoise.measure.gap_sizes.squared_pivots`). Squares are skew, and an axis with
+    from the pivots of both (:func:`~equipoise.measure.gap_sizes.squared_pivots`). Squares are skew, and an axis with
     more noise than its placebos would often pass for smaller: below 0 the p-value is at least that of the pivots.
 
     >>> from equipoise.measure.gap_cells import gap_cells
