@@ -109,7 +109,7 @@ def power(repetitions: int, varying: bool) -> tuple[float, float]:
 
     rng, found = np.random.default_rng(3), []
     for i in range(repetitions):
-        groups, codes, items = sample(rng, 80, 5, varying, lean=0.18 if varying else 0.3)
+        groups, codes, items = sample(rng, 80, 5, varying, lean=0.12 if varying else 0.2)
         exchange = Exchange.of(groups.labels.astype(np.intp), codes, 2)
         mine = item_lean(items, np.ones(400), exchange, permutations=399, seed=i).p_value[0, 0]
         frame = pd.DataFrame({"x": items[:, 0], "g": groups.labels, "c": codes})
