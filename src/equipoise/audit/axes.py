@@ -11,7 +11,7 @@ __all__ = ["MOST_GROUPS", "NOT_AXES", "all_axes", "check_groups", "one_axis", "s
 
 NOT_AXES = frozenset(
     {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
-    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by"}
+    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by", "link"}
 )
 """Columns of an image table that say something else than which group a person belongs to."""
 MOST_GROUPS = 200
@@ -58,6 +58,8 @@ def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
 def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None:
     """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
     hint = _listed(tuple(a for a in known if a not in NOT_AXES))
+    if axis.startswith("placebo_"):
+        raise InputError(f"the column {axis!r} is a placebo and no axis: its differences are no groups; {hint}")
     if axis in NOT_AXES:
         raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
     try:
