@@ -1,0 +1,67 @@
+"""What is held fixed while one axis is shuffled: the other axes that vary inside sets, and placebo columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from equipoise.audit.strata import strata
+
+
+def sets(**columns: list[object]) -> pd.DataFrame:
+    n = len(next(iter(columns.values())))
+    return pd.DataFrame({"subject": ["cook"] * n, "set_id": ["s"] * n, **columns})
+
+
+def test_levels_of_the_other_axis_are_the_code():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"])
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 1, 1]
+    assert strata(frame, ["gender", "race"], ["race"]).tolist() == [0, 1, 0, 1]
+
+
+def test_nothing_is_held_when_both_axes_are_asked_or_nothing_else_varies():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"], age=["old"] * 4)
+    assert strata(frame, ["gender", "race", "age"], ["gender", "race"]).tolist() == [0, 0, 0, 0]
+
+
+def test_an_axis_that_varies_between_sets_only_is_not_held():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"])
+    frame["set_id"] = [*"aabb"]
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
+
+
+def test_sets_of_the_same_name_of_two_subjects_are_two_sets():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"])
+    frame["subject"] = ["cook", "cook", "nurse", "nurse"]
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
+
+
+def test_one_set_in_which_it_varies_is_enough():
+    frame = sets(gender=[*"fmfmfm"], race=[*"xxxxxy"])
+    frame["set_id"] = [*"aabbcc"]
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_missing_level_is_minus_one_and_only_where_the_axis_counts():
+    frame = sets(gender=[*"fmfm"], race=["x", "x", None, "y"], age=["old", None, None, "old"])
+    assert strata(frame, ["gender", "race", "age"], ["gender"]).tolist() == [0, 0, -1, 1]
+
+
+def test_placebo_columns_are_held_though_no_axis_names_them():
+    frame = sets(gender=[*"fmfm"], placebo_bag=[True, True, False, False])
+    codes = strata(frame, ["gender"], ["gender"])
+    assert codes[0] == codes[1] != codes[2] == codes[3]
+    assert strata(frame, ["gender"], ["gender", "placebo_bag"]).tolist() == [0, 0, 0, 0]
+
+
+def test_three_axes_cross():
+    frame = sets(gender=[*"fmfmfmfm"], race=[*"xxyyxxyy"], age=[*"oooonnnn"])
+    codes = strata(frame, ["gender", "race", "age"], ["gender"])
+    assert len(np.unique(codes)) == 4
+    assert (codes[::2] == codes[1::2]).all()
+
+
+def test_a_table_without_sets_or_without_images():
+    frame = sets(gender=[*"fmfm"], race=[*"xxyy"]).drop(columns="set_id")
+    assert strata(frame, ["gender", "race"], ["gender"]).tolist() == [0, 0, 0, 0]
+    assert strata(sets(gender=[*"fm"], race=[*"xy"]).iloc[:0], ["gender", "race"], ["gender"]).tolist() == []
