@@ -14,7 +14,7 @@ from equipoise.measure.variants import VARIANTS
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 
 PROMPT_POOLS = ("embed_mean_unit", "embed_mean_raw", "metric_mean")
-_LISTS = ("axes", "k", "variants", "prompts", "pair", "seeds")
+_LISTS = ("axes", "k", "variants", "prompts", "pair", "seeds", "placebos")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class AuditConfig:
     """Seeds of balanced pools; with none, balanced pools are left out."""
     seed: int = 0
     level: float = 0.95
+    placebos: tuple[str, ...] = ()
+    """Columns that vary inside counterfactual sets and are no group of people, beside those named ``placebo_*``."""
+    margin: float = 0.2
+    """The largest gap that is too small to matter, in spreads between sets of the same group (Cohen's "small")."""
 
     def __post_init__(self) -> None:
         for name in _LISTS:
@@ -75,6 +79,10 @@ class AuditConfig:
             raise InputError(f"draws = {self.draws}: a null needs at least 2")
         if not isinstance(self.level, float) or not 0 < self.level < 1:
             raise InputError(f"level = {self.level!r}: give a number between 0 and 1, such as 0.95")
+        if _whole(self.margin):
+            object.__setattr__(self, "margin", float(self.margin))
+        if not isinstance(self.margin, float) or not 0 < self.margin < float("inf"):
+            raise InputError(f"margin = {self.margin!r}: give a number of spreads above 0, such as 0.2")
         if self.pair and len(self.pair) != 2:
             raise InputError(f"pair = {', '.join(self.pair)}: give two groups")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
+from equipoise.audit.gap_rows import add_sizes
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, set_table, size_of_gaps
 
@@ -47,6 +48,7 @@ def add_counterfactual(
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)
         _add_query_values(findings, table, keys)
+    add_sizes(findings, evidence, config, axes, rows, scores, pool)
     if len(axes) > 1:
         _add_terms(findings, evidence, config, axes, rows, scores, sets, subjects, pool)
 

@@ -13,9 +13,13 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
-__all__ = ["Suite"]
+__all__ = ["EVERY_SETTING", "Suite"]
 
 _FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
+_FLAGS |= {"placebos": "--placebo", "margin": "--margin"}
+_OF_SETS = ("placebos", "margin")
+"""Settings about gaps inside counterfactual sets, which only suites that measure these read."""
+EVERY_SETTING = tuple(f.name for f in fields(AuditConfig))
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
-    settings: tuple[str, ...] = tuple(f.name for f in fields(AuditConfig))
+    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _OF_SETS)
     """The settings that it reads; another one, changed, is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     needs_model: bool = True
@@ -48,7 +52,7 @@ class Suite:
         for name, usual in self.defaults.plain().items():
             if name not in self.settings and getattr(config, name) != usual:
                 flag = _FLAGS.get(name, name)
-                raise InputError(f"suite {self.name!r} does not read {flag}, its own is fixed; leave it out")
+                raise InputError(f"suite {self.name!r} does not read {flag}, {_why(name)}; leave it out")
         for name in self.columns:
             if name not in frame:
                 near = closest(name, map(str, frame.columns), n=1)
@@ -60,3 +64,7 @@ class Suite:
             raise InputError(f"suite {self.name!r}: the table has no rows")
         if self.axes is not None:
             check_pair(frame, self.axes(frame, config), config)
+
+
+def _why(name: str) -> str:
+    return "it measures no gaps inside sets" if name in _OF_SETS else "its own is fixed"

@@ -29,6 +29,12 @@ def audit(
     pair: tuple[str, str] = typer.Option(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
+    placebo: list[str] = typer.Option(
+        [], "--placebo", help="A column that varies inside sets and is no group, beside placebo_*; repeat for several."
+    ),
+    margin: float | None = typer.Option(
+        None, "--margin", help="The largest gap too small to matter, in spreads between sets; 0.2 unless given."
+    ),
     min_sets: int | None = typer.Option(
         None, "--min-sets", help="Leave out subjects with fewer counterfactual sets; 2 unless given."
     ),
@@ -60,7 +66,7 @@ def audit(
     chosen = SUITES.load(suite)
     settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
-    given |= {"pair": pair if any(pair) else (), "min_sets": min_sets}
+    given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
     settings = settings.having(_told(given))
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
@@ -103,6 +109,8 @@ def measure(
     pair: tuple[str, str] = typer.Option(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
+    placebo: list[str] = typer.Option([], "--placebo", help="A column that varies inside sets and is no group."),
+    margin: float | None = typer.Option(None, "--margin", help="The largest gap too small to matter, in spreads."),
     draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),
     replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
@@ -115,6 +123,7 @@ def measure(
     from equipoise.audit import measure_again
 
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
+    given |= {"placebos": placebo, "margin": margin}
     done = measure_again(folder, config=_told(given), out=out, replace=replace)
     _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:

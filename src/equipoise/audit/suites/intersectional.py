@@ -19,6 +19,7 @@ from equipoise.audit.counterfactual import add_counterfactual
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_among
+from equipoise.audit.placebos import placebo_axes
 from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
@@ -29,12 +30,18 @@ from equipoise.audit.subjects import (
     subject_texts,
     subjects_asked,
 )
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE"]
 
 NAME = "intersectional"
+
+
+def _axes(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
+    axes = all_axes(frame, config)
+    placebo_axes(frame, config, axes)  # a wrong one is refused before the model is asked
+    return axes
 
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
@@ -98,5 +105,6 @@ SUITE = Suite(
     columns=("image_id", "subject"),
     texts=subject_texts,
     measure=_measure,
-    axes=all_axes,
+    axes=_axes,
+    settings=EVERY_SETTING,
 )
