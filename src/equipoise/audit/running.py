@@ -88,6 +88,8 @@ def run(
         of["remedy"] = asked.key
     if folder is not None:
         check_same(folder, chosen.name, of)
+    if "remedy" in of:  # whoever reads the audit can see whether the remedy had seen these subjects
+        of |= fitted_on(asked)
     with staged(folder) as stage:
         if isinstance(asked, Table):
             evidence = from_scores(asked, frame, texts, name)
@@ -100,6 +102,14 @@ def run(
         if stage is not None:
             stage.keep_evidence()
     return _written(chosen, findings, evidence.model, folder, settings, of, list(source.axes))
+
+
+def fitted_on(asked: Any) -> dict[str, Any]:
+    """The subjects that a model's remedy was fitted on, as its folder keeps them; nothing where it does not say."""
+    about = getattr(getattr(asked, "remedy", None), "fitted_on", None)
+    if about is None or not about.subjects:
+        return {}
+    return {"fitted_on": {"subjects": list(about.subjects), "table": about.table}}
 
 
 def texts_asked(

@@ -35,6 +35,8 @@ class FittedOn:
     table: str = ""
     """The fingerprint of the table."""
     subjects: tuple[str, ...] = ()
+    """The subjects of the images it has seen; empty where it was fitted on vectors without subjects, so that no one
+    can say what it has not seen. An audit of a repaired model carries them, and the report compares."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""

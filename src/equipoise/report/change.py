@@ -6,13 +6,21 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from equipoise.measure.stats import Estimate, compare
-from equipoise.report.findings import LEVEL, main_rows, metric_name, perceived, subject_rows
+from equipoise.measure.stats import Estimate, compare, holm
+from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
+from equipoise.report.margins import SPREADS
 from equipoise.report.numbers import p_text, signed
+from equipoise.report.outcomes import LEVEL, Reading, read_row
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
 
-__all__ = ["Change", "change_figure", "changes"]
+__all__ = ["Change", "change_figure", "changes", "repaired_by"]
+
+
+REPAIRED_BY = ("standard_gap_size", "max_skew")
+"""What a repair is judged by, the best first: sizes that do not change when all scores are halved."""
+SMALLER, LARGER, SAME, UNCLEAR = "smaller", "larger", "the same", "no clear change"
+_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,9 @@ class Change:
     after: pd.Series
     difference: Estimate | None
     """Before - after over the subjects that both have; ``None`` where the subjects' values are not there."""
+    p: float | None = None
+    """Of the difference, adjusted for all changes looked at."""
+    spreads: float = SPREADS
 
     @property
     def about(self) -> str:
@@ -31,25 +42,65 @@ class Change:
         return str(self.before["about"])
 
     @property
+    def was(self) -> Reading:
+        """The size before."""
+        return read_row(self.before, float(self.before["p_value"]), spreads=self.spreads)
+
+    @property
+    def left(self) -> Reading:
+        """The size after."""
+        return read_row(self.after, float(self.after["p_value"]), spreads=self.spreads)
+
+    @property
     def told(self) -> str:
-        """``fell``, ``rose`` or ``unclear``."""
-        if self.difference is None or self.difference.p_value is None or self.difference.p_value >= LEVEL:
-            return "unclear"
-        return "fell" if self.difference.value > 0 else "rose"
+        """What happened to it: ``smaller``, ``larger``, ``the same`` (inside the margin), or ``no clear change``."""
+        was, left = self.was, self.left
+        if was.low is not None and left.high is not None and left.high < was.low:
+            return SMALLER
+        d = self.difference
+        if d is None or d.p_value is None:
+            return UNCLEAR
+        if (d.p_value if self.p is None else self.p) < LEVEL and abs(d.value) > _NOTHING:
+            return SMALLER if d.value > 0 else LARGER
+        ends = (d.value, d.value) if d.ci_low is None or d.ci_high is None else (d.ci_low, d.ci_high)
+        flat = d.ci_low is not None or abs(d.value) < _NOTHING
+        small = was.margin is not None and max(map(abs, ends)) <= was.margin
+        return SAME if flat and small else UNCLEAR
 
     @property
     def gone(self) -> bool:
-        """Whether what is left cannot be told from chance."""
-        return bool(pd.isna(self.after["p_value"]) or self.after["p_value"] >= LEVEL)
+        """Whether the interval of what is left lies inside the margin."""
+        left = self.left
+        return left.high is not None and left.margin is not None and left.high <= left.margin
+
+    @property
+    def was_small(self) -> bool:
+        """Whether there was nothing to repair: the interval before it lies inside the margin already."""
+        was = self.was
+        return was.high is not None and was.margin is not None and was.high <= was.margin
 
 
-def changes(before: Series, after: Series, metric: str) -> list[Change]:
+def repaired_by(before: Series, after: Series) -> str | None:
+    """The metric that a repair is judged by: the first that both audits have."""
+    both = [set(main_rows(one, metric)["metric"]) for metric in REPAIRED_BY for one in (before, after)]
+    for place, metric in enumerate(REPAIRED_BY):
+        if both[2 * place] and both[2 * place + 1]:
+            return metric
+    return main_metric([before, after])
+
+
+def changes(before: Series, after: Series, metric: str, *, spreads: float = SPREADS) -> list[Change]:
     """The change of ``metric`` on every axis, pool and pair of groups that both audits have."""
     second = {_key(row): row for _, row in main_rows(after, metric).iterrows()}
-    return [
-        Change(str(row["axis"]), row, second[_key(row)], _paired(before, after, row))
+    found = [
+        (row, second[_key(row)], _paired(before, after, row))
         for _, row in main_rows(before, metric).iterrows()
-        if _key(row) in second
+        if _key(row) in second and not is_placebo(row["axis"])
+    ]
+    p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in found])
+    return [
+        Change(str(row["axis"]), row, after_row, difference, None if difference is None else float(at), spreads)
+        for (row, after_row, difference), at in zip(found, p, strict=True)
     ]
 
 
@@ -73,6 +124,10 @@ def _values(one: Series, row: pd.Series) -> pd.Series | None:
     mine = _like(mine, row)
     if len(mine) and mine["excess"].notna().all():
         return mine.groupby("subject")["excess"].mean().astype(float)
+    if row["metric"] == "standard_gap_size" and mine.empty:
+        mine = _like(subject_rows(one, "standard_gap"), pd.Series({**row, "metric": "standard_gap"}))
+        if len(mine):
+            return mine.groupby("subject")["value"].mean().abs().astype(float)
     if one.source.queries is None:
         return None
     mine = _like(one.source.queries, row)
@@ -120,13 +175,14 @@ def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> Non
             drawing.line(scale(_end(row, "ci_low")), at, scale(_end(row, "ci_high")), at, f"thin {kind}")
     drawing.dot(before, y - 6, 5, f"hollow s{5 % SERIES_COLOURS}", f"before: {signed(change.before['excess'])}")
     drawing.dot(after, y + 6, 5.5, "c2", f"after: {signed(change.after['excess'])}")
-    words = {"fell": "smaller", "rose": "larger", "unclear": "no clear change"}[change.told]
     told = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
-    drawing.text(426, y - 2, f"{told}: {words}", "num bold")
+    drawing.text(426, y - 2, f"{told}: {change.told}", "num bold")
     if change.difference is not None:
         d = change.difference
         span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"
-        drawing.text(426, y + 14, f"paired {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}", "soft num small")
+        drawing.text(
+            426, y + 14, f"after - before {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}", "soft num small"
+        )
 
 
 def _as_row(change: Change) -> dict[str, object]:

@@ -9,22 +9,22 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.report.change import change_figure, changes
+from equipoise.report.change import change_figure, changes, repaired_by
 from equipoise.report.figures import headline_figure, proportions_figure, strip_figure
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
 from equipoise.report.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
 from equipoise.report.gallery import Gallery, gallery
 from equipoise.report.heat import joint_figure, subjects_figure
-from equipoise.report.judging import Verdict
+from equipoise.report.judging import Verdict, level_of, spreads_of
 from equipoise.report.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.naive import Naive, naive_figure, naive_numbers
-from equipoise.report.numbers import count, joined
+from equipoise.report.numbers import count, joined, percent
 from equipoise.report.ranking import Ranking, read_ranking
 from equipoise.report.sources import Given, Series
 from equipoise.report.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict import verdict
-from equipoise.report.verdict_repair import GAP_SIZE, Repair
+from equipoise.report.verdict_repair import Repair
 from equipoise.report.words import CaptionWords, read_words
 
 __all__ = ["Contents", "Figure", "gather"]
@@ -163,15 +163,13 @@ def gather(
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
     repair = None
-    if pair is not None and metric is not None:
-        gaps = changes(pair[0], pair[1], GAP_SIZE) if metric != GAP_SIZE else []
-        repair = Repair(pair[0], pair[1], changes(pair[0], pair[1], metric), gaps, apart)
-    plain = naive_numbers(naive, audits, metric)
+    if pair is not None and (by := repaired_by(*pair)) is not None:
+        repair = Repair(pair[0], pair[1], changes(*pair, by, spreads=spreads_of(pair[0])))
+    plain = naive_numbers(naive, audits, metric, found_truth)
     made = Contents(
         title=title or _title(series),
         verdict=verdict(
             audits,
-            metric,
             repair=repair,
             truths=found_truth,
             captions=captions,
@@ -257,8 +255,12 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figur
     if rows.empty:
         return None
     svg, data = headline_figure(rows, labels)
+    level = percent(level_of(series[0]))
+    what = f"the {metric_name(metric)} that was measured, less what chance gives"
+    if series[0].source.kind == "comparison":
+        what = f"the paired difference A - B in {metric_name(metric)}: right of the line the first model has more"
     caption = (
-        f"The dot is the {metric_name(metric)} that was measured, less what chance gives; the line is its 95% "
+        f"The dot is {what}; the line is its {level} "
         "interval; the grey band holds 95% of what chance alone gives. A filled dot is more than chance explains (p < "
         "0.05, each row alone), a hollow one is not."
     )
@@ -284,9 +286,9 @@ def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
 def _change(repair: Repair) -> Figure:
     svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
     caption = (
-        "Hollow: before. Filled: after. Lines are 95% intervals, the grey band is chance after the repair. The paired "
-        "change compares the same subjects before and after; left of where it was is better, and inside the band "
-        "nothing is left that can be told from chance."
+        f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
+        "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
+        "was is better, and inside the band what is left cannot be told from chance."
     )
     return Figure("change", "What the repair changed", caption, svg, data)
 
@@ -336,9 +338,9 @@ def _groups(
     figures = []
     svg, data = proportions_figure(rows, labels)
     caption = (
-        "Bars are the share of each group among the first K pictures, over all subjects; the thin line is the 95% "
-        "interval and the thick mark what chance gives. * and bold: p < 0.05. Even bars here do not rule out that "
-        "single subjects lean to opposite sides."
+        "Bars are the share of each group among the first K pictures, over all subjects; the thin line is the "
+        f"{percent(level_of(audits[0]))} interval and the thick mark what chance gives. * and bold: p < 0.05. Even "
+        "bars here do not rule out that single subjects lean to opposite sides."
     )
     figures.append(Figure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]

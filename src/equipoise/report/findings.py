@@ -10,16 +10,39 @@ import pandas as pd
 
 from equipoise.report.sources import Series
 
-__all__ = ["Lean", "axis_name", "leans", "main_metric", "main_rows", "metric_name", "perceived", "subject_rows"]
+__all__ = [
+    "Lean",
+    "axis_name",
+    "bias_rows",
+    "is_placebo",
+    "leans",
+    "main_metric",
+    "main_rows",
+    "metric_name",
+    "perceived",
+    "subject_rows",
+]
 
 MAIN_METRICS = (
-    "max_skew counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance word_distance self_similarity_gap "
-    "person_preference_gap recall_gap zero_shot_accuracy_gap binding_drop group_evenness attribute_auc"
+    "max_skew standard_gap_size counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance "
+    "word_distance self_similarity_gap person_preference_gap recall_gap zero_shot_accuracy_gap binding_drop "
+    "group_evenness attribute_auc"
 ).split()
 """The metric of the verdict and of the first figure: the first of these that a folder has."""
 
-MORE_IS_BIAS = frozenset({"max_skew", "counterfactual_gap_size", "ndkl", "abs_bias_at_k"})
-"""The metrics of which an excess over chance may be called bias; of others the page says what differs."""
+OF_RETRIEVAL = frozenset(
+    "max_skew min_skew ndkl absent_groups exposure_gap exposure_ratio infeasible_index infeasible_count bias_at_k "
+    "abs_bias_at_k counterfactual_gap counterfactual_gap_size counterfactual_effect standard_gap standard_gap_size "
+    "outranks".split()
+)
+"""The metrics of whom a model shows first: an excess over chance may be called bias."""
+BETWEEN_GROUPS = (
+    "recall_gap zero_shot_accuracy_gap person_preference_gap self_similarity_gap negative_association_gap "
+    "resolution_gap binding_drop presence_drop text_encoder_bias"
+).split()
+"""The metrics of how a model treats the groups; of these the page says what differs."""
+PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap standard_gap_size outranks".split())
+"""The metrics with a row for each pair of groups."""
 
 LEVEL = 0.05
 _NAMES = {
@@ -34,6 +57,13 @@ _NAMES = {
     "attribute_auc": "AUC of guessing the group",
     "counterfactual_gap": "score gap inside sets",
     "counterfactual_gap_size": "size of the score gap inside sets",
+    "counterfactual_effect": "effect of the axis inside sets",
+    "standard_gap": "gap inside sets in spreads",
+    "standard_gap_size": "size of the gap inside sets in spreads",
+    "outranks": "share of sets in which the first group comes first",
+    "placebo_excess": "gap inside sets beyond that of the placebo",
+    "bias_at_k": "Bias",
+    "abs_bias_at_k": "absolute Bias",
     "representation": "share of the top K",
 }
 
@@ -107,7 +137,36 @@ def _about(axis: object, group: object, pairs: int) -> str:
 def _whole(results: pd.DataFrame) -> pd.DataFrame:
     """The judged rows that are about an axis as a whole, not about one of its groups."""
     rows = _judged(results)
-    return rows[rows["group"].isna() | (rows["metric"] == "counterfactual_gap_size")]
+    return rows[rows["group"].isna() | rows["metric"].isin(("counterfactual_gap_size", "standard_gap_size"))]
+
+
+def is_placebo(axis: object) -> bool:
+    """Whether an axis is one that nobody calls a group: a bag, a mirror image.
+
+    >>> is_placebo("placebo_bag"), is_placebo("gender")
+    (True, False)
+    """
+    return str(axis).startswith("placebo_")
+
+
+def bias_rows(one: Series) -> pd.DataFrame:
+    """Every suite-level row that could show a bias: all axes, metrics, K and pools, of the corrected definition.
+
+    The column ``about`` says in prose what each is about, as in :func:`main_rows`. A folder without a known metric
+    gives the rows of the one that it has most.
+    """
+    rows = _judged(one.results)
+    settings = one.source.settings.get("settings")
+    named = set(settings.get("placebo") or ()) if isinstance(settings, dict) else set()
+    rows = rows[~rows["axis"].map(is_placebo) & ~rows["axis"].isin(named)]
+    rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]
+    known = rows[rows["metric"].isin([*OF_RETRIEVAL, *BETWEEN_GROUPS])]
+    rows = known if len(known) else rows[rows["metric"] == main_metric([one])]
+    ours = rows.groupby("metric")["variant"].transform(lambda some: "equipoise" in set(some.dropna()))
+    rows = rows[~ours.astype(bool) | (rows["variant"] == "equipoise")] if len(rows) else rows
+    rows = rows.drop_duplicates(["metric", "variant", "axis", "pool", "group", "k"]).reset_index(drop=True)
+    pairs = rows.groupby(["metric", "axis"], dropna=False)["group"].transform("nunique") if len(rows) else rows["n"]
+    return rows.assign(about=[_about(*row) for row in zip(rows["axis"], rows["group"], pairs, strict=True)])
 
 
 def _judged(results: pd.DataFrame) -> pd.DataFrame:

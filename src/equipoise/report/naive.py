@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from equipoise.report.findings import main_rows, metric_name
-from equipoise.report.judging import adjusted, beyond_chance
+from equipoise.report.judging import adjusted, judge
 from equipoise.report.numbers import amount, factor, signed
+from equipoise.report.outcomes import Outcome
 from equipoise.report.sources import Series
 from equipoise.report.svg import Drawing, Scale, span
+from equipoise.report.truth import Recovered
 
 __all__ = ["Naive", "naive_figure", "naive_numbers"]
 
@@ -26,8 +28,10 @@ class Naive:
     """The naive number's row, from the natural pool."""
     found: pd.Series | None
     """The audit's row of the same model and axis; ``None`` where there is none."""
-    beyond: bool
-    """Whether the audit found it beyond chance."""
+    outcome: Outcome
+    """What the audit shows on that axis."""
+    biased: bool = False
+    """Whether the audit calls it a bias."""
 
     @property
     def told(self) -> str:
@@ -41,7 +45,9 @@ class Naive:
         return f"{self.label} {amount(value)} ({name}{times})"
 
 
-def naive_numbers(naive: Sequence[Series], audits: Sequence[Series], metric: str | None) -> list[Naive]:
+def naive_numbers(
+    naive: Sequence[Series], audits: Sequence[Series], metric: str | None, truths: Sequence[Recovered] = ()
+) -> list[Naive]:
     """Every naive number on a single axis, each beside the audit of the model with the same name."""
     if metric is None:
         return []
@@ -49,12 +55,15 @@ def naive_numbers(naive: Sequence[Series], audits: Sequence[Series], metric: str
     for one in naive:
         beside = next((other for other in audits if other.label == one.label), None)
         rows = adjusted(main_rows(beside, metric)) if beside is not None else pd.DataFrame()
+        judged = {} if beside is None else {j.axis: j for j in reversed(judge(beside, truths))}
         for _, row in main_rows(one, metric).iterrows():
             if " x " in str(row["axis"]):
                 continue
             mine = rows[rows["about"] == row["about"]] if len(rows) else rows
-            beyond = bool(beyond_chance(mine).iloc[0]) if len(mine) else False
-            found.append(Naive(one.label, str(row["axis"]), row, mine.iloc[0] if len(mine) else None, beyond))
+            said = judged.get(str(row["axis"]))
+            outcome = Outcome.CANNOT_TELL if said is None else said.outcome
+            audit = mine.iloc[0] if len(mine) else None
+            found.append(Naive(one.label, str(row["axis"]), row, audit, outcome, said is not None and said.biased))
     return found
 
 
@@ -84,8 +93,9 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
         drawing.text(516, y - 3, f"naive {amount(one.row['value'])}", "num")
         if one.found is not None:
             drawing.dot(scale(float(one.found["excess"])), y + 8, 5.5, "c2", f"audit: {signed(one.found['excess'])}")
-            told = "beyond chance" if one.beyond else "within chance"
-            drawing.text(516, y + 12, f"audit {signed(one.found['excess'])}: {told}", "num bold")
+            told = {Outcome.LEANS: "biased" if one.biased else "reacts", Outcome.TOO_SMALL: "too small"}
+            word = told.get(one.outcome, "nothing found" if one.outcome is Outcome.NOTHING else "cannot tell")
+            drawing.text(516, y + 12, f"audit {signed(one.found['excess'])}: {word}", "num bold")
     drawing.line(scale(0), 26, scale(0), height, "axis")
     return drawing.svg("Naive numbers on the natural pool beside what the audit found"), _table(ordered)
 
@@ -98,5 +108,5 @@ def _table(found: Sequence[Naive]) -> pd.DataFrame:
             row["group"] = one.row["group"]
         if one.found is not None:
             row |= {"audit_excess": one.found["excess"], "audit_p_adjusted": one.found["p_holm"]}
-        rows.append({**row, "beyond_chance": one.beyond})
+        rows.append({**row, "outcome": one.outcome.value, "biased": one.biased})
     return pd.DataFrame(rows)

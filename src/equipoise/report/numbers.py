@@ -7,7 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["amount", "count", "excess_interval", "factor", "interval", "joined", "p_text", "share", "signed"]
+__all__ = [
+    "amount",
+    "count",
+    "excess_interval",
+    "factor",
+    "interval",
+    "joined",
+    "p_text",
+    "percent",
+    "plural",
+    "share",
+    "signed",
+]
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "–"
@@ -56,6 +68,24 @@ def share(value: Any, digits: int = 0) -> str:
     if value is None or pd.isna(value) or math.isinf(value):
         return amount(value)
     return f"{100 * float(value):.{digits}f}%"
+
+
+def percent(level: float) -> str:
+    """The level of an interval.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{100 * level:.4g}%"
+
+
+def plural(n: Any, word: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "subject"), plural(1200, "subject")
+    ('1 subject', '1,200 subjects')
+    """
+    return f"{count(n)} {word}" if n == 1 else f"{count(n)} {word}s"
 
 
 def p_text(value: Any) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from equipoise.report.change import Change
-from equipoise.report.findings import LEVEL
-from equipoise.report.judging import REPAIRED, Verdict
-from equipoise.report.numbers import amount, joined, p_text, signed
+from equipoise.report.change import LARGER, SAME, SMALLER, UNCLEAR, Change
+from equipoise.report.judging import REPAIRED, Verdict, level_of
+from equipoise.report.margins import margin_text
+from equipoise.report.numbers import joined, p_text, percent, plural, signed
+from equipoise.report.sizes import size_words
 from equipoise.report.sources import Series
 
-__all__ = ["GAP_SIZE", "Repair", "add_repair"]
-
-GAP_SIZE = "counterfactual_gap_size"
+__all__ = ["Repair", "add_repair", "seen_before"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,20 @@ class Repair:
     before: Series
     after: Series
     changes: list[Change]
-    gaps: list[Change] = field(default_factory=list)
-    """The same of the score gaps inside sets, which see changes that leave the order of the pictures as it was."""
-    apart: bool = False
-    """Whether the subjects it is judged on are some of the audit's, kept apart for this."""
+
+
+def seen_before(after: Series) -> tuple[int, int] | None:
+    """Of how many subjects of an audit its remedy had seen how many; ``None`` where the audit does not say.
+
+    The audit of a repaired model keeps the subjects that the remedy was fitted on, as ``fitted_on`` of the remedy.
+    """
+    of = after.source.settings.get("of")
+    about = of.get("fitted_on") if isinstance(of, dict) else None
+    known = about.get("subjects") if isinstance(about, dict) else None
+    asked = set(after.results["subject"].dropna().astype(str))
+    if not isinstance(known, Collection) or isinstance(known, str) or not known or not asked:
+        return None
+    return len(asked & {str(subject) for subject in known}), len(asked)
 
 
 def add_repair(made: Verdict, repair: Repair) -> None:
@@ -34,83 +44,81 @@ def add_repair(made: Verdict, repair: Repair) -> None:
     if not single:
         made.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
         return
-    word, short = _judged(single)
-    shrunk = [c for c in repair.gaps if " x " not in c.axis and c.told == "fell"]
-    grown = [c for c in repair.gaps if " x " not in c.axis and c.told == "rose"]
-    if word == "made no clear difference" and shrunk and not grown:
-        word = "helped in part"
-        short = _in_part(shrunk, single)
-    n = max((c.difference.n for c in single if c.difference is not None), default=0)
-    judged = f", tested on {n} subjects that it had not seen" if repair.apart and n else ""
-    name = "" if repair.apart else f" ({repair.after.label})"
-    made.sentences.append(f"The repair{name} {word}{judged}: {short}.")
-    full = [f"{c.about} {_from_to(c)}, {_rest(c)} ({p_text(c.after['p_value'])})" for c in single]
-    answer = f"It {word}{judged}. Excess over chance, before and after: {'; '.join(full)}."
-    if shrunk or grown:
-        parts = [f"{c.about} {_sizes(c)} (paired, {_p(c)})" for c in [*shrunk, *grown]]
-        answer += f" Gaps between the scores of groups inside sets: {'; '.join(parts)}."
-    made.answers.append((REPAIRED, answer))
-
-
-def _judged(single: list[Change]) -> tuple[str, str]:
-    """What the repair did, in a word, and on which axes."""
-    fell = [c for c in single if c.told == "fell"]
-    rose = [c for c in single if c.told == "rose"]
-    same = [c for c in single if c.told == "unclear"]
-    if fell and not rose:
-        word = "worked" if all(c.gone for c in fell) else "helped, but not fully"
-    elif fell:
-        word = f"helped on {joined([c.about for c in fell])} and did harm on "
-        word += joined([c.about for c in rose])
-    else:
-        word = "made things worse" if rose else "made no clear difference"
-    short = []
-    open_still = [c for c in same if not (c.gone and _was_within(c))] or ([] if fell or rose else same)
-    for some, verb in ((fell, "fell"), (rose, "rose"), (open_still, "did not clearly change,")):
-        for c in some:
-            rest = "beyond chance" if some is rose and not c.gone else _rest(c)
-            moved = f"from {signed(c.before['excess'])} to {signed(c.after['excess'])}"
-            short.append(f"{c.about} {verb} {moved} ({rest})")
-    return word, f"in excess over chance, where 0 is none, {joined(short)}"
-
-
-def _in_part(shrunk: list[Change], single: list[Change]) -> str:
-    """Scores moved together, but not so far that other pictures come first."""
-    gaps = joined([f"{c.about} (gap {_sizes(c)})" for c in shrunk])
-    left = [c for c in single if not _was_within(c)] or single
-    lopsided = [c for c in left if not c.gone]
-    stay = f"stay lopsided by {joined([c.about for c in lopsided])}" if lopsided else "are within chance"
-    return (
-        f"the model's scores for the groups moved closer on {gaps}, but its first pictures {stay}; if they are a "
-        "little more even than before, that may be luck"
+    word, parts = _judged(single)
+    tested = _tested(repair, single)
+    who = f"the repair ({repair.after.label})"
+    told = f"Whether {who} helped cannot be told" if word == CANNOT else f"{who[:1].upper()}{who[1:]} {word}"
+    made.sentences.append(f"{told}{tested}: {parts}.")
+    level = percent(level_of(repair.after))
+    full = [f"{c.about} {_from_to(c)}" for c in single]
+    seen = "" if seen_before(repair.after) else " Whether the remedy had seen these subjects is not recorded."
+    made.answers.append(
+        (
+            REPAIRED,
+            f"{told}{tested}. Before and after, with {level} intervals: {'; '.join(full)}. The margin is "
+            f"{margin_text(single[0].was.metric, single[0].spreads)}.{seen}",
+        )
     )
 
 
-def _sizes(change: Change) -> str:
-    before, after = change.before["value"], change.after["value"]
-    return f"{amount(before, 3)} to {amount(after, 3)}; luck gives {amount(change.after['null_mean'], 3)}"
+CANNOT = "cannot be told"
 
 
-def _p(change: Change) -> str:
-    return "not tested" if change.difference is None else p_text(change.difference.p_value)
+def _judged(single: Sequence[Change]) -> tuple[str, str]:
+    """What the repair did, in a word, and on which axes."""
+    by = {kind: [c for c in single if c.told == kind] for kind in (SMALLER, LARGER, SAME, UNCLEAR)}
+    fell, rose = by[SMALLER], by[LARGER]
+    todo = [c for c in single if not c.was_small]
+    if fell and rose:
+        word = f"helped on {joined([c.about for c in fell])} and did harm on {joined([c.about for c in rose])}"
+    elif rose:
+        word = "made things worse"
+    elif not todo:
+        word = "had nothing to repair"
+    elif fell and all(c in fell and c.gone for c in todo):
+        word = "worked"
+    elif fell:
+        word = "helped, but not fully"
+    elif all(c.told == SAME for c in todo):
+        word = "made no difference"
+    else:
+        word = CANNOT
+    telling = [*fell, *rose] or todo or list(single)
+    rest = [c for c in todo if c not in telling]
+    parts = [_part(c) for c in telling]
+    parts += [f"on {c.about} it {_WORDS[c.told]}" for c in rest]
+    return word, "; ".join(parts)
 
 
-def _rest(change: Change) -> str:
-    if change.gone:
-        return "within chance, as before" if _was_within(change) else "now within chance"
-    return "still beyond chance"
+_WORDS = {SAME: "made no difference", UNCLEAR: "made no clear difference", SMALLER: "helped", LARGER: "did harm"}
 
 
-def _was_within(change: Change) -> bool:
-    return bool(change.before["p_value"] >= LEVEL)
+def _part(change: Change) -> str:
+    margin = margin_text(change.left.metric, change.spreads)
+    where = f"inside the margin of {margin}" if change.gone else f"not shown to be inside the margin of {margin}"
+    what = "the gap" if "gap" in change.left.metric else "the lean"
+    sizes = f"from {size_words(change.was)} to {size_words(change.left)}"
+    return f"on {change.about} {what} went {sizes}, {where}"
+
+
+def _tested(repair: Repair, single: Sequence[Change]) -> str:
+    """Whether it was judged on subjects it had not seen: only as its ``fitted_on`` says."""
+    seen = seen_before(repair.after)
+    n = max((c.difference.n for c in single if c.difference is not None), default=0)
+    if seen is None:
+        return ""
+    if seen[0] == 0:
+        return f", tested on {plural(n or seen[1], 'subject')} that it had not seen"
+    if seen[0] == seen[1]:
+        return ", tested on the very subjects it was fitted on, which flatters it"
+    return f", tested on {plural(seen[1], 'subject')} of which it was fitted on {seen[0]}, which flatters it"
 
 
 def _from_to(change: Change) -> str:
-    told = f"{signed(change.before['excess'])} to {signed(change.after['excess'])}"
+    told = f"{size_words(change.was)} to {size_words(change.left)}"
     d = change.difference
     if d is None:
         return f"{told} (not paired, so not tested)"
-    span = (
-        "" if d.ci_low is None or d.ci_high is None else f", 95% interval {signed(-d.ci_high)} to {signed(-d.ci_low)}"
-    )
-    return f"{told} (paired change {signed(-d.value)}{span}, {p_text(d.p_value)}, {d.n} subjects)"
+    span = "" if d.ci_low is None or d.ci_high is None else f" [{signed(-d.ci_high)}, {signed(-d.ci_low)}]"
+    p = d.p_value if change.p is None else change.p
+    return f"{told} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"

@@ -15,11 +15,12 @@ from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
 from equipoise.report.cards import cards
 from equipoise.report.contents import Contents, gather
+from equipoise.report.judging import Verdict
 from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 
-__all__ = ["write", "write_into"]
+__all__ = ["verdict_of", "write", "write_into"]
 
 MANIFEST = "_files.json"
 """The list of what a page put beside itself, so that the next one clears that and nothing else."""
@@ -52,11 +53,7 @@ def write(
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
-    known = read_truth(truth)
-    given = read_given(_with_pair(folders, before_after))
-    pair = None if before_after is None else _pair(given, before_after)
-    plain = read_given(naive) if naive else None
-    contents = gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
+    given, contents = _gathered(folders, title, truth, before_after, naive)
     beside = page.with_name(f"{page.stem}_files")
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
@@ -73,6 +70,34 @@ def write(
     write_whole(beside / MANIFEST, (json.dumps(sorted(files), indent=1, ensure_ascii=False) + "\n").encode())
     write_whole(page, rendered(contents, beside.name).encode())
     return page
+
+
+def verdict_of(
+    folders: str | Path | Folders,
+    *,
+    truth: str | Path | pd.DataFrame | None = None,
+    before_after: tuple[str | Path, str | Path] | None = None,
+    naive: Folders = (),
+) -> Verdict:
+    """The verdict that :func:`write` puts on the page, for a terminal: ``text`` is its paragraph.
+
+    The arguments are those of :func:`write`; nothing is written.
+    """
+    return _gathered(folders, None, truth, before_after, naive)[1].verdict
+
+
+def _gathered(
+    folders: str | Path | Folders,
+    title: str | None,
+    truth: str | Path | pd.DataFrame | None,
+    before_after: tuple[str | Path, str | Path] | None,
+    naive: Folders,
+) -> tuple[Given, Contents]:
+    known = read_truth(truth)
+    given = read_given(_with_pair(folders, before_after))
+    pair = None if before_after is None else _pair(given, before_after)
+    plain = read_given(naive) if naive else None
+    return given, gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
 
 
 def _written_before(folder: Path) -> set[str]:
