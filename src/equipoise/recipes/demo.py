@@ -94,9 +94,7 @@ def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     config = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=chosen.draws)
 
     say(f"\n2. Counterfactual sets: the same scene with every figure and skin tone, {chosen.sets} for each occupation;")
-    say(
-        "   and placebos, changes that nobody calls a group: the same pictures with a bag, mirrored, or brighter."
-    )
+    say("   and placebos, changes that nobody calls a group: the same pictures with a bag, mirrored, or brighter.")
     table = _sets(folder / "sets", chosen.sets, say)
 
     say("\n3. The audit: whom do they show first for 'A photo of a nurse' and 27 other prompts that name nobody?")

@@ -31,6 +31,7 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
+from equipoise.audit.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE"]
@@ -77,6 +78,7 @@ def _measure_axes(
 ) -> None:
     groups = evidence.groups(axes, NAME)
     pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
+    pools = np.where(without_twins(evidence.frame), pools, -1)
     inside = pools >= 0
     present = int((groups.take(inside).counts() > 0).sum())
     for k in config.k or (max(2, present),):
