@@ -42,6 +42,9 @@ class AuditConfig:
     """The two groups of Bias@K, the first counting as positive."""
     lexicon: str = "equipoise"
     """The lexicon whose words are made neutral in captions that serve as neutral queries; "none" leaves them."""
+    link: str = ""
+    """The column that is the same for sets of different subjects that show the same people or come from one seed: their
+    labels move together under chance. Without it, the column ``link`` if the table has one."""
     draws: int = 1000
     """Draws of the null."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)

@@ -16,9 +16,9 @@ from equipoise.errors import InputError, closest
 __all__ = ["EVERY_SETTING", "Suite"]
 
 _FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
-_FLAGS |= {"placebos": "--placebo", "margin": "--margin"}
-_OF_SETS = ("placebos", "margin")
-"""Settings about gaps inside counterfactual sets, which only suites that measure these read."""
+_FLAGS |= {"placebos": "--placebo", "margin": "--margin", "link": "--link"}
+_OF_SETS = ("placebos", "margin", "link")
+"""Settings about counterfactual sets, which only suites that measure these read."""
 EVERY_SETTING = tuple(f.name for f in fields(AuditConfig))
 
 

@@ -38,6 +38,11 @@ def audit(
     min_sets: int | None = typer.Option(
         None, "--min-sets", help="Leave out subjects with fewer counterfactual sets; 2 unless given."
     ),
+    link: str = typer.Option(
+        "",
+        "--link",
+        help="The column that sets of different subjects share if they show the same people or come from one seed.",
+    ),
     draws: int | None = typer.Option(
         None, "--draws", help="Draws of the null; 1000 unless given (captions-tfidf: 200)."
     ),
@@ -67,6 +72,7 @@ def audit(
     settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
+    given |= {"link": link or None}
     settings = settings.having(_told(given))
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}

@@ -25,7 +25,7 @@ from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
     SubjectQueries,
     pool_name,
-    set_codes,
+    set_structure,
     subject_queries,
     subject_texts,
     subjects_asked,
@@ -93,7 +93,7 @@ def _measure_axes(
             queries=queries.names,
             tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-            sets=set_codes(evidence.frame, inside),
+            structure=set_structure(evidence.frame, config, axes, inside),
             pair=pair_among(groups, config),
             subjects=queries.one_each,
             clusters=np.array(queries.names),

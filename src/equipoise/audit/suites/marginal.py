@@ -20,8 +20,8 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_among
 from equipoise.audit.retrieval import add_retrieval
-from equipoise.audit.subjects import pool_name, set_codes, subject_queries, subject_texts, subjects_asked
-from equipoise.audit.suite import Suite
+from equipoise.audit.subjects import pool_name, set_structure, subject_queries, subject_texts, subjects_asked
+from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.audit.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
@@ -89,7 +89,7 @@ def _measure_given(
             queries=queries.names,
             tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-            sets=set_codes(evidence.frame, inside),
+            structure=set_structure(evidence.frame, config, [axis], inside),
             pair=pair_among(groups, config),
             subjects=queries.one_each,
             clusters=np.array(queries.names),
@@ -104,4 +104,5 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=several_axes,
+    settings=tuple(name for name in EVERY_SETTING if name not in ("placebos", "margin")),
 )
