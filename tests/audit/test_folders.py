@@ -13,7 +13,7 @@ from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.errors import InputError
 
-CONFIG = {"draws": 20, "prompts": ["{}"]}
+CONFIG = {"draws": 20, "prompts": ["{A}"]}
 TOO_MANY = 99999999999999999999
 
 
@@ -159,7 +159,7 @@ def test_other_settings_replace_results_only_when_told_to(audit, tmp_path):
         (["--k", "3"], "does not read --k"),
         (["--axis", "gender"], "does not read --axis"),
         (["--variant", "berg"], "does not read --variant"),
-        (["--prompt", "{}"], "does not read --prompt"),
+        (["--prompt", "{A}"], "does not read --prompt"),
         (["--pair", "male", "female"], "does not read --pair"),
         (["--table", "t"], "asks no model; leave out --table"),
         (["mini"], "asks no model; leave out MODEL"),

@@ -74,11 +74,11 @@ def test_without_bias_the_excess_is_within_its_error(toy, picked):
 
 def test_scores_and_vectors_give_the_same_ranking_metrics(toy, scored):
     rows, vectors = social(0.4, n_subjects=5)
-    by_vectors = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=50, prompts=["{}"]).results
+    by_vectors = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=50, prompts=["{A}"]).results
     frame = pd.DataFrame(rows)
     frame.attrs["axes"] = ["gender", "race"]
     unit = {name: v / np.linalg.norm(v) for name, v in vectors.items()}
-    suite, config = SUITES.load("intersectional"), AuditConfig(draws=50, prompts=("{}",))
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=50, prompts=("{A}",))
     evidence = scored(suite, frame, lambda row, text: float(unit[row["image_id"]] @ unit[text]), config)
     by_scores = suite.measure(evidence, config).frame()
     assert by_vectors["metric"].tolist() == by_scores["metric"].tolist()

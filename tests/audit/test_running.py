@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 
 DIM = 8
 JOBS = ("cook", "nurse", "pilot")
-PROMPTS = ("{}",)
+PROMPTS = ("{A}",)
 
 
 def world(bias: float = 0.0, seed: int = 0):
@@ -84,7 +84,7 @@ def test_measuring_again_gives_the_same_and_other_settings_give_others(audited, 
 
 def test_measuring_again_with_texts_the_model_never_read_is_refused(audited):
     with pytest.raises(InputError, match=r"the evidence has no 'A picture of a cook' .*run the audit again"):
-        measure_again(audited().folder, config={"prompts": ["A picture of {}"]}, replace=True)
+        measure_again(audited().folder, config={"prompts": ["A picture of {a}"]}, replace=True)
 
 
 def test_comparing_finds_the_more_biased_model(audited, toy):

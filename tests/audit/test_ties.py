@@ -63,7 +63,7 @@ def test_ratings_of_one_and_two_blind_to_the_group_are_no_bias(picked):
     frame, small = sorted_by_group(), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        config = AuditConfig(draws=60, k=(5,), seed=seed, prompts=("A photo of {}",))
+        config = AuditConfig(draws=60, k=(5,), seed=seed, prompts=("A photo of {a}",))
         texts = SUITES.load("intersectional").texts(frame, config)
         scores = {(text, name): float(rng.integers(1, 3)) for text in texts for name in frame["image_id"]}
         small.append(picked(measured(frame, scores, config), metric="max_skew", axis="gender").p_value < 0.05)

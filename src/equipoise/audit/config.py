@@ -10,6 +10,7 @@ from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.variants import VARIANTS
+from equipoise.text.prompt_places import check_places
 
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 
@@ -32,7 +33,8 @@ class AuditConfig:
     variants: tuple[str, ...] = ("equipoise",)
     """Definitions by name, see ``equipoise.measure.retrieval.VARIANTS``."""
     prompts: tuple[str, ...] = ()
-    """Neutral prompts with ``{}`` for the subject and its article, as "A photo of {}"."""
+    """Neutral prompts: ``{}`` is the bare subject, ``{a}`` the subject with its article ("A photo of {a}"), ``{A}``
+    that with a capital; behind a written "a" or "an" the article that fits is chosen."""
     prompt_pool: str = "embed_mean_unit"
     """How several prompts of a subject are joined: unit vectors averaged and brought to unit length
     (``embed_mean_unit``), raw vectors averaged (``embed_mean_raw``), or the metric averaged (``metric_mean``)."""
@@ -63,6 +65,8 @@ class AuditConfig:
         for name in ("min_sets", "draws", "seed"):
             if not _whole(getattr(self, name)):
                 raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number")
+        for prompt in self.prompts:
+            check_places(prompt)
         if self.seed < 0:
             raise InputError(f"seed = {self.seed}: give a whole number of at least 0")
         if self.prompt_pool not in PROMPT_POOLS:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.captions import known_captions
-from equipoise.audit.gather import labels_of
+from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
@@ -66,11 +66,12 @@ def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str =
     else:
         raise InputError(f"{path}: neither a table's folder nor a COCO captions file (.json)")
     captions = known_captions(frame)
-    notes = []
+    frame = joined(frame, axes)
+    notes: list[str] = frame.attrs["label_notes"]
     asked = tuple(dict.fromkeys(axes))
     if not asked:
         asked = tuple(axis for axis in known if frame[axis].notna().any())
-        notes = [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
+        notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
     found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
     return Dataset(
         path.name,
@@ -109,8 +110,7 @@ def _groups(
     frame: pd.DataFrame, captions: list[list[str]], axis: str, words: Lexicon, path: Path
 ) -> tuple[Groups, str]:
     if axis in frame and frame[axis].notna().any():
-        column = frame[axis]
-        return Groups.from_values(column.astype(object).where(column.notna(), None).to_numpy(), axis=axis), "the table"
+        return Groups.from_values(frame[axis], axis=axis), "the table"
     if axis in frame:
         raise InputError(f"{path}: every image is undefined on the axis {axis!r}")
     if axis != words.axis:

@@ -15,6 +15,7 @@ from equipoise.filters.bias import BiasTest, bias_test, strata_of
 from equipoise.measure.corrections import holm
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups, intersect
+from equipoise.text.labels import read_labels
 
 __all__ = ["FUNNEL_COLUMNS", "StepOutcome", "bias_tests", "funnel_of", "result_rows"]
 
@@ -162,9 +163,9 @@ def _outcomes(outcome: StepOutcome, asked: NDArray[np.bool_]) -> list[tuple[str,
 def _groupings(frame: pd.DataFrame, axes: Sequence[str]) -> list[Groups]:
     found = []
     for axis in axes:
-        values = [None if pd.isna(v) else str(v) for v in frame[axis]]
-        if len({v for v in values if v is not None}) > 1:
-            found.append(Groups.from_values(np.array(values, dtype=object), axis=axis))
+        read = read_labels(frame[axis])
+        if len(read.names) > 1:
+            found.append(Groups(read.codes.astype(np.int32), read.names, axis=axis))
     if len(found) == 2:
         joint = intersect(*found)
         found.append(Groups(joint.labels, joint.names, " × ".join(one.axis for one in found)))

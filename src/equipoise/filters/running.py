@@ -82,6 +82,8 @@ def run(
     folder = Path(out)
     _claim(folder, _settings(opened, steps, means, chosen, seed))
     runner = _Runner(opened, folder, means, chosen, seed, say)
+    for note in runner.frame.attrs["label_notes"]:
+        say(note)
     for number, step in enumerate(steps, 1):
         runner.take(number, step)
     frame = runner.frame

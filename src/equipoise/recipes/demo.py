@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
 TOP, MADE_TOP = 12, 4
 """How many pictures count as shown first; fewer of the made ones, of which a sieve may leave few."""
-PROMPT = "A photo of {}"
+PROMPT = "A photo of {a}"
 AXES = ("gender", "skin_tone")
 TRUTH = "world:biased"
 MARKER = "demo.json"

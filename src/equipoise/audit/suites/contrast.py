@@ -30,7 +30,7 @@ from equipoise.audit.pairs import pair_of
 from equipoise.audit.retrieval import add_retrieval, add_values, metrics_of
 from equipoise.audit.seeds import seeded_estimate
 from equipoise.audit.subjects import SetStructure
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import ALTERNATIVES, Candidates, Groups, chance, evaluate, max_skew_law
@@ -261,4 +261,5 @@ SUITE = Suite(
     axes=one_axis,
     reads=("captions",),
     defaults=AuditConfig(draws=200),
+    settings=all_settings_but("prompts", "min_sets"),
 )

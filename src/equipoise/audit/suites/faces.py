@@ -6,7 +6,6 @@ wording, zero-shot accuracy of the group itself, and how well the group can be r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.own_text import MOST_TEMPLATES, own_text_means, prompt_sensitivity
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
@@ -38,7 +37,6 @@ PROBE_IMAGES = 20_000
 PROBE_SHUFFLES = 99
 SHUFFLES = 999
 TEXTS_KEPT = "chance: the same texts over everybody's images"
-_ARTICLE = re.compile(r"\b(a|an|the|a/an) \{\}", re.IGNORECASE)
 Floats = NDArray[np.float64]
 
 
@@ -52,7 +50,7 @@ def _group_names(frame: pd.DataFrame, axis: str) -> list[str]:
 def _templates(config: AuditConfig) -> tuple[str, ...]:
     if len(config.prompts) > MOST_TEMPLATES:
         raise InputError(f"{len(config.prompts)} prompts: the suite {NAME!r} takes at most {MOST_TEMPLATES} templates")
-    return tuple(p if _ARTICLE.search(p) else p.replace("{}", "a/an {}") for p in config.prompts)
+    return config.prompts
 
 
 def _preference_prompts(frame: pd.DataFrame, axis: str, config: AuditConfig) -> tuple[PersonPrompts, ...]:
@@ -281,4 +279,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
+    settings=all_settings_but("k", "variants", "min_sets"),
 )
