@@ -138,7 +138,8 @@ def test_the_size_raises_no_false_alarm(model, n_subjects):
     ids=["small", "large", "small quirks", "large quirks", "both"],
 )
 def test_the_size_is_covered(model, n_subjects):
-    assert 0.93 <= rates(standard_gap_sizes, model.size, model, n_subjects, 4, 1000)[1] <= 0.995
+    # near 0 it is cautious: the lower end cannot miss there
+    assert rates(standard_gap_sizes, model.size, model, n_subjects, 4, 1000)[1] >= 0.925
 
 
 @pytest.mark.slow
@@ -220,8 +221,9 @@ def test_another_placebo_is_no_excess_in_short():
 @pytest.mark.parametrize(("size", "n_placebos"), [(0.0, 3), (0.3, 1), (0.3, 3)])
 def test_another_placebo_is_no_excess(size, n_placebos, quirk, n_subjects):
     alarms, covered = excesses(1000, size, (size,) * n_placebos, quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
-    assert 0.02 <= alarms <= 0.075
-    assert covered >= 0.92
+    # without any effect it is cautious: sizes below 0 are cut
+    assert (0.01 if size == 0 else 0.025) <= alarms <= 0.075
+    assert covered >= 0.925
 
 
 @pytest.mark.slow

@@ -264,7 +264,7 @@ RETRIEVAL_ENTRIES = (
         formula="sqrt(mean q) - sqrt(mean q of placebos), q = squared standard gap of a subject without noise",
         range="(-inf, inf)",
         direction="0: no more than a placebo; above: the axis moves scores more",
-        chance="0; signs of subjects' differences flipped, and a t test corrected for skewness",
+        chance="0; signs of subjects' differences of squares flipped",
         when_it_lies="a placebo that changes few pixels is easily beaten; name several",
     ),
     MetricEntry(
