@@ -58,8 +58,8 @@ _NAMES = {
     "counterfactual_gap": "score gap inside sets",
     "counterfactual_gap_size": "size of the score gap inside sets",
     "counterfactual_effect": "effect of the axis inside sets",
-    "standard_gap": "gap inside sets in spreads",
-    "standard_gap_size": "size of the gap inside sets in spreads",
+    "standard_gap": "signed gap inside sets",
+    "standard_gap_size": "gap inside sets",
     "outranks": "share of sets in which the first group comes first",
     "placebo_excess": "gap inside sets beyond that of the placebo",
     "bias_at_k": "Bias",
@@ -157,7 +157,7 @@ def bias_rows(one: Series) -> pd.DataFrame:
     """
     rows = _judged(one.results)
     settings = one.source.settings.get("settings")
-    named = set(settings.get("placebo") or ()) if isinstance(settings, dict) else set()
+    named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()
     rows = rows[~rows["axis"].map(is_placebo) & ~rows["axis"].isin(named)]
     rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]
     known = rows[rows["metric"].isin([*OF_RETRIEVAL, *BETWEEN_GROUPS])]

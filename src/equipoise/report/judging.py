@@ -282,7 +282,7 @@ def placebos(one: Series) -> str:
     An audit names them as axes of its rows, in its settings, or not at all.
     """
     settings = one.source.settings.get("settings")
-    named = list(settings.get("placebo") or []) if isinstance(settings, dict) else []
+    named = list(settings.get("placebos") or []) if isinstance(settings, dict) else []
     axes = [str(axis) for axis in one.results["axis"].dropna().unique()]
     found = list(dict.fromkeys([*(a for a in axes if is_placebo(a)), *map(str, named)]))
     words = {"bag": "a bag", "mirror": "a mirror image", "brightness": "brightness"}

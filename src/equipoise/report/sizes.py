@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pandas as pd
 
 from equipoise.report.findings import metric_name, perceived
 from equipoise.report.judging import Judgement, placebos
 from equipoise.report.margins import margin_text
-from equipoise.report.numbers import amount, count, factor, p_text, percent
-from equipoise.report.outcomes import Reading
+from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
+from equipoise.report.outcomes import Outcome, Reading
 from equipoise.report.sources import Series
 
 __all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
@@ -155,7 +156,8 @@ def reach(reading: Reading, spreads: float) -> str:
     told = f"up to {most} cannot be ruled out"
     if margin:
         told += f", where {margin} is the margin"
-    if reading.smallest is not None and math.isfinite(reading.smallest):
+    wanted = reading.outcome is Outcome.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
+    if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
         told += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
     return told
 
@@ -168,11 +170,24 @@ def placebo_words(found: Judgement, one: Series) -> str:
     if not found.above_placebo:
         return f"no more than to {names}"
     more = f"{size_words(excess)} more than to {names}"
-    gaps = [r for r in found.readings if r.metric == "standard_gap_size"]
-    rest = gaps[0].size - float(excess.row["value"]) if gaps else 0.0
-    if rest > found.spreads / 4:
-        more = f"{gaps[0].size / rest:.1f} times as much as to {names} ({size_words(excess)} more)"
+    own, beside = _beside_placebo(found)
+    if beside > found.spreads / 4:
+        more = f"{own / beside:.1f} times as much as to {names} ({size_words(excess)} more)"
     return more
+
+
+_BESIDE = re.compile(r"([\d.e+-]+) beside ([\d.e+-]+) of placebos")
+
+
+def _beside_placebo(found: Judgement) -> tuple[float, float]:
+    """The size of the axis and that of its placebos, as the row's note gives them, or from the sizes themselves."""
+    excess = found.placebo
+    assert excess is not None
+    told = _BESIDE.search(str(excess.row["notes"]))
+    if told:
+        return float(told[1]), float(told[2])
+    gaps = [r.size for r in found.readings if r.metric == "standard_gap_size"]
+    return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
 
 
 def rests_on(found: Judgement) -> str:
@@ -183,10 +198,9 @@ def rests_on(found: Judgement) -> str:
     span = ""
     if found.rests_on.low is not None:
         span = f" ({percent(found.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
-    unit = "subjects" if found.subjects else "units"
     return (
         f"{found.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
-        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {count(row['n'])} {unit}"
+        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {plural(row['n'], 'subject' if found.subjects else 'unit')}"
     )
 
 

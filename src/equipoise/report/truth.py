@@ -45,9 +45,9 @@ class Recovered:
     def interval(self) -> tuple[float, float] | None:
         """The 95% interval of the correlation (Fisher's z)."""
         r = self.correlation
-        if r is None or len(self.table) < 4 or abs(r) >= 1:
+        if r is None or len(self.table) < 4:
             return None
-        z, half = math.atanh(r), 1.959964 / math.sqrt(len(self.table) - 3)
+        z, half = math.atanh(min(1 - 1e-9, max(-1 + 1e-9, r))), 1.959964 / math.sqrt(len(self.table) - 3)
         return math.tanh(z - half), math.tanh(z + half)
 
     @property

@@ -166,7 +166,7 @@ def _lead(one: Series, same: Sequence[Judgement]) -> str:
         return f"What {one.label} shows by perceived {axes}{where} is too small to matter."
     if top.outcome is Outcome.NOTHING:
         return f"No bias by perceived {axes} was found in {one.label}{where}, and one that matters would have been."
-    return f"Whether {one.label} is biased by perceived {axes}{where} cannot be told from these numbers."
+    return f"These numbers cannot tell whether {one.label} leans by perceived {axes}{where}."
 
 
 def _why(found: Judgement) -> str:

@@ -87,7 +87,7 @@ def _side(reading: Reading) -> str:
     """What a filter does to the group that is farthest from even; the test's note says on which side it is."""
     row = reading.row
     more = "less" if "is below what is even" in str(row["notes"]) else "more"
-    return f"{row['variant']} takes {row['group']} {more} than is even on {axis_name(row['axis'])}"
+    return f"Filter {row['variant']} takes {row['group']} {more} than is even on {axis_name(row['axis'])}"
 
 
 def on_comparison(one: Series) -> Verdict:

@@ -1,0 +1,627 @@
+"""Constructed result folders, and the one of four outcomes that each must give, with words that must and must not be.
+
+The numbers are chosen; the folders are written by the project's own writers, and judged as ``equipoise report`` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.audit.config import AuditConfig
+from equipoise.data.results import write_results
+from equipoise.report import verdict_of, write
+from equipoise.report.judging import Verdict
+from equipoise.report.outcomes import Outcome
+
+from .folders import folder, of_sets, row
+
+SKEW = {"chance": 0.2, "sd": 0.03, "k": 12}
+HALF = [1.0] * 14 + [-1.0] * 14
+"""Fourteen subjects to one side and fourteen to the other."""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    build: Callable[[Path], Verdict]
+    outcome: Outcome
+    must: tuple[str, ...]
+    must_not: tuple[str, ...] = ()
+    repair: bool = False
+
+
+def audit(*rows: dict[str, Any], **keys: Any) -> Callable[[Path], Verdict]:
+    return lambda home: verdict_of(folder(home / "audit", list(rows), **keys))
+
+
+def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Path], Verdict]:
+    truth = pd.DataFrame(
+        [
+            {"subject": f"s{i}", "axis": "gender", "group": group, "log_odds": sign * float(value)}
+            for i, value in enumerate(injected)
+            for group, sign in (("female", 1), ("male", -1))
+        ]
+    )
+    return lambda home: verdict_of(folder(home / "audit", rows), truth=truth)
+
+
+def repair(before: list[dict[str, Any]], after: list[dict[str, Any]], **of: Any) -> Callable[[Path], Verdict]:
+    def build(home: Path) -> Verdict:
+        pair = folder(home / "before", before, model="m"), folder(home / "after", after, model="m + fix", **of)
+        return verdict_of(list(pair), before_after=pair)
+
+    return build
+
+
+def spread_out(size: float, n: int = 28, seed: int = 0) -> np.ndarray:
+    """Gaps of n subjects with no common direction and this root mean square."""
+    gaps = np.random.default_rng(seed).normal(size=n)
+    gaps -= gaps.mean()
+    return gaps * size / float(np.sqrt((gaps**2).mean()))
+
+
+def leaning(size: float, low: float, high: float, *, n: int = 28, **keys: Any) -> list[dict[str, Any]]:
+    """Sets with gaps of this size and no common direction."""
+    each = keys.pop("each", spread_out(size, n))
+    return of_sets(size=(size, low, high, 0.001), gap=(0.0, -0.3, 0.3, 0.95), each=each, n=n, **keys)
+
+
+def filters(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
+    def build(home: Path) -> Verdict:
+        write_results(home / "sieve" / "results.parquet", [{**one, "suite": "filter"} for one in rows])
+        (home / "sieve" / "filter.json").write_text("{}")
+        return verdict_of(home / "sieve")
+
+    return build
+
+
+def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str, Any]]:
+    keys = {"variant": "sharp", "group": "female", "pool": None}
+    note = "how far the drop rate of female is above what is even: no group is farther, in its own spread"
+    return [
+        row("filter_drop", (rate, low, high, p), chance=0.1, n=400, **keys),
+        row("filter_bias", (abs(rate - 0.1), None, None, p), chance=0.01, sd=0.01, n=800, notes=note, **keys),
+    ]
+
+
+def dataset(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
+    def build(home: Path) -> Verdict:
+        from equipoise.audit.dataset_parts import DatasetSettings
+        from equipoise.audit.datasets import _save_settings
+        from equipoise.audit.findings import Findings
+
+        findings = Findings("dataset", "")
+        findings.rows = [{**one, "suite": "dataset"} for one in rows]
+        findings.save(home / "photos")
+        _save_settings(home / "photos", "photos", ["gender"], "equipoise", DatasetSettings())
+        return verdict_of(home / "photos")
+
+    return build
+
+
+def shares(value: float, half: float, p: float, n: int) -> list[dict[str, Any]]:
+    keys = {"chance": 0.5, "n": n, "pool": None, "variant": None}
+    return [
+        row("group_share", (share, share - half, share + half, p), group=group, **keys)
+        for group, share in (("female", 1 - value), ("male", value))
+    ]
+
+
+def captions(*rows: dict[str, Any], mask: bool = True, notes: tuple[str, ...] = ()) -> Callable[[Path], Verdict]:
+    def build(home: Path) -> Verdict:
+        from equipoise.audit.findings import Findings
+
+        findings = Findings("captions", "", notes=list(notes))
+        findings.rows = [{**one, "suite": "captions", "pool": None, "model": one["model"] or "nic"} for one in rows]
+        findings.save(home / "out")
+        (home / "out" / "config.json").write_text(json.dumps({"command": "captions", "settings": {"mask": mask}}))
+        return verdict_of(home / "out")
+
+    return build
+
+
+def compared(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
+    def build(home: Path) -> Verdict:
+        write_results(home / "c" / "results.parquet", [{**one, "model": "A - B"} for one in rows])
+        return verdict_of(home / "c")
+
+    return build
+
+
+def contrast(natural: dict[str, Any], *edited: dict[str, Any]) -> Callable[[Path], Verdict]:
+    rows = [{**natural, "pool": "natural"}, *({**one, "pool": "edited"} for one in edited)]
+    return audit(*rows, suite="contrast")
+
+
+LEANS, SMALL, NOTHING, UNKNOWN = Outcome.LEANS, Outcome.TOO_SMALL, Outcome.NOTHING, Outcome.CANNOT_TELL
+ONE_WAY = of_sets(gap=(0.8, 0.6, 1.0, 0.0001), size=(0.82, 0.62, 1.02, 0.001), ranks=(0.71, 0.64, 0.78, 0.0001))
+QUIRKS = leaning(0.8, 0.6, 1.0)
+DISTANCE = {"pool": None, "variant": None, "n": 40}
+BEFORE = leaning(0.9, 0.7, 1.1)
+
+CASES = [
+    Case(
+        "no bias", audit(*of_sets()), NOTHING, ("No bias by perceived gender was found", "would have been"), ("fair",)
+    ),
+    Case(
+        "tiny with n = 100,000",
+        audit(*of_sets(gap=(0.02, 0.015, 0.025, 0.0001), size=(0.02, 0.015, 0.025, 0.001), n=100_000, each=[0.02] * 5)),
+        SMALL,
+        ("too small to matter", "margin of 0.2 spreads"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "tiny skew with many queries",
+        audit(row("max_skew", (0.22, 0.21, 0.23, 0.0002), **SKEW | {"n": 50_000})),
+        SMALL,
+        ("too small to matter", "1.1 times what luck gives"),
+        ("is biased",),
+    ),
+    Case(
+        "huge with one subject",
+        audit(
+            *of_sets(gap=(3.0, 2.5, 3.5, 0.001), size=(3.0, 2.5, 3.5, 0.001), n=1, each=[3.0]),
+            row("max_skew", (0.69, None, None, 0.001), **SKEW | {"n": 1}),
+        ),
+        UNKNOWN,
+        ("cannot tell", "Only one subject"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "a small p-value whose interval touches chance",
+        audit(row("max_skew", (0.35, 0.19, 0.51, 0.001), **SKEW)),
+        UNKNOWN,
+        ("cannot tell", "beyond chance", "reaches from nothing to more than the margin"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "less lopsided than luck",
+        audit(row("max_skew", (0.1, 0.08, 0.12, 1.0), **SKEW | {"sd": 0.02})),
+        NOTHING,
+        ("No bias", "less lopsided than luck"),
+        ("is biased", "beyond chance"),
+    ),
+    Case(
+        "less lopsided than luck, with few pictures",
+        audit(row("max_skew", (0.1, 0.05, 0.15, 1.0), **SKEW | {"sd": 0.08})),
+        UNKNOWN,
+        ("cannot tell", "less lopsided than luck"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "one direction over subjects",
+        audit(*ONE_WAY, row("max_skew", (0.5, 0.45, 0.55, 0.001), **SKEW)),
+        LEANS,
+        ("m is biased by perceived gender.", "71 of 100 sets [64, 78]", "0.80 spreads [0.60, 1.00]", "1.6 times"),
+        ("reacts", "cannot be told"),
+    ),
+    Case(
+        "against the first group",
+        audit(
+            *of_sets(gap=(-0.8, -1.0, -0.6, 0.0001), size=(0.82, 0.62, 1.02, 0.001), ranks=(0.29, 0.22, 0.36, 0.0001))
+        ),
+        LEANS,
+        ("A picture labelled male outranks its twin labelled female in 71 of 100 sets [64, 78]",),
+    ),
+    Case(
+        "opposite directions that cancel",
+        audit(*leaning(1.0, 0.8, 1.2, each=HALF)),
+        LEANS,
+        ("reacts to the visible difference in gender", "no common direction", "1.00 spreads"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "opposite directions, and a skew beyond chance",
+        audit(*leaning(1.0, 0.8, 1.2, each=HALF), row("max_skew", (0.5, 0.45, 0.55, 0.001), **SKEW)),
+        LEANS,
+        ("reacts to the visible difference", "1.6 times its fair share"),
+        ("is biased",),
+    ),
+    Case(
+        "a direction too small to matter inside a large size",
+        audit(*of_sets(gap=(0.03, 0.01, 0.05, 0.001), size=(0.8, 0.6, 1.0, 0.001), each=spread_out(0.8))),
+        LEANS,
+        ("reacts to the visible difference",),
+        ("is biased",),
+    ),
+    Case(
+        "only one metric beyond chance",
+        audit(
+            row("max_skew", (0.22, 0.18, 0.26, 0.4), **SKEW),
+            row("ndkl", (0.2, 0.18, 0.22, 0.0002), chance=0.15, sd=0.005, k=12),
+        ),
+        LEANS,
+        ("NDKL@12",),
+        ("No bias", "nothing was found"),
+    ),
+    Case(
+        "only a metric without a margin beyond chance",
+        audit(
+            row("max_skew", (0.22, 0.16, 0.28, 0.4), **SKEW | {"sd": 0.02}),
+            row("infeasible_index", (4.0, 3.0, 5.0, 0.0002), chance=2.0, sd=0.3, k=12),
+        ),
+        SMALL,
+        ("infeasible index@12 is beyond chance too",),
+        ("No bias", "is biased"),
+    ),
+    Case(
+        "a small p-value that the correction takes away",
+        audit(
+            *of_sets(),
+            *(row("ndkl", (0.16, 0.14, 0.18, 0.5), chance=0.15, k=k) for k in range(1, 60)),
+            row("exposure_ratio", (0.4, 0.3, 0.5, 0.001), chance=0.5, sd=0.03, k=12),
+        ),
+        UNKNOWN,
+        ("stands out alone (p = 0.001)", "not after correction for 63 numbers"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "several K, of which one leans",
+        audit(
+            row("max_skew", (0.25, 0.15, 0.35, 0.2), **SKEW | {"k": 5}),
+            row("max_skew", (0.5, 0.45, 0.55, 0.001), **SKEW | {"k": 20}),
+        ),
+        LEANS,
+        ("m is biased", "first 20 pictures", "1.6 times its fair share"),
+        ("first 5 pictures",),
+    ),
+    Case(
+        "several axes of which one leans",
+        audit(
+            *ONE_WAY,
+            *of_sets(axis="age", pair="old - young"),
+            *of_sets(axis="race", pair="a - b", size=(0.2, 0.0, 0.4, 0.3)),
+        ),
+        LEANS,
+        ("m is biased by perceived gender.", "on age nothing was found", "n race it cannot be told"),
+        ("perceived gender and age",),
+    ),
+    Case(
+        "three groups",
+        audit(
+            *of_sets(axis="tone", pair="dark - light", gap=(-0.7, -0.9, -0.5, 0.0001), size=(0.72, 0.5, 0.9, 0.001)),
+            *of_sets(axis="tone", pair="dark - medium"),
+            *of_sets(axis="tone", pair="light - medium", gap=(0.3, 0.1, 0.5, 0.01), size=(0.3, 0.1, 0.5, 0.01)),
+        ),
+        LEANS,
+        ("m is biased by perceived tone.", "labelled light", "labelled dark"),
+        ("labelled medium come",),
+    ),
+    Case(
+        "few subjects",
+        audit(*of_sets(gap=(0.5, -0.4, 1.4, 0.25), size=(0.5, 0.0, 1.5, 0.2), n=3)),
+        UNKNOWN,
+        ("cannot tell", "cannot be ruled out"),
+        ("is biased", "No bias"),
+    ),
+    Case(
+        "no sets",
+        audit(row("max_skew", (0.34, 0.32, 0.36, 0.001), **SKEW | {"pool": "natural", "chance": 0.1})),
+        LEANS,
+        ("m is biased", "1.4 times its fair share [1.4, 1.4], where luck gives 1.1 times"),
+        ("sets",),
+    ),
+    Case(
+        "an interval of no width",
+        audit(row("max_skew", (0.2, 0.2, 0.2, 0.9), **SKEW)),
+        UNKNOWN,
+        ("no interval",),
+        ("up to 0.00", "No bias"),
+    ),
+    Case(
+        "a placebo as large as the axis",
+        audit(*of_sets(gap=(0.4, 0.3, 0.5, 0.001), size=(0.42, 0.32, 0.52, 0.001), placebo=(0.02, -0.1, 0.14, 0.7))),
+        LEANS,
+        ("reacts to the visible difference", "no more than to a bag"),
+        ("is biased",),
+    ),
+    Case(
+        "a placebo much smaller",
+        audit(*of_sets(gap=(0.8, 0.6, 1.0, 0.0001), size=(0.8, 0.6, 1.0, 0.001), placebo=(0.6, 0.4, 0.8, 0.0001))),
+        LEANS,
+        ("m is biased by perceived gender.", "4.0 times as much as to a bag (0.60 spreads [0.40, 0.80] more)"),
+        ("no more than",),
+    ),
+    Case(
+        "the truth agrees",
+        with_truth(QUIRKS, spread_out(0.8) * 3 + spread_out(0.3, seed=1)),
+        LEANS,
+        ("m is biased by perceived gender.", "the audit finds it", "correlate at 0.9"),
+        ("reacts",),
+    ),
+    Case(
+        "the truth does not agree",
+        with_truth(QUIRKS, spread_out(0.8, seed=5)),
+        LEANS,
+        ("reacts to the visible difference", "does not clearly find it"),
+        ("is biased",),
+    ),
+    Case(
+        "contrast: a blind model on a lopsided pool",
+        contrast(
+            row("max_skew", (0.6, 0.55, 0.65, 0.001), **SKEW),
+            row("max_skew", (0.2, 0.17, 0.23, 0.6), **SKEW | {"sd": 0.02}),
+            row("bias_at_k", (0.0, -0.03, 0.03, 0.9), k=5),
+        ),
+        NOTHING,
+        ("No bias", "only the person differs (edited pictures)"),
+        ("is biased",),
+    ),
+    Case(
+        "contrast: a model that prefers a group",
+        contrast(
+            row("max_skew", (0.2, 0.17, 0.23, 0.6), **SKEW),
+            row("max_skew", (0.5, 0.45, 0.55, 0.001), **SKEW),
+            row("bias_at_k", (0.4, 0.3, 0.5, 0.001), k=5),
+        ),
+        LEANS,
+        ("m is biased by perceived gender where only the person differs (edited pictures).",),
+    ),
+    Case(
+        "captions with references",
+        captions(row("lic", (8.0, 6.0, 10.0, 0.001), n=900), row("lic_m", (40.0, 38.0, 42.0, 0.001), chance=25.0)),
+        LEANS,
+        ("The captions of nic amplify bias by perceived gender.", "words that name a group were masked", "8.0 points"),
+        ("No word was masked", "no amplification"),
+    ),
+    Case(
+        "captions without references",
+        captions(row("lic_m", (40.0, 38.0, 42.0, 0.001), chance=25.0)),
+        LEANS,
+        ("The captions of nic give away perceived gender.", "no reference captions were given", "no amplification"),
+        ("amplify bias",),
+    ),
+    Case(
+        "captions that were not masked",
+        captions(row("lic", (8.0, 6.0, 10.0, 0.001)), mask=False),
+        LEANS,
+        ("No word was masked",),
+        ("were masked",),
+    ),
+    Case(
+        "captions of an axis that no lexicon names",
+        captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), notes=("gender: nothing is masked",)),
+        NOTHING,
+        ("No word was masked", "what matters would have been found"),
+        ("were masked",),
+    ),
+    Case(
+        "captions of three models, of which luck favours one",
+        captions(
+            *(
+                row("lic", (v, v - 1.5, v + 1.5, p), model=m)
+                for m, v, p in (("a", 1.6, 0.04), ("b", 0.1, 0.9), ("c", 0.2, 0.8))
+            )
+        ),
+        UNKNOWN,
+        ("cannot be told", "corrected for 3 models"),
+        ("The captions of a amplify",),
+    ),
+    Case(
+        "an even dataset",
+        dataset(*shares(0.505, 0.01, 0.4, 10_000)),
+        NOTHING,
+        ("Nothing in photos is lopsided",),
+        ("is lopsided by",),
+    ),
+    Case(
+        "a small dataset",
+        dataset(*shares(0.55, 0.1, 0.3, 90)),
+        UNKNOWN,
+        ("cannot be told",),
+        ("photos is lopsided.", "Nothing"),
+    ),
+    Case(
+        "a lopsided dataset",
+        dataset(
+            *shares(0.7, 0.03, 0.0001, 900), row("word_distance", (0.3, 0.25, 0.35, 0.001), chance=0.1, **DISTANCE)
+        ),
+        LEANS,
+        (
+            "photos is lopsided.",
+            "male has 70% of the images where 50% would be even",
+            "The words lean to groups of gender",
+        ),
+        ("female has",),
+    ),
+    Case(
+        "a large dataset that is hardly lopsided",
+        dataset(*shares(0.51, 0.002, 0.0001, 900_000)),
+        SMALL,
+        ("too little to matter", "5 points"),
+        ("photos is lopsided.",),
+    ),
+    Case(
+        "a filter that is even",
+        filters(*filter_rows(0.105, 0.09, 0.12, 0.8)),
+        NOTHING,
+        ("would have been found",),
+        ("harder",),
+    ),
+    Case(
+        "a filter that is not",
+        filters(*filter_rows(0.3, 0.25, 0.35, 0.001)),
+        LEANS,
+        (
+            "Filters are harder on some groups",
+            "sharp takes female more than is even on gender (20.0 points [15.0, 25.0]",
+        ),
+    ),
+    Case(
+        "a filter seen too seldom",
+        filters(*filter_rows(0.2, 0.02, 0.38, 0.2)),
+        UNKNOWN,
+        ("cannot be told",),
+        ("harder",),
+    ),
+    Case(
+        "two models that differ",
+        compared(row("max_skew", (-0.3, -0.4, -0.2, 0.001), k=12)),
+        LEANS,
+        ("A and B differ.", "B has more MaxSkew@12 than A", "A - B is −0.30"),
+    ),
+    Case(
+        "two models within the margin",
+        compared(row("max_skew", (0.02, 0.01, 0.03, 0.001), k=12)),
+        SMALL,
+        ("differ by too little to matter",),
+        ("A and B differ.",),
+    ),
+    Case(
+        "two models that few subjects compare",
+        compared(row("max_skew", (0.1, -0.2, 0.4, 0.5), k=12, n=5)),
+        UNKNOWN,
+        ("cannot be told",),
+        ("do not differ",),
+    ),
+    Case(
+        "faces",
+        audit(
+            row("person_preference_gap", (0.2, 0.15, 0.25, 0.001), chance=0.01, variant="own_label"),
+            row("zero_shot_accuracy_gap", (0.01, 0.0, 0.03, 0.4), chance=0.01, variant="mean"),
+            suite="faces",
+        ),
+        LEANS,
+        ("Person preference gap of m is beyond chance on gender", "19.0 points"),
+        ("biased", "sets"),
+    ),
+    Case(
+        "faces without a difference",
+        audit(
+            row("zero_shot_accuracy_gap", (0.01, 0.0, 0.03, 0.4), chance=0.01, sd=0.008, variant="mean"), suite="faces"
+        ),
+        NOTHING,
+        ("would have been",),
+        ("beyond chance on",),
+    ),
+    Case(
+        "binding",
+        audit(row("binding_drop", (0.12, 0.08, 0.16, 0.001), variant="2_person", pool=None), suite="binding"),
+        LEANS,
+        ("Binding drop of m is beyond chance on gender", "12.0 points [8.0, 16.0]", "margin is 5 points"),
+        ("is biased",),
+    ),
+    Case(
+        "a repair that only halves the scores",
+        repair(BEFORE, BEFORE),
+        LEANS,
+        ("The repair (m + fix) made no difference",),
+        ("worked", "helped", "in part", "had not seen"),
+        repair=True,
+    ),
+    Case(
+        "a repair that works, on subjects it had not seen",
+        repair(
+            BEFORE,
+            of_sets(size=(0.05, 0.0, 0.12, 0.4), each=spread_out(0.05)),
+            fitted_on={"subjects": ["other", "another"]},
+        ),
+        LEANS,
+        ("The repair (m + fix) worked, tested on 28 subjects that it had not seen", "inside the margin of 0.2 spreads"),
+        ("flatters",),
+        repair=True,
+    ),
+    Case(
+        "a repair that leaves half, with six subjects",
+        repair(leaning(0.9, 0.5, 1.5, n=6), leaning(0.45, 0.1, 0.8, n=6)),
+        LEANS,
+        ("repair (m + fix)",),
+        ("worked", "had not seen"),
+        repair=True,
+    ),
+    Case(
+        "a repair that leaves half, with many subjects",
+        repair(BEFORE, leaning(0.45, 0.35, 0.55)),
+        LEANS,
+        ("helped, but not fully", "not shown to be inside the margin"),
+        ("worked",),
+        repair=True,
+    ),
+    Case(
+        "a repair fitted on the subjects it is judged by",
+        repair(
+            BEFORE,
+            of_sets(size=(0.05, 0.0, 0.12, 0.4), each=spread_out(0.05)),
+            fitted_on={"subjects": [f"s{i}" for i in range(28)]},
+        ),
+        LEANS,
+        ("worked, tested on the very subjects it was fitted on, which flatters it",),
+        ("had not seen",),
+        repair=True,
+    ),
+    Case(
+        "a repair that does harm",
+        repair(leaning(0.45, 0.35, 0.55), leaning(0.9, 0.7, 1.1)),
+        LEANS,
+        ("made things worse",),
+        ("worked", "helped"),
+        repair=True,
+    ),
+    Case(
+        "a repair where there was nothing to repair",
+        repair(of_sets(), of_sets()),
+        NOTHING,
+        ("had nothing to repair",),
+        ("worked", "helped"),
+        repair=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_folder_gives_its_outcome(case, tmp_path):
+    made = case.build(tmp_path)
+    assert made.outcome is case.outcome, made.text
+    for phrase in case.must:
+        assert phrase in made.text + " ".join(answer for _, answer in made.answers), made.text
+    for phrase in case.must_not:
+        assert phrase not in made.text, made.text
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_paragraph_is_short_and_whole(case, tmp_path):
+    made = case.build(tmp_path)
+    assert len(made.sentences) <= 6, made.text
+    for sentence in [made.lead, *made.sentences, *(answer for _, answer in made.answers)]:
+        assert (
+            sentence[0].isupper()
+            or sentence[0].isdigit()
+            or sentence.startswith(("m ", "m is", "photos", "nic", "a,", "a:"))
+        ), sentence
+        assert sentence.endswith("."), sentence
+        for wrong in ("nan", "None", "1 subjects", "1 images", "  ", "..", " 0.00 cannot", "()", "times in 1,000"):
+            assert wrong not in sentence, sentence
+
+
+def test_every_outcome_and_kind_is_in_the_table():
+    assert len(CASES) >= 25
+    assert {case.outcome for case in CASES} == set(Outcome)
+
+
+def test_the_level_of_the_intervals_is_the_folders_own(tmp_path):
+    made = verdict_of(folder(tmp_path / "a", ONE_WAY, settings=replace(AuditConfig(), level=0.9)))
+    assert "90% intervals" in made.text
+    assert "95%" not in made.text + " ".join(answer for _, answer in made.answers)
+
+
+def test_the_page_shows_what_a_terminal_prints(tmp_path):
+    home = folder(tmp_path / "a", ONE_WAY)
+    text = write(home, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert verdict_of(home).lead in text
+    assert "does not show that a model is fair" in text
+
+
+def test_a_wider_margin_makes_a_lean_too_small(tmp_path):
+    rows = of_sets(gap=(0.4, 0.3, 0.5, 0.0001), size=(0.42, 0.32, 0.52, 0.001))
+    assert verdict_of(folder(tmp_path / "a", rows)).outcome is LEANS
+    wide = folder(tmp_path / "b", rows, settings=AuditConfig(margin=0.6))
+    assert verdict_of(wide).outcome is SMALL
+    assert "0.6 spreads" in verdict_of(wide).text
