@@ -63,6 +63,8 @@ def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
 def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None:
     """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
     hint = _listed(tuple(a for a in known if a not in NOT_AXES))
+    if axis.startswith("placebo_"):
+        raise InputError(f"the column {axis!r} is a placebo and no axis: its differences are no groups; {hint}")
     if axis in NOT_AXES:
         raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
     try:

@@ -32,6 +32,7 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
+from equipoise.audit.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE"]
@@ -78,6 +79,7 @@ def _measure_axes(
 ) -> None:
     groups = evidence.groups(axes, NAME)
     pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
+    pools = np.where(without_twins(evidence.frame), pools, -1)
     inside = pools >= 0
     structure = set_structure(evidence.frame, config, axes, inside)
     groups = groups_to_rank(groups, structure, inside, findings)
