@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.audit import AuditConfig
 from equipoise.audit.axes import check_groups
-from equipoise.audit.twins import without_twins
+from equipoise.data.twins import without_twins
 from equipoise.errors import InputError
 
 
@@ -27,8 +27,8 @@ def test_a_link_or_a_placebo_is_no_axis():
     assert AuditConfig().axes == ()
 
 
-@pytest.mark.parametrize("suite", ["intersectional", "marginal"])
-def test_rankings_are_those_of_the_table_without_twins(toy, suite):
+def sets_with_bags():
+    """Three subjects with four sets of two genders and two tones, everyone again with a bag; and their vectors."""
     rng = np.random.default_rng(0)
     rows, vectors = [], {}
     for subject in ("cook", "nurse", "pilot"):
@@ -44,14 +44,36 @@ def test_rankings_are_those_of_the_table_without_twins(toy, suite):
                         rows.append({"image_id": name + changed, **shared, "placebo_bag": level})
                     vectors[name] = direction + rng.normal(size=16)
                     vectors[f"{name}-bag"] = vectors[name] + 0.3 * rng.normal(size=16)
+    return rows, vectors
+
+
+@pytest.mark.parametrize(
+    ("suite", "metric"), [("intersectional", "max_skew"), ("marginal", "max_skew"), ("utility", "zero_shot_accuracy")]
+)
+def test_numbers_are_those_of_the_table_without_twins(toy, suite, metric):
+    rows, vectors = sets_with_bags()
     alone = [{k: v for k, v in row.items() if k != "placebo_bag"} for row in rows if row["placebo_bag"] == "none"]
-    found = [
-        toy(some, vectors, axes=["gender", "tone"], columns={"placebo_bag": "string"})
-        .run(suite, draws=200, k=[3], prompts=["A photo of {}"])
-        .results
+    options = {} if suite == "utility" else {"draws": 200, "k": [3]}
+    audits = [
+        toy(some, vectors, axes=["gender", "tone"], columns={"placebo_bag": "string"}).run(
+            suite, prompts=["A photo of {a}"], **options
+        )
         for some in (rows, alone)
     ]
-    ranked = [frame[frame["metric"] == "max_skew"].reset_index(drop=True) for frame in found]
+    ranked = [audit.results[audit.results["metric"] == metric].reset_index(drop=True) for audit in audits]
     assert len(ranked[0]) == len(ranked[1]) > 0
     np.testing.assert_allclose(ranked[0]["value"], ranked[1]["value"])
-    np.testing.assert_allclose(ranked[0]["null_mean"], ranked[1]["null_mean"], atol=0.08)
+    np.testing.assert_array_equal(ranked[0]["n"], ranked[1]["n"])
+    np.testing.assert_allclose(ranked[0]["null_mean"].astype(float), ranked[1]["null_mean"].astype(float), atol=0.08)
+    assert any("48 images left out" in note for note in audits[0].notes) == (suite != "intersectional")
+
+
+def test_none_is_a_level_of_a_placebo(toy):
+    """And not a word for an unknown group, as on an axis."""
+    rows, vectors = sets_with_bags()
+    audit = toy(rows, vectors, axes=["gender", "tone"], columns={"placebo_bag": "string"}).run(
+        "intersectional", draws=50, k=[3], prompts=["A photo of {a}"]
+    )
+    placebo = audit.results[audit.results["axis"] == "placebo_bag"]
+    assert set(placebo["group"].dropna()) == {"bag - none"}
+    assert set(audit.results[audit.results["metric"] == "placebo_excess"]["axis"]) == {"gender", "tone"}

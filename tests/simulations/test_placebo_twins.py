@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equipoise.audit.strata import strata
-from equipoise.audit.twins import without_twins
+from equipoise.data.twins import without_twins
 from equipoise.measure import retrieval as r
 
 SUBJECTS, SETS, TWINS = 12, 4, ("", "bag", "mirror", "brightness")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
 from equipoise.data.draws import draw_order
+from equipoise.data.twins import PLACEBO
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores
@@ -105,6 +106,20 @@ class Evidence:
                 f"{self._text_vectors.shape[1]}; both must come from the same model"
             )
 
+    def some(self, rows: NDArray[Any]) -> Evidence:
+        """The evidence of some images alone, by row number; their vectors or scores are copied."""
+        frame = self.frame.iloc[rows]
+        frame.attrs.update(self.frame.attrs)
+        return Evidence(
+            frame,
+            self.texts,
+            model=self.model,
+            image_vectors=None if self._images is None else np.asarray(self._images[rows]),
+            text_vectors=self._text_vectors,
+            scores=None if self._scores is None else np.asarray(self._scores[:, rows]),
+            logit_scale=self.logit_scale,
+        )
+
     # Labels
 
     @property
@@ -127,6 +142,10 @@ class Evidence:
         return joint if rows is None else joint.take(rows)
 
     def _on_axis(self, axis: str, suite: str) -> Groups:
+        if axis not in self._groups and axis.startswith(PLACEBO):
+            # "none" is a level of a placebo, and no word for an unknown group
+            codes, levels = pd.factorize(self.column(axis, suite), sort=True)
+            self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, levels)), axis)
         if axis not in self._groups:
             read = read_labels(self.column(axis, suite))
             if not read.names:

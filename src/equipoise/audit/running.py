@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from equipoise import __version__
@@ -21,6 +22,7 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import atomic_file
+from equipoise.data.twins import without_twins
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,7 +205,15 @@ def measure_again(
 
 
 def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
+    n_twins = 0
+    if suite.needs_model and "placebos" not in suite.settings:
+        # It counts images, and a picture with its placebo twins is one observation; the others pick for themselves.
+        usual = without_twins(evidence.frame)
+        n_twins = int((~usual).sum())
+        evidence = evidence.some(np.flatnonzero(usual)) if n_twins else evidence
     findings: Findings = suite.measure(evidence, settings)
+    if n_twins:
+        findings.note(f"{n_twins:,} images left out that are another one with a placebo changed")
     if not findings.rows:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
     for note in evidence.frame.attrs.get("label_notes", ()):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
+from equipoise.data.twins import PLACEBO
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.numbers import p_text, signed
 from equipoise.report.pictures import SetShown, Shown, set_gallery, thumbnails
@@ -161,6 +162,7 @@ def _sets(
 def _of_table(given: Given, table: Table) -> Gallery:
     """The sets of a table alone, where no ranking of its pictures is known."""
     columns = [c for c in ("image_id", "set_id", "subject", *table.axes) if c in table.columns]
+    columns += [c for c in table.columns if c.startswith(PLACEBO)]
     axes = list(table.axes)
     if not axes or "set_id" not in columns:
         return Gallery()

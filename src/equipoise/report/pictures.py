@@ -11,6 +11,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.twins import without_twins
 from equipoise.errors import InputError
 
 __all__ = ["SetShown", "Shown", "set_gallery", "thumbnails"]
@@ -66,7 +67,7 @@ def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tu
     """``n`` counterfactual sets of different subjects, the members in the order of their groups."""
     if "set_id" not in frame:
         return []
-    known = frame[frame["set_id"].notna()]
+    known = frame[frame["set_id"].notna() & without_twins(frame)]
     sizes = known.groupby("set_id", sort=False).size()
     known = known[known["set_id"].isin(sizes[sizes > 1].index)]
     if known.empty:

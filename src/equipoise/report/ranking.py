@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.data.twins import without_twins
 from equipoise.report.sources import Series
 
 __all__ = ["Ranking", "read_ranking"]
@@ -110,7 +111,7 @@ def _asked(texts: list[str], subjects: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _order(frame: pd.DataFrame, subject: str, texts: list[int], arrays: dict[str, Any], raw: bool) -> NDArray[np.int64]:
-    rows = np.flatnonzero((frame["subject"] == subject).to_numpy())
+    rows = np.flatnonzero((frame["subject"] == subject).to_numpy() & without_twins(frame))
     if "scores" in arrays:
         scores = np.asarray(arrays["scores"][np.ix_(np.array(texts), rows)], dtype=np.float64).mean(axis=0)
     else:

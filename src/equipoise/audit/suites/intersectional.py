@@ -32,7 +32,7 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
-from equipoise.audit.twins import without_twins
+from equipoise.data.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE"]

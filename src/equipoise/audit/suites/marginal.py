@@ -29,7 +29,6 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
-from equipoise.audit.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE", "chosen_k"]
@@ -69,7 +68,7 @@ def _measure_given(
 ) -> None:
     groups, others = evidence.groups([axis], NAME), evidence.groups([given], NAME)
     name = f"{axis} | {given}={held}"
-    usable = groups.defined & (others.labels == others.index(held)) & without_twins(evidence.frame)
+    usable = groups.defined & (others.labels == others.index(held))
     subject = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
     sizes = np.bincount(subject[usable & (subject >= 0)], minlength=len(subjects))
     for k in config.k or (chosen_k(sizes),):

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.strata import PLACEBO
+__all__ = ["PLACEBO", "without_twins"]
 
-__all__ = ["without_twins"]
+PLACEBO = "placebo_"
+"""Columns of image tables with this beginning vary inside sets and are no group of people."""
 
 
 def without_twins(frame: pd.DataFrame) -> NDArray[np.bool_]:
