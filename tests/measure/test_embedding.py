@@ -445,7 +445,8 @@ def test_sparse_features_give_what_dense_ones_do_up_to_centring():
     assert embedding.linear_probe(sparse.csr_matrix(x), groups, permutations=0).auc.value == 1.0
     found = embedding.linear_probe(x, groups, permutations=0)
     assert found.auc.value == 1.0
-    assert "says nothing" in found.auc.notes[-1]
+    assert found.auc.ci_low is None  # not [1, 1]: no width would pass for certainty
+    assert "made no error" in found.auc.notes[-1]
 
 
 # Input that cannot be measured

@@ -42,7 +42,8 @@ def own_text_means(
 
     ``worth[i, g]`` in [0, 1] is what image i would count if it were of group g. Null: labels shuffled (inside
     ``shuffle_within`` where given, else as whole clusters) and every image asked with the text of its new group. A
-    model that is blind to the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,) are not independent.
+    model that is blind to the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,)
+    are not independent.
 
     >>> groups = Groups.from_values(["a"] * 30 + ["b"] * 30)
     >>> blind = np.tile([[0.0, 1.0]], (60, 1))  # text "a" always loses, text "b" always wins, whoever is shown

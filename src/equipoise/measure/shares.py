@@ -306,7 +306,8 @@ def placements(higher: Floats, lower: Floats) -> tuple[Floats, Floats]:
 def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95) -> Estimate:
     """P(a > b) + P(a = b) / 2 for a random a of ``higher`` (n,) and b of ``lower`` (m,): all pairs, exactly (AUC).
 
-    Interval by DeLong's components (1988), Wilson's of the smaller side where these do not vary; Mann-Whitney p-value against 1/2, ties taken into account.
+    Interval by DeLong's components (1988), Wilson's of the smaller side where these do not vary;
+    Mann-Whitney p-value against 1/2, ties taken into account.
 
     >>> pair_probability([3.0, 2.0, 4.0], [1.0, 2.0]).value
     0.9166666666666666
