@@ -25,6 +25,8 @@ ROOMS = {
     "quality": ("Quality of images and captions", "measure-quality.md"),
     "agreement": ("Agreement between annotators", "measure-quality.md"),
 }
+_PART_OF = {"gap_sizes": "counterfactual", "placebo": "counterfactual"}
+"""Modules whose metrics stand in the table of another."""
 HEAD = ("metric", "formula", "range", "direction", "chance", "when it lies", "source")
 
 
@@ -38,7 +40,8 @@ def tables() -> str:
 
 
 def _room(entry: Entry) -> str:
-    return entry.target.partition(":")[0].rpartition(".")[2]
+    room = entry.target.partition(":")[0].rpartition(".")[2]
+    return _PART_OF.get(room, room)
 
 
 def _section(room: str, entries: list[Entry]) -> str:

@@ -74,11 +74,11 @@ def test_without_bias_the_excess_is_within_its_error(toy, picked):
 
 def test_scores_and_vectors_give_the_same_ranking_metrics(toy, scored):
     rows, vectors = social(0.4, n_subjects=5)
-    by_vectors = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=50, prompts=["{}"]).results
+    by_vectors = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=50, prompts=["{A}"]).results
     frame = pd.DataFrame(rows)
     frame.attrs["axes"] = ["gender", "race"]
     unit = {name: v / np.linalg.norm(v) for name, v in vectors.items()}
-    suite, config = SUITES.load("intersectional"), AuditConfig(draws=50, prompts=("{}",))
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=50, prompts=("{A}",))
     evidence = scored(suite, frame, lambda row, text: float(unit[row["image_id"]] @ unit[text]), config)
     by_scores = suite.measure(evidence, config).frame()
     assert by_vectors["metric"].tolist() == by_scores["metric"].tolist()
@@ -170,7 +170,11 @@ def test_sets_without_every_combination_leave_the_rest_standing(scored, combinat
     rng = RNG(0)
     found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
     assert "no decomposition: sets: none of 8 has all 4 combinations of gender, race" in found.notes
-    assert {"max_skew", "counterfactual_gap"} <= set(found.frame()["metric"])
+    assert "max_skew" in set(found.frame()["metric"])
+    # where every man is B and every woman A, no two images differ in one of the two alone
+    confounded = combinations[0] == combinations[2]
+    assert ("gender: no gaps, because no two images of a set differ in it alone" in found.notes) == confounded
+    assert ("counterfactual_gap" in set(found.frame()["metric"])) == (not confounded)
 
 
 def test_sets_may_be_numbered_anew_in_each_subject(scored):
@@ -209,3 +213,21 @@ def test_n_of_a_gap_is_what_its_interval_counts(toy, picked):
     one = picked(found, metric="counterfactual_gap", axis="gender", group="female - male", subject="job0")
     assert one.n == 6
     assert "n is subjects" not in one.notes
+
+
+def test_a_table_of_one_group_is_refused(scored):
+    frame = pd.DataFrame(broken_sets([("f", "A"), ("f", "B"), ("f", "A"), ("f", "B")]))
+    frame.attrs["axes"] = ["gender"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20)
+    with pytest.raises(InputError, match="the axis 'gender' shows one group, 'f'; an audit compares groups"):
+        suite.check(frame, config)
+
+
+def test_a_k_beyond_every_pool_leaves_out_what_it_cannot_show(scored):
+    frame = pd.DataFrame(broken_sets([("f", "A"), ("m", "B"), ("f", "B"), ("m", "A")]))
+    frame.attrs["axes"] = ["gender", "race"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20, k=(100_000,))
+    rng = RNG(0)
+    found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
+    assert "max_skew" not in set(found.frame()["metric"])
+    assert any("max_skew" in note and "no pool has more than K images (the largest has" in note for note in found.notes)

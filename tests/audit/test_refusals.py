@@ -74,10 +74,10 @@ CASES = [
 @pytest.mark.parametrize(("config", "flags", "sentence"), CASES)
 def test_settings_that_do_not_fit_the_table(made, tmp_path, config, flags, sentence):
     with pytest.raises(InputError) as error:
-        run(made.model, "intersectional", made.table, config={"prompts": ["{}"]} | config)
+        run(made.model, "intersectional", made.table, config={"prompts": ["{A}"]} | config)
     assert sentence in str(error.value)
     told = refused(
-        "audit", made.model, "-s", "intersectional", "-t", made.table, "-o", tmp_path / "o", "--prompt", "{}", *flags
+        "audit", made.model, "-s", "intersectional", "-t", made.table, "-o", tmp_path / "o", "--prompt", "{A}", *flags
     )
     assert sentence in told
     assert not (tmp_path / "o" / "results.parquet").exists()
@@ -103,12 +103,12 @@ def test_a_vector_that_is_no_direction(made, tmp_path, value):
     sentence = f"the vector of {name!r} is not finite or has no length (1 such); compute it again or drop it"
     for out in (None, tmp_path / "run"):
         with pytest.raises(InputError) as error:
-            run(made.model, "intersectional", made.table, out, config={"prompts": ["{}"]})
+            run(made.model, "intersectional", made.table, out, config={"prompts": ["{A}"]})
         assert sentence in str(error.value)
     assert not list((tmp_path / "run").rglob("*.npy*"))
     if np.isnan(value):
         told = refused(
-            "audit", made.model, "-s", "intersectional", "-t", made.table, "-o", tmp_path / "o", "--prompt", "{}"
+            "audit", made.model, "-s", "intersectional", "-t", made.table, "-o", tmp_path / "o", "--prompt", "{A}"
         )
         assert sentence in told
 
@@ -116,11 +116,11 @@ def test_a_vector_that_is_no_direction(made, tmp_path, value):
 def test_a_text_that_is_no_direction(made):
     name = spoil(made.home / "vectors", 0, np.nan)
     with pytest.raises(InputError, match=f"the vector of {name!r} is not finite or has no length"):
-        run(made.model, "intersectional", made.table, config={"prompts": ["{}"]})
+        run(made.model, "intersectional", made.table, config={"prompts": ["{A}"]})
 
 
 def test_labels_of_the_wrong_length(made, tmp_path):
-    run(made.model, "intersectional", made.table, tmp_path / "o", config={"prompts": ["{}"], "draws": 20})
+    run(made.model, "intersectional", made.table, tmp_path / "o", config={"prompts": ["{A}"], "draws": 20})
     path = tmp_path / "o" / "_evidence" / "frame.parquet"
     pd.read_parquet(path).iloc[1:].to_parquet(path)
     told = refused("measure", tmp_path / "o")
@@ -153,18 +153,18 @@ class Model:
 )
 def test_a_model_that_gives_something_else(made, images, texts, sentence):
     with pytest.raises(InputError) as error:
-        run(Model(np.ones(images), np.ones(texts)), "intersectional", made.table, config={"prompts": ["{}"]})
+        run(Model(np.ones(images), np.ones(texts)), "intersectional", made.table, config={"prompts": ["{A}"]})
     assert sentence in str(error.value)
 
 
 def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
     with pytest.raises(InputError, match="lacks 2 of 2 texts, for example 'A photo of a cook'; compute their"):
-        run(made.model, "intersectional", made.table, config={"prompts": ["A photo of {}"]})
+        run(made.model, "intersectional", made.table, config={"prompts": ["A photo of {a}"]})
     rows, vectors = world()
     other = toy(rows, vectors, axes=["gender", "race"])
     both = f"{made.model},{other.home / 'vectors'}"
     with pytest.raises(InputError, match="has two vectors; keep those of one model in one table"):
-        run(both, "intersectional", made.table, config={"prompts": ["{}"]})
+        run(both, "intersectional", made.table, config={"prompts": ["{A}"]})
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_suite_whose_columns_the_table_lacks(made):
 
 
 def test_the_whole_way_on_the_command_line(made, tmp_path):
-    common = ["-s", "intersectional", "-t", made.table, "--prompt", "{}", "--draws", "20"]
+    common = ["-s", "intersectional", "-t", made.table, "--prompt", "{A}", "--draws", "20"]
     done = equipoise("audit", made.model, *common, "-o", tmp_path / "a", "--pair", "male", "female")
     assert done.returncode == 0, done.stderr
     assert "max_skew" in done.stdout

@@ -18,7 +18,7 @@ from equipoise.errors import InputError
 
 DIM = 8
 JOBS = ("cook", "nurse", "pilot")
-PROMPTS = ("{}",)
+PROMPTS = ("{A}",)
 
 
 def world(bias: float = 0.0, seed: int = 0):
@@ -84,16 +84,17 @@ def test_measuring_again_gives_the_same_and_other_settings_give_others(audited, 
 
 def test_measuring_again_with_texts_the_model_never_read_is_refused(audited):
     with pytest.raises(InputError, match=r"the evidence has no 'A picture of a cook' .*run the audit again"):
-        measure_again(audited().folder, config={"prompts": ["A picture of {}"]}, replace=True)
+        measure_again(audited().folder, config={"prompts": ["A picture of {a}"]}, replace=True)
 
 
 def test_comparing_finds_the_more_biased_model(audited, toy):
-    fair, biased = audited(0.0).folder, audited(1.5).folder
+    fair, biased = (audited(bias, out, draws=200).folder for bias, out in ((0.0, "fair"), (1.5, "biased")))
     found = compare(biased, fair).frame()
     row = found[(found["metric"] == "ndkl") & (found["axis"] == "gender")].iloc[0]
     assert row.value > 0
     assert row.n == len(JOBS)
-    assert row.null_mean == 0
+    assert row.excess > 0
+    assert row.p_value < 0.05
     back = compare(fair, biased).frame()
     np.testing.assert_allclose(back["value"].astype(float), -found["value"].astype(float))
     assert " - " in row.model

@@ -80,7 +80,7 @@ def peak_anonymous(*arguments: object) -> int:
 def audited(home: Path, n: int, dim: int) -> int:
     write_tables(home, n, dim)
     spec = f"table:{home / 'vectors'}"
-    flags = ["--prompt", "{}", "--draws", "20", "--k", "6"]
+    flags = ["--prompt", "{A}", "--draws", "20", "--k", "6"]
     peak = peak_anonymous("audit", spec, "-s", "intersectional", "-t", home / "images", "-o", home / "out", *flags)
     found = read_results(home / "out").set_index(["metric", "axis"])
     skew = found[found["subject"].isna()].loc[("max_skew", "gender")]

@@ -36,7 +36,10 @@ def test_the_order_of_the_rows_changes_nothing(variant):
     frame, config = sorted_by_group(), AuditConfig(draws=20, k=(5,), variants=(variant,))
     other = frame.sample(frac=1, random_state=0).reset_index(drop=True)
     other.attrs["axes"] = ["gender"]
-    one, two = (measured(some, {}, config) for some in (frame, other))
+    suite = SUITES.load("intersectional")
+    # five images lead and the others are equal: all ties, but not a model that ranks nothing
+    scores = {(text, name): 2.0 for text in suite.texts(frame, config) for name in frame["image_id"].iloc[::7]}
+    one, two = (measured(some, scores, config) for some in (frame, other))
     some = one["metric"].isin(["max_skew", "ndkl", "representation", "bias_at_k"])
     assert some.sum() > 2
     assert one["value"][some].tolist() == two["value"][some].tolist()
@@ -48,18 +51,19 @@ def test_equal_scores_are_no_bias(picked, with_sets):
     if not with_sets:
         frame = frame.drop(columns="set_id")
     frame.attrs["axes"] = ["gender"]
-    small = []
-    for seed in range(20):
-        found = measured(frame, {}, AuditConfig(draws=60, k=(5,), seed=seed))
-        small.append(picked(found, metric="max_skew", axis="gender").p_value < 0.05)
-    assert sum(small) <= 4  # 5% of 20 runs; above 4 in 0.3% of such tests
+    config = AuditConfig(draws=60, k=(5,))
+    suite = SUITES.load("intersectional")
+    texts = list(suite.texts(frame, config))
+    found = suite.measure(Evidence(frame, texts, model="rule", scores=np.ones((len(texts), len(frame)))), config)
+    assert "max_skew" not in set(found.frame()["metric"])
+    assert any("the model gives all images the same score" in note for note in found.notes)
 
 
 def test_ratings_of_one_and_two_blind_to_the_group_are_no_bias(picked):
     frame, small = sorted_by_group(), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        config = AuditConfig(draws=60, k=(5,), seed=seed, prompts=("A photo of {}",))
+        config = AuditConfig(draws=60, k=(5,), seed=seed, prompts=("A photo of {a}",))
         texts = SUITES.load("intersectional").texts(frame, config)
         scores = {(text, name): float(rng.integers(1, 3)) for text in texts for name in frame["image_id"]}
         small.append(picked(measured(frame, scores, config), metric="max_skew", axis="gender").p_value < 0.05)

@@ -27,11 +27,15 @@ def world(n_subjects=5, sets_each=8, n_groups=3, effect=(0.0, 0.0, 0.0), seed=0,
 class TestTable:
     def test_incomplete_sets_repeats_and_undefined_images_are_counted(self):
         groups = Groups.from_values(["f", "m", "f", "f", None, "m"])
-        table = cf.set_table([1.0, 2.0, 3.0, 5.0, 9.0, 4.0], ["x", "x", "y", "y", "y", "z"], groups)
+        table = cf.gap_cells([1.0, 2.0, 3.0, 5.0, 9.0, 4.0], ["x", "x", "y", "y", "y", "z"], groups)
         assert table.scores.tolist()[0] == [1.0, 2.0]
         assert table.scores[1, 0] == 4.0
         assert np.isnan(table.scores[1, 1])
-        assert dict(table.dropped) == {"image without a group": 1, "set that lacks a group": 2}
+        assert dict(table.dropped) == {
+            "image without a group": 1,
+            "image without a level of another axis": 0,
+            "set that lacks a group": 2,
+        }
         assert "1 groups have several images in one set" in table.notes[0]
         assert table.complete.tolist() == [True, False, False]
         gap = cf.pair_gaps(table)[0]
@@ -51,7 +55,7 @@ class TestTable:
     )
     def test_bad_input_is_a_sentence(self, arguments, words):
         with pytest.raises(InputError, match=words):
-            cf.set_table(*arguments)
+            cf.gap_cells(*arguments)
 
 
 class TestPairs:
@@ -64,7 +68,7 @@ class TestPairs:
         sets = np.append(rng.integers(0, 8, n - 2), [99, 99])
         subject_of = rng.integers(0, 3, 100)
         scores = rng.integers(-3, 4, n).astype(float)
-        table = cf.set_table(scores, sets, groups, subject_of[sets])
+        table = cf.gap_cells(scores, sets, groups, subject_of[sets])
         cells = {}
         for i in range(n):
             if groups.labels[i] >= 0:
@@ -101,29 +105,29 @@ class TestPairs:
         groups = Groups(np.tile([0, 1], 4), ("a", "b"))
         # subject x: gaps 1, 1, 1; subject y: gap 5
         scores = [1, 0, 1, 0, 1, 0, 5, 0]
-        table = cf.set_table(scores, np.repeat(np.arange(4), 2), groups, list("xxxxxxyy"))
+        table = cf.gap_cells(scores, np.repeat(np.arange(4), 2), groups, list("xxxxxxyy"))
         row = cf.pair_gaps(table)[0]
         assert row.estimate.value == 3.0
         assert row.estimate.n == 2  # what the interval and the p-value count
         assert "n is subjects, of 4 sets" in row.estimate.notes
-        alone = cf.pair_gaps(cf.set_table(scores, np.repeat(np.arange(4), 2), groups))[0]
+        alone = cf.pair_gaps(cf.gap_cells(scores, np.repeat(np.arange(4), 2), groups))[0]
         assert alone.estimate.value == 2.0
 
     def test_gaps_all_alike_have_no_interval_and_say_so(self):
         groups = Groups(np.tile([0, 1], 3), ("a", "b"))
-        row = cf.pair_gaps(cf.set_table([1, 0, 1, 0, 1, 0], np.repeat(np.arange(3), 2), groups))[0].estimate
+        row = cf.pair_gaps(cf.gap_cells([1, 0, 1, 0, 1, 0], np.repeat(np.arange(3), 2), groups))[0].estimate
         assert (row.ci_low, row.ci_high) == (None, None)
         assert "no interval: all 3 independent units have the same value" in row.notes
 
     def test_no_saturation_where_max_skew_saturates(self):
         small, large = (
-            cf.pair_gaps(cf.set_table(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)
+            cf.pair_gaps(cf.gap_cells(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)
         )
         assert large.estimate.value == pytest.approx(small.estimate.value + 45)
         assert large.won_first == 1.0
 
     def test_named_pairs_turn_the_sign(self):
-        table = cf.set_table(*world(effect=(0.0, 2.0, 0.0)))
+        table = cf.gap_cells(*world(effect=(0.0, 2.0, 0.0)))
         ab, ba = cf.pair_gaps(table, pairs=[("a", "b"), ("b", "a")])
         assert ab.estimate.value == pytest.approx(-ba.estimate.value)
         with pytest.raises(InputError, match="paired with itself"):
@@ -131,12 +135,12 @@ class TestPairs:
         with pytest.raises(InputError, match="no group named 'z'"):
             cf.pair_gaps(table, pairs=[("a", "z")])
         with pytest.raises(InputError, match="no pair"):
-            cf.pair_gaps(cf.set_table([1.0], [0], Groups(np.array([0]), ("a",))))
+            cf.pair_gaps(cf.gap_cells([1.0], [0], Groups(np.array([0]), ("a",))))
 
     def test_p_values_of_unbiased_scores_are_valid_and_holm_guards_the_family(self):
         found, families = [], 0
         for seed in range(300):
-            rows = cf.pair_gaps(cf.set_table(*world(n_subjects=1, sets_each=20, seed=seed)[:3]), draws=199, seed=seed)
+            rows = cf.pair_gaps(cf.gap_cells(*world(n_subjects=1, sets_each=20, seed=seed)[:3]), draws=199, seed=seed)
             found += [row.estimate.p_value for row in rows]
             families += min(row.p_holm for row in rows) <= 0.05
         share = np.mean(np.array(found) <= 0.05)
@@ -147,7 +151,7 @@ class TestPairs:
         hits = 0
         for seed in range(400):
             scores, sets, groups, _ = world(n_subjects=1, sets_each=15, effect=(0.7, 0.0, 0.0), seed=seed)
-            e = cf.pair_gaps(cf.set_table(scores, sets, groups), pairs=[("a", "b")], draws=10)[0].estimate
+            e = cf.pair_gaps(cf.gap_cells(scores, sets, groups), pairs=[("a", "b")], draws=10)[0].estimate
             hits += e.ci_low <= 0.7 <= e.ci_high
         assert 0.92 < hits / 400 < 0.975
 
@@ -156,7 +160,7 @@ class TestSize:
     def test_opposite_gaps_cancel_signed_but_not_in_size(self):
         scores, sets, groups, subjects = world(n_subjects=10, sets_each=12, n_groups=2, effect=(0, 0))
         scores = scores + 1.5 * (groups.labels == 0) * np.where(subjects % 2 == 0, 1, -1)
-        table = cf.set_table(scores, sets, groups, subjects)
+        table = cf.gap_cells(scores, sets, groups, subjects)
         signed, size = cf.pair_gaps(table)[0].estimate, cf.size_of_gaps(table)[0].estimate
         assert signed.p_value > 0.05
         assert size.p_value == 1 / 1000
@@ -164,7 +168,7 @@ class TestSize:
         assert 0.2 < size.null_mean < size.value
 
     def test_unbiased_scores_have_no_excess(self):
-        tables = [cf.set_table(*world(n_subjects=6, seed=seed)) for seed in range(200)]
+        tables = [cf.gap_cells(*world(n_subjects=6, seed=seed)) for seed in range(200)]
         estimates = [
             cf.size_of_gaps(table, pairs=[("a", "b")], draws=99, seed=i)[0].estimate for i, table in enumerate(tables)
         ]

@@ -135,7 +135,7 @@ class TestDraws:
         plain = r.chance(found, draws=2000)
         assert null.mean["max_skew"] == pytest.approx(plain.mean["max_skew"], abs=0.02)
         assert null.sd["max_skew"] == pytest.approx(plain.sd["max_skew"], abs=0.02)
-        assert null.notes == ("15 of 15 sets show one group; chance exchanges the labels of such sets",)
+        assert null.notes == ("60 of 60 sets show one group; chance exchanges the labels of such sets",)
         row = next(row.estimate for row in r.summary(found, null) if row.metric == "max_skew")
         assert row.p_value < 0.01
         assert null.notes[0] in row.notes
@@ -158,7 +158,7 @@ class TestDraws:
         found = r.evaluate(r.Scores([np.arange(7.0)]), groups, k=7, metrics=["exposure_gap"])
         null = r.chance(found, sets=sets, draws=50)
         assert null.kind == "within_set"
-        assert null.notes == ("1 of 4 sets cannot move under chance: the excess is too low",)
+        assert null.notes == ("1 of 7 images keep their label under chance: no partner that differs in it alone",)
         assert null.sd["exposure_gap"][0] > 0
 
     def test_labels_that_cannot_move_at_all_are_shuffled_over_the_pool(self):
@@ -303,7 +303,8 @@ class TestSummary:
         found = r.evaluate(r.Scores(scores), groups, k=4, metrics=["max_skew"], candidates=candidates)
         estimate = r.summary(found, r.chance(found, draws=200))[0].estimate
         assert estimate.value == pytest.approx(log(4))
-        assert estimate.ci_low < estimate.value < estimate.ci_high
+        # ln 4 is the most that four groups as frequent can show, so the interval ends there
+        assert estimate.ci_low < estimate.value == estimate.ci_high
         assert any("hardly vary" in note for note in estimate.notes)
 
 

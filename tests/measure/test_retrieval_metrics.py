@@ -311,12 +311,14 @@ class TestTies:
             assert mine.values[name] == pytest.approx(values), name
         assert (mine.indices == np.append(rows, -1)[moved.indices]).all()
 
-    def test_ties_shared_out_are_told_beside_a_chance_that_does_not_share_them(self):
+    def test_ties_shared_out_have_no_null(self):
         groups = r.Groups(np.arange(40) % 2, ("a", "b"))
-        told = "2 of 2 queries share out ties, chance does not: there the excess is too low"
-        assert told in r.evaluate(r.Scores(np.zeros((2, 40))), groups, k=5, ties="expected").notes
-        distinct = np.random.default_rng(0).random((2, 40))
-        assert not r.evaluate(r.Scores(distinct), groups, k=5, ties="expected").notes
+        tied = r.evaluate(r.Scores(np.arange(80).reshape(2, 40) // 4), groups, k=5, ties="expected")
+        assert tied.shared_ties == 2
+        with pytest.raises(InputError, match="break ties by tie_order"):
+            r.chance(tied, draws=20)
+        distinct = r.evaluate(r.Scores(np.random.default_rng(0).random((2, 40))), groups, k=5, ties="expected")
+        assert r.chance(distinct, draws=20).draws == 20
 
     def test_keep_all_takes_every_image_that_ties_with_the_last(self):
         groups = r.Groups(np.array([0, 0, 1, 1, 1, 0]), ("a", "b"))

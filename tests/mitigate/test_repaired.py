@@ -37,7 +37,7 @@ def home(tmp_path_factory):
                 rows.append({"image_id": name, "set_id": f"{job}-{number}", "subject": job, "gender": group})
                 vectors[name] = base + sign * gender + rng.normal(size=D) * 0.02
     Table.create(home / "sets", rows, axes=["gender"])
-    texts = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {}"]})
+    texts = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {a}"]})
     for number, (job, text) in enumerate(zip(SUBJECTS, texts, strict=True)):
         assert job in text
         vectors[text] = jobs[job] + (1 if number % 2 else -1) * gender
@@ -114,7 +114,7 @@ def test_the_repaired_model_audits_like_any_other(home, model, fitted):
     layer = home / "apart"
     held_out_layer(table, SUBJECTS[4:], layer)
     apart = Table.open(home / "sets", layers=[layer])
-    settings = {"prompts": ["A photo of {}"], "draws": 200, "k": [10]}
+    settings = {"prompts": ["A photo of {a}"], "draws": 200, "k": [10]}
     better = repaired(model, fitted)
     assert isinstance(better, Precomputed)
     assert better.name.endswith("+ projection")
@@ -134,7 +134,7 @@ def test_the_repaired_model_audits_like_any_other(home, model, fitted):
 
 def test_only_what_was_asked_for_is_changed(home, model, fitted):
     ids = Table.open(home / "sets").to_pandas(["image_id"])["image_id"].tolist()[:3]
-    text = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {}"]})[:2]
+    text = audit.texts_asked("intersectional", home / "sets", config={"prompts": ["A photo of {a}"]})[:2]
     for changes, images, texts in (("both", True, True), ("images", True, False), ("texts", False, True)):
         one = repaired(model, fitted, changes=changes)
         assert np.array_equal(one.image_vectors(ids), model.image_vectors(ids)) != images
@@ -164,7 +164,7 @@ def test_vectors_pass_in_batches_through_the_remedy(home, model, fitted, monkeyp
 
 def test_the_audit_of_another_remedy_is_not_replaced(home, model, fitted, tmp_path):
     other = fit_on_table(Projection(), model, Table.open(home / "sets"), ["gender"], held_out=SUBJECTS[:4])
-    settings = {"prompts": ["A photo of {}"], "draws": 20, "k": [10]}
+    settings = {"prompts": ["A photo of {a}"], "draws": 20, "k": [10]}
     one, two = repaired(model, fitted), repaired(model, other)
     assert one.name == two.name
     audit.run(one, "intersectional", home / "sets", tmp_path / "a", config=settings)
@@ -271,7 +271,7 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path):
     assert len(next_lines) == 3
     for line in next_lines:
         words = line.split()[1:]
-        more = ["--prompt", "A photo of {}", "--k", "10", "--draws", "100"] if words[0] == "audit" else []
+        more = ["--prompt", "A photo of {a}", "--k", "10", "--draws", "100"] if words[0] == "audit" else []
         after = run(*words, *more)
         assert after.returncode == 0, after.stderr
         assert "has seen" not in after.stderr

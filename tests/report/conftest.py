@@ -228,7 +228,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = Table.create(home / "sets", rows, axes=["gender", "skin_tone"])
     for name, strength in (("biased", 0.6), ("repaired", 0.02)):
         scores = Table.create(home / f"{name}-scores", toy_scores(rows, strength, seed=len(name)), kind="scores")
-        settings = {"prompts": ("A photo of {}",), "k": (6,), "draws": 300}
+        settings = {"prompts": ("A photo of {a}",), "k": (6,), "draws": 300}
         run(f"{name} model", "intersectional", table, home / name, config=settings, scores=scores)
     (home / "filters").mkdir()
     (home / "filters" / "funnel.csv").write_text(

@@ -42,7 +42,7 @@ def test_the_bare_prefix_starts_with_the_article_in_a_capital():
 
 
 def test_a_prefix_may_say_where_the_phrase_goes():
-    one = only(["hour clerk"], [GENDER], prefixes=["A photo of {} at work"])
+    one = only(["hour clerk"], [GENDER], prefixes=["A photo of {a} at work"])
     assert one.neutral == "A photo of an hour clerk at work"
     assert one.captions[0].text == "A photo of a male hour clerk at work"
 

@@ -62,5 +62,5 @@ def test_unknown_axes_and_templates_without_a_place():
         person_prompts("rase")
     with pytest.raises(UnknownNameError):
         zero_shot_prompts("hair")
-    with pytest.raises(InputError, match=r"must hold \{\} once"):
+    with pytest.raises(InputError, match=r"no \{\} where the subject goes"):
         person_prompts("race", templates=["a photo"])

@@ -26,6 +26,15 @@ def test_render_counterfactual_and_binding(tmp_path):
     assert set(Table.open(tmp_path / "b").to_pandas()["cell"]) == {"E1", "E2", "U1", "U2"}
 
 
+def test_render_with_placebos(tmp_path):
+    command = ("render", tmp_path / "p", "--counterfactual", "--axes", "gender", "-n", 60, "--size", 32)
+    result = run(*command, "--placebo", "mirror, bag")
+    assert result.exit_code == 0
+    assert "placebo bag: 56 of the pictures, bag" in result.output
+    frame = Table.open(tmp_path / "p").to_pandas(["placebo_bag", "placebo_mirror"])
+    assert frame.value_counts().to_dict() == {("none", "plain"): 56, ("bag", "plain"): 56, ("none", "mirrored"): 56}
+
+
 def test_render_with_a_file(tmp_path):
     (tmp_path / "my.toml").write_text("activity_share = 1.0\n")
     run("render", tmp_path / "t", "--config", tmp_path / "my.toml", "-n", 5, "--size", 16)
@@ -38,6 +47,11 @@ def test_preview(tmp_path):
     with Image.open(tmp_path / "new" / "a.png") as everything, Image.open(tmp_path / "b.png") as sampled:
         assert everything.width > 400
         assert sampled.size == (3 * 68 + 4, 2 * 68 + 4)
+    run("preview", tmp_path / "c.png", "--placebo", "bag")
+    run("preview", tmp_path / "d.png", "--placebo", "bag,mirror,brightness")
+    with Image.open(tmp_path / "c.png") as two, Image.open(tmp_path / "d.png") as four:
+        assert two.width == four.width == 6 * 68 + 4
+        assert four.height == 2 * two.height, "a row for the base pictures and one for each placebo"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +64,12 @@ def test_preview(tmp_path):
         (["render", "x", "--counterfactual", "--axes", "hight"], "hight"),
         (["render", "x", "--counterfactual", "--axes", ","], "axes"),
         (["render", "x", "--axes", "age"], "add --counterfactual"),
+        (["render", "x", "--placebo", "bag"], "add --counterfactual"),
+        (["render", "x", "--binding", "--placebo", "bag"], "add --counterfactual"),
+        (["render", "x", "--counterfactual", "--placebo", "bag,miror"], "did you mean 'mirror'"),
+        (["render", "x", "--counterfactual", "--placebo", ","], "at least one of bag, mirror, brightness"),
+        (["preview", "x.png", "--placebo", "bags"], "bag"),
+        (["preview", "x.png", "--placebo", "bag", "--sample", "3"], "choose one"),
         (["render", "x", "--size", "7"], "7"),
         (["render", "x", "--binding", "--size", "9000"], "9000"),
     ],

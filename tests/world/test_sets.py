@@ -101,3 +101,37 @@ def test_who_does_what_needs_both_genders():
         with pytest.raises(InputError, match="asked of male and female, but this world has"):
             list(binding_sets(WorldConfig(gender=gender)))
     assert len(list(binding_sets(WorldConfig(gender={"male": 1, "female": 1, "neutral": 1}), ["holding_baby"]))) == 4
+
+
+def test_placebos_are_changed_one_at_a_time_after_the_base_pictures():
+    plain = next(counterfactual_sets(preset("fair"), ["pilot"], seed=3))
+    found = next(counterfactual_sets(preset("fair"), ["pilot"], seed=3, placebos=["brightness", "bag", "mirror"]))
+    n = len(plain.scenes)
+    assert found.placebos == ("bag", "mirror", "brightness")
+    assert len(found.scenes) == 4 * n
+    assert found.scenes[:n] == plain.scenes
+    assert found.groups == plain.groups * 4
+    usual = {"placebo_bag": "none", "placebo_mirror": "plain", "placebo_brightness": "plain"}
+    changed = [{}, {"placebo_bag": "bag"}, {"placebo_mirror": "mirrored"}, {"placebo_brightness": "brighter"}]
+    assert list(found.levels) == [usual | change for change in changed for _ in range(n)]
+    for scene in found.scenes:
+        assert scene.captions(5, "full") == plain.scenes[found.scenes.index(scene) % n].captions(5, "full")
+
+
+def test_sets_of_different_subjects_share_nobody():
+    """Otherwise their labels would have to move together, and the table would need a column ``link``."""
+    found = list(counterfactual_sets(preset("fair"), None, ("gender",), 5, seed=3))
+    seeds = [one.scenes[0].seed for one in found]
+    assert len(set(seeds)) == len(seeds) == 5 * len(OCCUPATIONS)
+    for number in range(5):
+        looks = {(s.scenes[0].people[0].hair, s.scenes[0].people[0].x, s.scenes[0].scene) for s in found[number::5]}
+        assert len(looks) > len(OCCUPATIONS) // 2
+
+
+@pytest.mark.parametrize(
+    ("placebos", "message"),
+    [(["miror"], "mirror"), (["bag", "bag"], "name each placebo once"), ("bag", r"write \['bag'\]")],
+)
+def test_wrong_placebos_are_named(placebos, message):
+    with pytest.raises(InputError, match=message):
+        list(counterfactual_sets(preset("fair"), placebos=placebos))

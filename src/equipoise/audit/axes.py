@@ -11,7 +11,7 @@ __all__ = ["MOST_GROUPS", "NOT_AXES", "all_axes", "check_groups", "one_axis", "s
 
 NOT_AXES = frozenset(
     {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
-    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by"}
+    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by", "link"}
 )
 """Columns of an image table that say something else than which group a person belongs to."""
 MOST_GROUPS = 200
@@ -36,6 +36,11 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _listed(known)
             raise InputError(f"the table has no axis {axis!r}; {hint}")
         check_groups(frame, axis, known)
+    single = [axis for axis in axes if frame[axis].nunique() < 2]
+    if single and (config.axes or len(single) == len(axes)):
+        groups = frame[single[0]].dropna().unique()
+        shown = f"one group, {str(groups[0])!r}" if len(groups) else "no group at all"
+        raise InputError(f"the axis {single[0]!r} shows {shown}; an audit compares groups, so it needs two")
     return tuple(dict.fromkeys(axes))
 
 
@@ -58,6 +63,8 @@ def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
 def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None:
     """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
     hint = _listed(tuple(a for a in known if a not in NOT_AXES))
+    if axis.startswith("placebo_"):
+        raise InputError(f"the column {axis!r} is a placebo and no axis: its differences are no groups; {hint}")
     if axis in NOT_AXES:
         raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
     try:

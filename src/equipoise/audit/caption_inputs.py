@@ -16,6 +16,7 @@ import pandas as pd
 
 from equipoise.audit.caption_reading import Record, read_records, suffix_of
 from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.text.labels import read_labels
 
 __all__ = [
     "DROPPED_COLUMNS",
@@ -121,8 +122,9 @@ def read_inputs(
     """Read and align all files.
 
     ``labels`` is the name of a column of the predictions or the references, or a file with an image id and a label a
-    row (``label_column`` where it has several columns). Labels that differ in case alone are one group. ``groups``
-    keeps only those groups. A prediction may be given as ``NAME=FILE``.
+    row (``label_column`` where it has several columns). Labels are read as everywhere
+    (:func:`equipoise.text.labels.read_labels`): spellings that differ in case or space are one group, and "N/A" or
+    "unknown" is none. ``groups`` keeps only those groups. A prediction may be given as ``NAME=FILE``.
     """
     if not predictions:
         raise InputError("no predictions: give at least one file of captions")
@@ -130,7 +132,7 @@ def read_inputs(
     read = [_prediction(str(given)) for given in predictions]
     reference_records = None if references is None else read_records(references)
     axis, found = _labels(labels, label_column, read, references, reference_records)
-    found, spelling_notes = _one_spelling(found, groups)
+    found, spelling_notes = _one_spelling(found, axis, groups)
     labelled, used_groups = _one_label_each(found, groups, dropped)
     human = None if reference_records is None else _references(str(references), reference_records, dropped)
     known = {record.image_id for _, record, _ in found} | set(human or ())
@@ -244,21 +246,13 @@ def _only_column(path: str, records: Sequence[Record]) -> str:
 
 
 def _one_spelling(
-    found: Sequence[tuple[str, Record, Any]], groups: Sequence[str]
+    found: Sequence[tuple[str, Record, Any]], axis: str, groups: Sequence[str]
 ) -> tuple[list[tuple[str, Record, str]], list[str]]:
-    """The same with labels as text, "Male" and "male" as one: in the spelling asked for, else the most frequent."""
-    labels = [_label(value) for _, _, value in found]
-    counts = Counter(labels)
-    spellings: dict[str, list[str]] = {}
-    for label in sorted(filter(None, counts), key=lambda label: (label not in groups, -counts[label], label)):
-        spellings.setdefault(label.casefold(), []).append(label)
-    notes = [
-        f"labels that differ in case alone are one group: {', '.join(some)} (here {some[0]!r})"
-        for some in spellings.values()
-        if len(some) > 1
-    ]
-    told = [spellings[label.casefold()][0] if label else "" for label in labels]
-    return [(path, record, label) for (path, record, _), label in zip(found, told, strict=True)], notes
+    """The same with labels as text in one spelling, "" where unknown: in the one asked for, else the most frequent."""
+    labels = read_labels([_cell(value) for _, _, value in found], asked=groups)
+    told = [(path, record, label or "") for (path, record, _), label in zip(found, labels.values(), strict=True)]
+    note = labels.note(axis)
+    return told, [note] if note else []
 
 
 def _one_label_each(
@@ -290,12 +284,9 @@ def _one_label_each(
     return labels, used
 
 
-def _label(value: Any) -> str:
-    if value is None or (isinstance(value, float) and value != value):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()
+def _cell(value: Any) -> Any:
+    """A label as it was read; JSON may hold a list or an object there, which stays what it prints."""
+    return str(value) if isinstance(value, list | dict) else value
 
 
 # Captions

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.findings import Findings, read_queries
+from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.errors import InputError
 from equipoise.measure.stats import compare as paired
 
@@ -21,8 +21,12 @@ _SAME = ["metric", "variant", "suite", "pool", "axis", "group", "k"]
 def compare(a: str | Path, b: str | Path) -> Findings:
     """The mean difference a - b of every metric over the queries that both audits have, paired.
 
-    Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Chance level is 0: the two
-    models could be exchanged. Metrics, pools and axes that only one audit has are listed in the notes.
+    Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Where both audits shuffled the
+    same labels, as two audits of one table with one seed do, chance shuffles them alike for both: an image that every
+    query retrieves moves all differences together, so that queries that share a pool are not independent, and two
+    models that do not see the groups may still differ in what luck gives them. Elsewhere the two models are exchanged
+    query by query (signs are flipped, chance level 0). Metrics, pools and axes that only one audit has are listed in
+    the notes.
     """
     for folder in (a, b):
         if not Path(folder).is_dir():
@@ -35,9 +39,11 @@ def compare(a: str | Path, b: str | Path) -> Findings:
     if joined.empty:
         raise InputError(f"{a} and {b} have no query in common; compare audits of the same suite and table")
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
+    shuffles = _JointShuffles(Path(a), Path(b), same)
     for _, some in joined.groupby(same, dropna=False, sort=False):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
-        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some))
+        joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
+        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some), draws=joint)
         values = f"{some['value_a'].mean():.4g} - {some['value_b'].mean():.4g}"
         findings.rows.append(estimate.with_notes(values).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
@@ -46,6 +52,23 @@ def compare(a: str | Path, b: str | Path) -> Findings:
         if alone:
             findings.notes.append(f"{alone} values of {folder} have no counterpart and were left out")
     return findings
+
+
+class _JointShuffles:
+    """Draws of both audits' nulls, where they shuffled the same labels alike."""
+
+    def __init__(self, a: Path, b: Path, same: list[str]) -> None:
+        keys = [*same, "shuffle", "n"]
+        first, second = read_draws(a), read_draws(b)
+        joined = first.merge(second, on=keys, suffixes=("_a", "_b"))
+        self._draws = {
+            tuple(_plain(row[name]) for name in same): np.asarray(row["draws_a"]) - np.asarray(row["draws_b"])
+            for row in joined.to_dict("records")
+        }
+
+    def of(self, key: tuple[Any, ...]) -> NDArray[np.float64] | None:
+        """(R,) the difference in each draw; ``None`` where the two audits shuffled other labels."""
+        return self._draws.get(key)
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:

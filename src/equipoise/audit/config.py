@@ -10,6 +10,7 @@ from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.variants import VARIANTS
+from equipoise.text.prompt_places import check_places
 
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 
@@ -32,7 +33,8 @@ class AuditConfig:
     variants: tuple[str, ...] = ("equipoise",)
     """Definitions by name, see ``equipoise.measure.retrieval.VARIANTS``."""
     prompts: tuple[str, ...] = ()
-    """Neutral prompts with ``{}`` for the subject and its article, as "A photo of {}"."""
+    """Neutral prompts: ``{}`` is the bare subject, ``{a}`` the subject with its article ("A photo of {a}"), ``{A}``
+    that with a capital; behind a written "a" or "an" the article that fits is chosen."""
     prompt_pool: str = "embed_mean_unit"
     """How several prompts of a subject are joined: unit vectors averaged and brought to unit length
     (``embed_mean_unit``), raw vectors averaged (``embed_mean_raw``), or the metric averaged (``metric_mean``)."""
@@ -42,6 +44,9 @@ class AuditConfig:
     """The two groups of Bias@K, the first counting as positive."""
     lexicon: str = "equipoise"
     """The lexicon whose words are made neutral in captions that serve as neutral queries; "none" leaves them."""
+    link: str = ""
+    """The column that is the same for sets of different subjects that show the same people or come from one seed: their
+    labels move together under chance. Without it, the column ``link`` if the table has one."""
     draws: int = 1000
     """Draws of the null."""
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -60,6 +65,8 @@ class AuditConfig:
         for name in ("min_sets", "draws", "seed"):
             if not _whole(getattr(self, name)):
                 raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number")
+        for prompt in self.prompts:
+            check_places(prompt)
         if self.seed < 0:
             raise InputError(f"seed = {self.seed}: give a whole number of at least 0")
         if self.prompt_pool not in PROMPT_POOLS:

@@ -11,8 +11,10 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.gap_rows import add_sizes
+from equipoise.audit.strata import strata
+from equipoise.audit.subjects import links_of
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, set_table, size_of_gaps
+from equipoise.measure.counterfactual import PairGap, decompose, gap_cells, pair_gaps, size_of_gaps
 
 __all__ = ["add_counterfactual"]
 
@@ -39,9 +41,15 @@ def add_counterfactual(
     subjects = frame["subject"].to_numpy()
     # Sets may be numbered anew in each subject.
     sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
+    links = links_of(frame, config)
+    held = list(dict.fromkeys([*axes, *evidence.frame.attrs.get("axes", ())]))
     for axis in axes:
-        table = set_table(scores, sets, evidence.groups([axis], findings.suite, rows), subjects)
+        groups, level = evidence.groups([axis], findings.suite, rows), strata(frame, held, [axis])
+        table = gap_cells(scores, sets, groups, subjects, strata=level, links=links)
         keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
+        if not table.pairs():
+            findings.note(f"{axis}: no gaps, because no two images of a set differ in it alone")
+            continue
         together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
         for gap in [*together, *pair_gaps(table, by_subject=True, draws=DRAWS, level=config.level)]:
             findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
@@ -50,7 +58,7 @@ def add_counterfactual(
         _add_query_values(findings, table, keys)
     add_sizes(findings, evidence, config, axes, rows, scores, pool)
     if len(axes) > 1:
-        _add_terms(findings, evidence, config, axes, rows, scores, sets, subjects, pool)
+        _add_terms(findings, evidence, config, axes, rows, scores, sets, pool)
 
 
 class _Noted:
@@ -89,12 +97,21 @@ def _add_terms(
     rows: NDArray[np.int64],
     scores: NDArray[np.float64],
     sets: NDArray[np.int64],
-    subjects: NDArray[np.object_],
     pool: str,
 ) -> None:
+    frame = evidence.frame.iloc[rows]
     groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
     try:
-        found = decompose(scores, sets, groups, subjects=subjects, seed=config.seed, level=config.level)
+        found = decompose(
+            scores,
+            sets,
+            groups,
+            subjects=frame["subject"].to_numpy(),
+            seed=config.seed,
+            level=config.level,
+            strata=strata(frame, evidence.frame.attrs.get("axes", ()), axes),
+            links=links_of(frame, config),
+        )
     except InputError as error:  # no set with every combination leaves the gaps standing
         findings.notes.append(f"no decomposition: {error}")
         return

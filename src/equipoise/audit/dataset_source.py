@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
-from equipoise.audit.gather import labels_of
+from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
@@ -25,7 +27,7 @@ LISTS = ("captions", "objects")
 
 @dataclass(frozen=True)
 class Dataset:
-    """One row an image, as read; nothing is guessed: an image without a group on an axis is undefined there."""
+    """One row per image, as read; nothing is guessed: an image without a group on an axis is undefined there."""
 
     name: str
     frame: pd.DataFrame
@@ -42,6 +44,22 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    @cached_property
+    def sources(self) -> NDArray[Any] | None:
+        """(n,) what keeps images together that are not independent; None where each stands alone.
+
+        The source image, which belongs to its own edits; of images without one, the set.
+        """
+        frame = self.frame
+        ids = frame["image_id"].astype(str)
+        keys = "image " + ids
+        if "set_id" in frame and frame["set_id"].notna().any():
+            keys = keys.where(frame["set_id"].isna(), "set " + frame["set_id"].astype(str))
+        if "source_id" in frame and frame["source_id"].notna().any():
+            source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
+            keys = keys.where(source.isna(), "image " + source.astype(str))
+        return keys.to_numpy(dtype=str) if keys.duplicated().any() else None
 
     @property
     def n_captions(self) -> int:
@@ -66,11 +84,12 @@ def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str =
     else:
         raise InputError(f"{path}: neither a table's folder nor a COCO captions file (.json)")
     captions = known_captions(frame)
-    notes = []
+    frame = joined(frame, axes)
+    notes: list[str] = frame.attrs["label_notes"]
     asked = tuple(dict.fromkeys(axes))
     if not asked:
         asked = tuple(axis for axis in known if frame[axis].notna().any())
-        notes = [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
+        notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
     found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
     return Dataset(
         path.name,
@@ -109,8 +128,7 @@ def _groups(
     frame: pd.DataFrame, captions: list[list[str]], axis: str, words: Lexicon, path: Path
 ) -> tuple[Groups, str]:
     if axis in frame and frame[axis].notna().any():
-        column = frame[axis]
-        return Groups.from_values(column.astype(object).where(column.notna(), None).to_numpy(), axis=axis), "the table"
+        return Groups.from_values(frame[axis], axis=axis), "the table"
     if axis in frame:
         raise InputError(f"{path}: every image is undefined on the axis {axis!r}")
     if axis != words.axis:

@@ -20,6 +20,7 @@ from equipoise.data.draws import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores
+from equipoise.text.labels import read_labels
 
 __all__ = ["Evidence", "places_by_name", "unit"]
 
@@ -106,6 +107,11 @@ class Evidence:
 
     # Labels
 
+    @property
+    def label_notes(self) -> list[str]:
+        """What was joined or taken for unknown when the labels were read."""
+        return list(self.frame.attrs.get("label_notes", ()))
+
     def column(self, name: str, suite: str) -> pd.Series[Any]:
         """A column of labels; a missing one is answered with the closest names."""
         if name not in self.frame:
@@ -122,10 +128,10 @@ class Evidence:
 
     def _on_axis(self, axis: str, suite: str) -> Groups:
         if axis not in self._groups:
-            codes, names = pd.factorize(self.column(axis, suite), sort=True)
-            if not len(names):
+            read = read_labels(self.column(axis, suite))
+            if not read.names:
                 raise InputError(f"every image is undefined on the axis {axis!r}")
-            self._groups[axis] = Groups(codes.astype(np.int32), tuple(map(str, names)), axis)
+            self._groups[axis] = Groups(read.codes.astype(np.int32), read.names, axis)
         return self._groups[axis]
 
     def tie_order(self, seed: int) -> NDArray[np.int64]:
@@ -251,7 +257,9 @@ class Evidence:
             elif not _is_file(array, path):
                 with atomic_file(path) as file:
                     np.save(file, np.asarray(array))
-        about = {"model": self.model, "texts": self.texts, "logit_scale": self.logit_scale}
+        about: dict[str, Any] = {"model": self.model, "texts": self.texts, "logit_scale": self.logit_scale}
+        if self.label_notes:  # the frame on disk has the labels as they were read
+            about["label_notes"] = self.label_notes
         with atomic_file(home / "evidence.json") as file:
             file.write(json.dumps(about, ensure_ascii=False).encode())
 
@@ -267,8 +275,10 @@ class Evidence:
             about = json.loads((home / "evidence.json").read_text(encoding="utf-8"))
             paths = {name: home / f"{name}.npy" for name in ARRAYS}
             arrays = {name: np.load(path, mmap_mode="r") for name, path in paths.items() if path.exists()}
+            frame = pd.read_parquet(home / "frame.parquet")
+            frame.attrs["label_notes"] = [str(note) for note in about.get("label_notes", ())]
             return cls(
-                pd.read_parquet(home / "frame.parquet"),
+                frame,
                 [str(text) for text in about["texts"]],
                 model=str(about["model"]),
                 image_vectors=arrays.get("images"),

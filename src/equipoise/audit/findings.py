@@ -15,10 +15,12 @@ from equipoise.data.atomic import atomic_file
 from equipoise.data.results import read_results, write_results
 from equipoise.errors import InputError
 
-__all__ = ["QUERY_COLUMNS", "Findings", "read_queries", "write_frame"]
+__all__ = ["DRAW_COLUMNS", "QUERY_COLUMNS", "Findings", "read_draws", "read_queries", "write_frame"]
 
 QUERY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "query", "cluster", "value")
 """The columns of ``queries.parquet``: one row for each query's value of each metric."""
+DRAW_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "n", "shuffle", "draws")
+"""The columns of ``draws.parquet``: what the null drew for a row of the results, a list in ``draws``."""
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Findings:
     rows: list[dict[str, Any]] = field(default_factory=list)
     queries: list[pd.DataFrame] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    draws: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, measured: Any, **keys: Any) -> None:
         """One estimate (anything with ``row(**keys)``) and what it is of."""
@@ -42,6 +45,10 @@ class Findings:
         keys = {"suite": self.suite, "model": self.model} | keys
         self.queries.append(frame.assign(**keys).reindex(columns=list(QUERY_COLUMNS)))
 
+    def add_draws(self, values: Iterable[float], **keys: Any) -> None:
+        """What the null drew for one row; audits whose ``shuffle`` is the same shuffled the same labels alike."""
+        self.draws.append({"suite": self.suite, "model": self.model, **keys, "draws": [float(v) for v in values]})
+
     def note(self, text: str) -> None:
         """Something that a reader of the results must know; the same is said once."""
         if text not in self.notes:
@@ -51,6 +58,7 @@ class Findings:
         """Take over everything of ``other``."""
         self.rows += other.rows
         self.queries += other.queries
+        self.draws += other.draws
         for note in other.notes:
             self.note(note)
 
@@ -61,7 +69,7 @@ class Findings:
         return pd.DataFrame(self.rows, columns=list(RESULT_COLUMNS))
 
     def save(self, folder: Path) -> None:
-        """Write ``results.parquet``, ``results.json`` and ``queries.parquet``."""
+        """Write ``results.parquet``, ``results.json``, ``queries.parquet`` and, if there are any, ``draws.parquet``."""
         folder.mkdir(parents=True, exist_ok=True)
         write_results(folder / "results.parquet", self.rows)
         with atomic_file(folder / "results.json") as file:
@@ -73,6 +81,8 @@ class Findings:
                 together[name] = together[name].astype("string")
             together["k"] = together["k"].astype("Int64")
             write_frame(folder / "queries.parquet", together)
+        if self.draws:
+            write_frame(folder / "draws.parquet", pd.DataFrame(self.draws).reindex(columns=list(DRAW_COLUMNS)))
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
@@ -95,6 +105,21 @@ def read_queries(folder: Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); measure the audit again") from None
     missing = [name for name in QUERY_COLUMNS if name not in frame]
+    if missing:
+        raise InputError(f"{path}: the column {missing[0]!r} is missing; measure the audit again")
+    return frame
+
+
+def read_draws(folder: Path) -> pd.DataFrame:
+    """What the nulls drew; empty where the audit kept nothing (an older one, or nothing to shuffle)."""
+    path = folder / "draws.parquet"
+    if not path.is_file():
+        return pd.DataFrame(columns=list(DRAW_COLUMNS))
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); measure the audit again") from None
+    missing = [name for name in DRAW_COLUMNS if name not in frame]
     if missing:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; measure the audit again")
     return frame

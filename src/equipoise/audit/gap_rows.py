@@ -13,6 +13,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.placebos import placebo_axes
 from equipoise.audit.strata import strata
+from equipoise.audit.subjects import links_of
 from equipoise.measure.gap_cells import GapCells, gap_cells
 from equipoise.measure.gap_sizes import NO_SPREAD, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.placebo import placebo_excess
@@ -38,9 +39,8 @@ def add_sizes(
     # what the table names as an axis is held fixed even where it is not asked about
     known = [name for name in evidence.frame.attrs.get("axes", ()) if name in frame]
     held = list(dict.fromkeys([*axes, *known, *placebos]))
-    cells = {
-        name: _cells(findings, evidence, frame, rows, scores, name, held, config.level) for name in (*axes, *placebos)
-    }
+    links = links_of(frame, config)
+    cells = {name: _cells(findings, evidence, frame, rows, scores, name, held, links) for name in (*axes, *placebos)}
     for name in (*axes, *placebos):
         keys = {"axis": name, "pool": pool, "variant": "equipoise"}
         _add_axis(findings, cells[name], config, keys, placebo=name in placebos)
@@ -56,7 +56,7 @@ def _cells(
     scores: NDArray[np.float64],
     name: str,
     held: Sequence[str],
-    level: float,
+    links: NDArray[np.int64] | None,
 ) -> GapCells:
     return gap_cells(
         scores,
@@ -64,6 +64,7 @@ def _cells(
         evidence.groups([name], findings.suite, rows),
         subjects=frame["subject"].to_numpy(),
         strata=strata(frame, held, [name]),
+        links=links,
     )
 
 

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from equipoise.audit.evidence import FOLDER, Evidence, unit
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.labels import with_joined_labels
+from equipoise.data.schema import AXES
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
 
-__all__ = ["from_model", "from_scores", "labels_of"]
+__all__ = ["from_model", "from_scores", "joined", "labels_of"]
 
 Vectors = NDArray[Any]
 Batch = tuple[NDArray[np.int64], Vectors]
@@ -34,15 +36,23 @@ _TEXTS = 256
 _NOT_LABELS = {"image", "captions", "people", "params"}
 
 
-def labels_of(table: Table, reads: Sequence[str] = ()) -> pd.DataFrame:
+def labels_of(table: Table, reads: Sequence[str] = (), axes: Sequence[str] = ()) -> pd.DataFrame:
     """Everything of a table that is no image: ids, subject, sets, axes, and what ``reads`` names. Images are not read.
 
-    What a filter dropped is left out.
+    What a filter dropped is left out. Groups on the table's axes, and on further ``axes``, come in one spelling
+    (:mod:`equipoise.data.labels`); the frame's attribute ``label_notes`` says what was joined or taken for unknown.
     """
     names = [c for c in table.columns if c not in _NOT_LABELS or c in reads]
     frame = table.to_pandas(names, only_kept="keep" in table.columns)
     frame.attrs["axes"] = list(table.axes)
-    return frame.reset_index(drop=True)
+    return joined(frame.reset_index(drop=True), axes)
+
+
+def joined(frame: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
+    """``frame`` with the groups on its axes in one spelling, and notes on that in its attributes."""
+    made, notes = with_joined_labels(frame, [*AXES, *frame.attrs.get("axes", ()), *axes])
+    made.attrs["label_notes"] = list(dict.fromkeys([*frame.attrs.get("label_notes", ()), *notes]))
+    return made
 
 
 def from_model(

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equipoise.errors import InputError
-from equipoise.text.articles import with_article
+from equipoise.text.prompt_places import with_subject
 
 __all__ = ["SOCIALCF_PROMPTS", "filled", "neutral_prompts"]
 
-SOCIALCF_PROMPTS = ("{}", "A photo of {}", "A picture of {}", "An image of {}")
+SOCIALCF_PROMPTS = ("{A}", "A photo of {a}", "A picture of {a}", "An image of {a}")
 """The four prefixes of SocialCounterfactuals; the first is the subject with its article alone."""
 
 
 def filled(template: str, subject: str) -> str:
-    """``template`` with ``{}`` replaced by the subject and its article, the first letter a capital.
+    """``template`` with the subject in its places: ``{}`` bare, ``{a}`` with its article, ``{A}`` that with a capital.
 
-    >>> filled("A photo of {}", "engineer"), filled("{}", "umpire")
-    ('A photo of an engineer', 'An umpire')
+    Behind a written "a" or "an", the article that fits is chosen; see :mod:`equipoise.text.prompt_places`.
+
+    >>> filled("A photo of {a}", "engineer"), filled("{A}", "umpire"), filled("a photo of a {}", "artist")
+    ('A photo of an engineer', 'An umpire', 'a photo of an artist')
     """
-    if "{}" not in template:
-        raise InputError(f"the prompt {template!r} has no {{}} where the subject goes")
-    text = template.replace("{}", with_article(subject))
-    return text[:1].upper() + text[1:]
+    return with_subject(template, subject)
 
 
 def neutral_prompts(subjects: Sequence[str], templates: Sequence[str]) -> list[list[str]]:

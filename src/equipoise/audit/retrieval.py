@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings
+from equipoise.audit.subjects import SetStructure
 from equipoise.measure.retrieval import (
     VARIANTS,
     Candidates,
@@ -25,16 +24,9 @@ from equipoise.measure.retrieval import (
     summary,
 )
 
-__all__ = ["add_retrieval", "add_values", "metrics_of", "within_range"]
+__all__ = ["add_draws", "add_retrieval", "add_values", "metrics_of"]
 
 _PAIRS = ("bias_at_k", "abs_bias_at_k", "bias_count_at_k")
-_RANGES = {
-    **dict.fromkeys(("representation", "exposure", "exposure_ratio", "abs_bias_at_k"), (0.0, 1.0)),
-    **dict.fromkeys(("max_skew", "ndkl", "absent_groups", "exposure_gap"), (0.0, math.inf)),
-    **dict.fromkeys(("infeasible_index", "infeasible_count"), (0.0, math.inf)),
-    "min_skew": (-math.inf, 0.0),
-    "bias_at_k": (-1.0, 1.0),
-}
 
 
 def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:
@@ -58,7 +50,7 @@ def add_retrieval(
     queries: Sequence[str],
     tie_order: NDArray[np.int64],
     candidates: Candidates | None = None,
-    sets: ArrayLike | None = None,
+    structure: SetStructure | None = None,
     metrics: Sequence[str] | None = None,
     pair: tuple[str, str] | None = None,
     subjects: bool = True,
@@ -69,7 +61,7 @@ def add_retrieval(
 
     ``queries`` names each query (its subject). ``tie_order`` is that of the evidence: the rows of a table often lie in
     order of group, so that equal scores in order of rows would look like a preference. ``subjects`` also adds a row for
-    each query, with the quantiles of chance. ``sets`` selects the null that shuffles labels inside counterfactual sets.
+    each query, with the quantiles of chance. ``structure`` selects the null that shuffles labels inside sets.
     ``metrics`` that a variant does not define are left out of it.
     """
     for variant in config.variants:
@@ -88,10 +80,13 @@ def add_retrieval(
             metrics=wanted,
             tie_order=tie_order,
         )
-        null = chance(found, sets=sets, draws=config.draws, seed=config.seed)
+        null = chance(found, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
         keys: dict[str, Any] = {"axis": axis, "pool": pool}
-        for row in summary(found, null, clusters=clusters, level=config.level, seed=config.seed):
-            findings.add(within_range(row), **keys)
+        rows = summary(found, null, clusters=clusters, level=config.level, seed=config.seed)
+        for row in rows:
+            findings.add(row, **keys)
+        _add_silent(findings, found, rows, f"{axis}, K = {k}")
+        add_draws(findings, found, null, **keys)
         if subjects:
             for row in per_query(found, null, seed=config.seed):
                 assert row.query is not None
@@ -100,32 +95,39 @@ def add_retrieval(
         _add_notes(findings, found, null, f"{axis}, K = {k}")
 
 
-def within_range(measured: Measured) -> Measured:
-    """The same with an interval that ends where the metric's range does: a share is never below 0 or above 1.
+def _add_silent(findings: Findings, found: Retrieved, rows: Sequence[Measured], where: str) -> None:
+    """Say which metrics have no row because no query could show anything."""
+    left = sorted(set(found.values) - {row.metric for row in rows})
+    if left:
+        sizes = found.pool_counts[found.pool].sum(axis=1)
+        why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
+        if (found.pool_counts[found.pool] > 0).sum(axis=1).max() < 2:
+            why = "all pools show one group"
+        if found.all_equal.all():
+            why = "the model gives all images the same score"
+        findings.note(f"{where}: {', '.join(left)} left out, no query can show anything: {why}")
 
-    >>> from equipoise.measure.estimate import Estimate
-    >>> within_range(Measured("absent_groups", Estimate(0.2, -0.1, 0.5, n=3))).estimate
-    0.2 [0, 0.5] n = 3
-    """
-    low, high = _RANGES.get(measured.metric, (-math.inf, math.inf))
-    estimate = measured.estimate
-    if estimate.ci_low is None or estimate.ci_high is None:
-        return measured
-    # A definition of someone else's may leave the range itself; its interval then still holds the value.
-    low, high = min(low, estimate.value), max(high, estimate.value)
-    clipped = replace(estimate, ci_low=max(estimate.ci_low, low), ci_high=min(estimate.ci_high, high))
-    return replace(measured, estimate=clipped)
+
+def add_draws(findings: Findings, found: Retrieved, null: Chance, **keys: Any) -> None:
+    """The draws of the null, where another model's audit shuffles the same labels: the two can be compared then."""
+    if not null.shuffle:
+        return
+    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "shuffle": null.shuffle}
+    for metric in found.values:
+        if metric in null.suite and not found.all_equal.all():
+            findings.add_draws(null.suite[metric], n=int((~found.all_equal).sum()), metric=metric, **own, **keys)
 
 
 def add_values(
     findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Any
 ) -> None:
     """The values of single queries, so that two audits can be paired."""
-    names = [queries[q] for q in found.queries]
-    cluster = None if clusters is None else [str(c) for c in clusters[found.queries]]
+    counted = found.queries[~found.all_equal]
+    names = [queries[q] for q in counted]
+    cluster = None if clusters is None else [str(c) for c in clusters[counted]]
     own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
     for metric, values in found.values.items():
-        findings.add_queries(values, names, metric=metric, **own, **keys)
+        findings.add_queries(values[~found.all_equal], names, metric=metric, **own, **keys)
 
 
 def _add_notes(findings: Findings, found: Retrieved, null: Chance, where: str) -> None:

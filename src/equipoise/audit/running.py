@@ -15,7 +15,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import CONFIG, check_same, folder_for, read_settings, staged
-from equipoise.audit.gather import from_model, from_scores, labels_of
+from equipoise.audit.gather import from_model, from_scores, joined, labels_of
 from equipoise.audit.printing import table_of
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites import SUITES
@@ -71,7 +71,7 @@ def run(
     settings = _settings(chosen, config)
     folder = None if out is None else folder_for(out)
     source = table if isinstance(table, Table) else Table.open(table)
-    frame = labels_of(source, chosen.reads)
+    frame = labels_of(source, chosen.reads, settings.axes)
     chosen.check(frame, settings)
     texts = list(chosen.texts(frame, settings))
     asked: Encoder | Precomputed | Table
@@ -118,7 +118,7 @@ def texts_asked(
     """Every text that ``suite`` asks over ``table``: what a model behind an API must embed, or score, beforehand."""
     chosen: Suite = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
-    frame = labels_of(table if isinstance(table, Table) else Table.open(table), chosen.reads)
+    frame = labels_of(table if isinstance(table, Table) else Table.open(table), chosen.reads, settings.axes)
     chosen.check(frame, settings)
     return list(chosen.texts(frame, settings))
 
@@ -196,6 +196,7 @@ def measure_again(
     check_same(target, suite.name, about["of"])
     evidence = Evidence.open(home)
     evidence.frame.attrs["axes"] = evidence.frame.attrs.get("axes") or about["axes"]
+    evidence.frame = joined(evidence.frame, settings.axes)
     suite.check(evidence.frame, settings)
     findings = _found(suite, evidence, settings)
     return _written(suite, findings, evidence.model, target, settings, about["of"], about["axes"])
@@ -205,6 +206,8 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
     findings: Findings = suite.measure(evidence, settings)
     if not findings.rows:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
+    for note in evidence.frame.attrs.get("label_notes", ()):
+        findings.note(note)
     return findings
 
 

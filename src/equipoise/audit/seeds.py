@@ -26,26 +26,28 @@ def seeded_estimate(
 ) -> Estimate:
     """The mean of ``values`` (S,), one a seed; ``draws`` (S, R) of each seed's null.
 
-    The interval is over seeds: it says how far the choice of the pool moves the number, not how far the images do.
-    Seeds that all give the same number (a pool that was balanced already) leave no interval.
+    The interval is over seeds, which say how far the choice of the pool moves the number, and at least as wide as the
+    spread of chance, which says how far other images would.
 
     >>> draws = [[0.0, 0.1], [0.1, 0.2]]
     >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), alternative="greater", n=9, n_groups=2)
     >>> found.value, found.ci_low < 0 < found.ci_high, found.notes
-    (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, not over images'))
+    (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
     value, together = float(means.mean()), null.mean(axis=0)
     p = p_values(value, together, alternative=alternative, rng=np.random.default_rng(config.seed))
-    differ = float(np.ptp(means)) > 0
-    bounds: tuple[Any, Any] = (mean_interval(means, level=config.level) if differ else None) or (None, None)
+    spread_of_chance = float(together.std(ddof=1))
+    interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
+    bounds: tuple[Any, Any] = interval or (None, None)
     spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
-    about = "the interval is over seeds, not over images" if differ else "no interval: the seeds do not differ"
+    about = "the interval is over seeds, and at least as wide as chance spreads"
+    about = about if interval else "no interval: one seed"
     return Estimate(
         value,
         *bounds,
         null_mean=float(null.mean()),
-        null_sd=float(together.std(ddof=1)),
+        null_sd=spread_of_chance,
         p_value=p.value,
         p_randomised=p.randomised,
         n=n,

@@ -14,12 +14,18 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
-from equipoise.errors import InputError
+from equipoise.audit.strata import strata
+from equipoise.errors import InputError, closest
+from equipoise.measure.retrieval import Groups, with_partners
 
 __all__ = [
+    "SetStructure",
     "SubjectQueries",
+    "groups_to_rank",
+    "links_of",
     "pool_name",
     "set_codes",
+    "set_structure",
     "subject_queries",
     "subject_texts",
     "subjects_asked",
@@ -90,7 +96,72 @@ def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int6
     """(N,) the counterfactual set of each image as a number; ``None`` if an image ``inside`` the pool has none."""
     if "set_id" not in frame or frame["set_id"][inside].isna().any():
         return None
+    if "subject" in frame:  # sets may be numbered anew in each subject
+        return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
     return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SetStructure:
+    """How labels may move under the null, see :mod:`equipoise.measure.exchange`; all ``None`` without sets."""
+
+    sets: NDArray[np.int64] | None = None
+    strata: NDArray[np.int64] | None = None
+    links: NDArray[np.int64] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """As :func:`equipoise.measure.retrieval.chance` takes them."""
+        return {"sets": self.sets, "strata": self.strata, "links": self.links}
+
+
+def set_structure(
+    frame: pd.DataFrame, config: AuditConfig, asked: Sequence[str], inside: NDArray[np.bool_]
+) -> SetStructure:
+    """The sets of images ``inside`` a pool, what stays fixed while ``asked`` axes move, and which sets are linked."""
+    sets = set_codes(frame, inside)
+    if sets is None:
+        return SetStructure()
+    known = [*frame.attrs.get("axes", ()), *config.axes]
+    return SetStructure(sets, strata(frame, list(dict.fromkeys(known)), asked), links_of(frame, config))
+
+
+def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:
+    """``groups``, in linked sets without the images that have no partner: the null needs that."""
+    if structure.links is None or structure.sets is None:
+        return groups
+    kept = with_partners(groups, structure.sets, structure.strata, structure.links)
+    lost = int((groups.defined & ~kept.defined & inside).sum())
+    if lost:
+        why = "a set or a level without every group that its link shows"
+        findings.note(f"{groups.axis}: {lost:,} images of linked sets left out: {why}")
+    return kept
+
+
+def links_of(frame: pd.DataFrame, config: AuditConfig) -> NDArray[np.int64] | None:
+    """(N,) which sets show the same people, or were made from the same seed; ``None`` where none do.
+
+    The column ``link``, or the one that the setting ``link`` names, has the same value in sets of different subjects
+    that are linked; an image without one is linked to its own set alone.
+
+    >>> frame = pd.DataFrame({"subject": [*"aabb"], "set_id": [*"1212"], "link": ["x", "y", "x", "z"]})
+    >>> links_of(frame, AuditConfig()).tolist()
+    [0, 1, 0, 2]
+    """
+    column = config.link or "link"
+    if column not in frame:
+        if config.link:
+            near = closest(config.link, map(str, frame.columns), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"the table has no column {config.link!r} that could link its sets{hint}")
+        return None
+    if "set_id" not in frame:
+        raise InputError(f"the column {column!r} links counterfactual sets, but the table has no set_id")
+    sets = frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup()
+    given = frame[column]
+    keys = pd.Series(np.where(given.isna(), "set " + sets.astype(str), "link " + given.astype(str)), index=frame.index)
+    links = np.asarray(pd.factorize(keys)[0], dtype=np.int64)
+    several = sets.groupby(links).nunique() > 1
+    return links if several.any() else None
 
 
 def pool_name(frame: pd.DataFrame) -> str:

@@ -13,13 +13,31 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
-__all__ = ["EVERY_SETTING", "Suite"]
+__all__ = ["EVERY_SETTING", "Suite", "all_settings_but"]
 
-_FLAGS = {"axes": "--axis", "k": "--k", "variants": "--variant", "prompts": "--prompt", "pair": "--pair"}
-_FLAGS |= {"placebos": "--placebo", "margin": "--margin"}
-_OF_SETS = ("placebos", "margin")
-"""Settings about gaps inside counterfactual sets, which only suites that measure these read."""
+_FLAGS = {
+    "axes": "--axis",
+    "k": "--k",
+    "variants": "--variant",
+    "prompts": "--prompt",
+    "pair": "--pair",
+    "min_sets": "--min-sets",
+    "placebos": "--placebo",
+    "margin": "--margin",
+    "link": "--link",
+}
+_OF_SETS = ("placebos", "margin", "link")
+"""Settings about counterfactual sets, which only suites that measure these read."""
 EVERY_SETTING = tuple(f.name for f in fields(AuditConfig))
+
+
+def all_settings_but(*unread: str) -> tuple[str, ...]:
+    """The settings of an audit without those of counterfactual sets and those that a suite does not read either.
+
+    >>> "k" in all_settings_but("k", "prompts"), "draws" in all_settings_but("k", "prompts")
+    (False, True)
+    """
+    return tuple(name for name in EVERY_SETTING if name not in (*_OF_SETS, *unread))
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
-    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _OF_SETS)
+    settings: tuple[str, ...] = all_settings_but()
     """The settings that it reads; another one, changed, is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     needs_model: bool = True

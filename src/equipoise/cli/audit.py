@@ -8,6 +8,12 @@ import typer
 
 from equipoise.cli.report import write_page
 from equipoise.errors import InputError
+from equipoise.text.prompt_places import PLACES
+
+PROMPT_HELP = (
+    f"A neutral prompt: {PLACES}; behind 'a' or 'an' the article that fits is chosen. Repeat for several. Suites with "
+    "prompts of their own refuse it."
+)
 
 
 def audit(
@@ -25,7 +31,7 @@ def audit(
     axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved; repeat for several."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
-    prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
+    prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
     pair: tuple[str, str] = typer.Option(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
@@ -36,7 +42,14 @@ def audit(
         None, "--margin", help="The largest gap too small to matter, in spreads between sets; 0.2 unless given."
     ),
     min_sets: int | None = typer.Option(
-        None, "--min-sets", help="Leave out subjects with fewer counterfactual sets; 2 unless given."
+        None,
+        "--min-sets",
+        help="Leave out subjects with fewer counterfactual sets; 2 unless given (intersectional and marginal).",
+    ),
+    link: str = typer.Option(
+        "",
+        "--link",
+        help="The column that sets of different subjects share if they show the same people or come from one seed.",
     ),
     draws: int | None = typer.Option(
         None, "--draws", help="Draws of the null; 1000 unless given (captions-tfidf: 200)."
@@ -57,6 +70,8 @@ def audit(
 
     [bold]equipoise audit table:embeddings/closed --suite intersectional --table sets -o runs/closed[/bold]
 
+    [bold]equipoise audit hf:openai/clip-vit-base-patch32 -s marginal -t sets --prompt "art of {a}" -o runs/art[/bold]
+
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
     from equipoise.audit import run, run_captions
@@ -67,6 +82,7 @@ def audit(
     settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
+    given |= {"link": link or None}
     settings = settings.having(_told(given))
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
@@ -158,7 +174,7 @@ def suites(
     name: str = typer.Argument("", metavar="[SUITE]", help="A suite whose texts to list."),
     table: str = typer.Option("", "--table", "-t", help="The table of images that it would ask about."),
     axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
-    prompt: list[str] = typer.Option([], "--prompt", help="A neutral prompt, {} for the subject; repeat for several."),
+    prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
 ) -> None:
     """List the suites; or, of one suite and table, the texts that a model must read, one a line.
 

@@ -20,6 +20,7 @@ PRESET = typer.Option("fair", "--preset", "-p", help="fair, biased, spurious, im
 CONFIG = typer.Option(None, "--config", "-c", help="A TOML file with settings of your own, instead of a preset.")
 SIZE = typer.Option(64, "--size", help="Pixels a side, 16 to 2048.")
 AXES = "gender,skin_tone"
+PLACEBOS = "Changes that nobody calls a group, separated by commas: bag, mirror, brightness."
 SEED = typer.Option(0, "--seed", help="The same seed gives the same pictures.")
 
 
@@ -32,7 +33,7 @@ def render(
         1000,
         "-n",
         help="How many pictures. With --counterfactual and --binding: whole sets, as many of every "
-        "subject as fit, and at least one; so there may be fewer or more.",
+        "subject as fit, and at least one; so there may be fewer or more. Each placebo adds as many again.",
     ),
     size: int = SIZE,
     seed: int = SEED,
@@ -42,6 +43,12 @@ def render(
         "--axes",
         help="What the sets of --counterfactual vary, separated by commas.",
         show_default=AXES,
+    ),
+    placebo: str | None = typer.Option(
+        None,
+        "--placebo",
+        help=f"{PLACEBOS} The sets of --counterfactual hold their pictures again with each of them changed, "
+        "one at a time.",
     ),
     binding: bool = typer.Option(False, "--binding", help="Who does what: the cells E1, E2, U1, U2."),
 ) -> None:
@@ -59,21 +66,26 @@ def render(
         raise InputError("--counterfactual and --binding are two kinds of table; choose one")
     if axes is not None and not counterfactual:
         raise InputError(f"--axes {axes} says what counterfactual sets vary; add --counterfactual, or leave it out")
+    if placebo is not None and not counterfactual:
+        raise InputError(
+            f"--placebo {placebo} says what counterfactual sets change besides; add --counterfactual, or leave it out"
+        )
     if n < 1:
         raise InputError(f"-n {n}: a table needs at least one picture")
     settings = _config(preset, config)
+    placebos = [] if placebo is None else _placebos(placebo)
     with tqdm(unit="img", disable=None) as bar:
         if binding:
             n_sets = max(1, n // (4 * len(ACTIVITIES)))
             table = world.write_binding_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
         elif counterfactual:
-            varied = [axis.strip() for axis in (AXES if axes is None else axes).split(",") if axis.strip()]
+            varied = _names(AXES if axes is None else axes)
             members = 1
             for axis in varied:
                 members *= len(settings.groups(axis))
             n_sets = max(1, n // (members * len(OCCUPATIONS)))
             table = world.write_counterfactual_table(
-                out, settings, n_sets, axes=varied, size=size, seed=seed, progress=bar.update
+                out, settings, n_sets, axes=varied, placebos=placebos, size=size, seed=seed, progress=bar.update
             )
         else:
             table = world.write_table(out, settings, n, size=size, seed=seed, progress=bar.update)
@@ -81,6 +93,9 @@ def render(
     for axis in table.axes:
         counts = ", ".join(f"{group} {count:,}" for group, count in table.group_counts(axis).items())
         typer.echo(f"  {axis:10} {counts}")
+    for name in placebos:
+        changed = world.PLACEBOS[name][1]
+        typer.echo(f"  placebo {name}: {len(table) // (1 + len(placebos)):,} of the pictures, {changed}")
 
 
 @app.command()
@@ -92,8 +107,11 @@ def preview(
     seed: int = SEED,
     zoom: int = typer.Option(1, "--zoom", min=1, max=8, help="How many times each picture is enlarged."),
     sampled: int = typer.Option(0, "--sample", min=0, help="Show this many sampled pictures instead of the catalogue."),
+    placebo: str | None = typer.Option(
+        None, "--placebo", help=f"Show one counterfactual set with placebos instead. {PLACEBOS}"
+    ),
 ) -> None:
-    """Draw one sheet of everything the world shows, or of a sample.
+    """Draw one sheet of everything the world shows, of a sample, or of one set with placebos.
 
     Example: [bold]equipoise world preview world.png --preset fair[/bold]
     """
@@ -102,8 +120,12 @@ def preview(
 
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise InputError(f"{out}: name a .png, .jpg or .webp file")
+    if sampled and placebo is not None:
+        raise InputError("--sample and --placebo are two kinds of sheet; choose one")
     settings = _config(preset, config)
-    if sampled:
+    if placebo is not None:
+        sheet = world.set_sheet(settings, _placebos(placebo), size=size, zoom=zoom, seed=seed)
+    elif sampled:
         tiles = [("", scene) for scene in world.sample(settings, sampled, seed)]
         sheet = world.contact_sheet(tiles, size=size, zoom=zoom, columns=max(1, round(sampled**0.5 * 1.15)))
     else:
@@ -111,6 +133,20 @@ def preview(
     out.parent.mkdir(parents=True, exist_ok=True)
     sheet.save(out)
     typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _placebos(text: str) -> list[str]:
+    from equipoise.errors import InputError
+    from equipoise.world.placebos import PLACEBOS, checked_placebos
+
+    found = list(checked_placebos(_names(text)))
+    if not found:
+        raise InputError(f"--placebo {text}: name at least one of {', '.join(PLACEBOS)}")
+    return found
 
 
 def _config(preset: str, config: Path | None) -> WorldConfig:

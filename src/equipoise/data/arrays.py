@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from equipoise.data.schema import TableSchema, arrow_type, type_name
 from equipoise.errors import InputError, closest
+from equipoise.text.labels import is_missing, label_text
 
 __all__ = ["batches_of", "checked_row", "conform", "record_batch", "with_own_columns"]
 
@@ -53,8 +54,12 @@ def checked_row(row: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
             checked[name] = None
             continue
         try:
-            checked[name] = _converter(types[name])(value)
+            convert = _as_label if name in schema.axes else _converter(types[name])
+            checked[name] = convert(value)
         except _WrongTypeError as error:
+            if _is_no_value(value, types[name]):
+                checked[name] = None
+                continue
             reason = f" {error}" if str(error) else ""
             raise InputError(f"column {name!r} expects {types[name]} but found {_shown(value)}{reason}") from None
     for name in schema.never_null:
@@ -64,6 +69,11 @@ def checked_row(row: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"column {name!r} is {value}, and every row must hold a finite number there")
     return checked
+
+
+def _is_no_value(value: Any, kind: str) -> bool:
+    """Whether a value of a record says that there is none, as in a DataFrame: NaN in a column that holds no floats."""
+    return not kind.startswith(("float", "vector")) and not hasattr(value, "__len__") and is_missing(value)
 
 
 def record_batch(rows: Sequence[Mapping[str, Any]], schema: TableSchema, *, where: str = "") -> Any:
@@ -150,7 +160,7 @@ def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
         if name not in table.column_names:
             columns.append(pa.chunked_array([pa.nulls(len(table), wanted)], wanted))
             continue
-        column = table[name]
+        column = _label_column(table[name]) if name in schema.axes else table[name]
         if kind == "image" and not column.type.equals(wanted):
             values = column.to_pylist()
             column = pa.chunked_array([record_image_column(values, prefix, name)])
@@ -162,6 +172,16 @@ def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
         if not _finite(made[name], schema.types[name]):
             raise InputError(f"{prefix}column {name!r} holds values that are not finite")
     return made
+
+
+def _label_column(column: Any) -> Any:
+    """A column of groups with whole numbers as text; what is no whole number stays, and is refused by its type."""
+    if _family(column.type) not in ("int", "float"):
+        return column
+    cells = [None if cell is None or cell != cell else cell for cell in column.to_pylist()]
+    if any(cell is not None and (not math.isfinite(cell) or not float(cell).is_integer()) for cell in cells):
+        return column
+    return pa.chunked_array([pa.array([None if cell is None else label_text(cell) for cell in cells], pa.string())])
 
 
 def _finite(column: Any, kind: str) -> bool:
@@ -190,6 +210,8 @@ def _safe_cast(column: Any, wanted: Any, kind: str, what: str) -> Any:
         return column.cast(wanted)  # only the names of inner fields may differ
     if pa.types.is_dictionary(found):
         column, found = column.cast(found.value_type), found.value_type
+    if len(column) and column.null_count == len(column):  # a column of NaN alone has pandas call it numbers
+        return pa.chunked_array([pa.nulls(len(column), wanted)], wanted)
     both_numbers = {_family(found), _family(wanted)} <= {"int", "float"}  # the cast refuses to lose anything
     if pa.types.is_null(found) or both_numbers or _family(found) == _family(wanted):
         try:
@@ -261,6 +283,15 @@ def _as_text(value: Any) -> str:
     except UnicodeEncodeError:
         raise _WrongTypeError("which is not valid Unicode") from None
     return str(value)
+
+
+def _as_label(value: Any) -> str:
+    """A group as text; whole numbers, which many datasets code groups with, are named as they are written."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        return _as_text(value)
+    if not math.isfinite(value) or not float(value).is_integer():
+        raise _WrongTypeError
+    return label_text(value)
 
 
 def _as_json(value: Any) -> str:

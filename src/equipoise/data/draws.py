@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.text.labels import read_labels
 
 __all__ = ["Positions", "axis_names", "draw_order", "ids_of", "labels_of"]
 
@@ -68,6 +69,8 @@ def axis_names(axes: str | Sequence[str]) -> tuple[str, ...]:
 def labels_of(frame: pd.DataFrame, axes: str | Sequence[str]) -> tuple[tuple[str, ...], list[tuple[Any, ...] | None]]:
     """The axes, and each row's group on all of them together; None where one of them is undefined.
 
+    Labels are read as everywhere (:func:`equipoise.text.labels.read_labels`): spellings that differ in case are one.
+
     >>> labels_of(pd.DataFrame({"gender": ["f", None], "race": ["x", "y"]}), ["gender", "race"])[1]
     [('f', 'x'), None]
     """
@@ -76,5 +79,5 @@ def labels_of(frame: pd.DataFrame, axes: str | Sequence[str]) -> tuple[tuple[str
         if name not in frame:
             shown = ", ".join(map(str, frame.columns))
             raise InputError(f"the frame has no column {name!r} to take as an axis; its columns are: {shown}")
-    columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in names]
+    columns = [read_labels(frame[name]).values().tolist() for name in names]
     return names, [None if None in row else row for row in zip(*columns, strict=True)]

@@ -38,12 +38,15 @@ class ImportSummary:
     reasons: Mapping[str, int]
     was_there: bool = False
     """The table was finished by an earlier import with the same arguments; the dataset was not read again."""
+    notes: tuple[str, ...] = ()
+    """What was joined or taken for unknown among the labels."""
 
     def __str__(self) -> str:
         lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
         if self.was_there:
             lines.append("  it was there already and nothing was read again; delete it if the dataset has changed")
-        return "\n".join(lines + [f"  {count} x {reason}" for reason, count in self.reasons.items()])
+        lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
 def import_table(
@@ -89,7 +92,7 @@ def import_table(
         if not was_there:
             _write(writer, chain(first, items), _Intake(schema, name, store), rows_per_shard)
         table = writer.finish()
-    return _summary(table, was_there)
+    return _summary(table, was_there, shape.notes)
 
 
 def _items(
@@ -228,9 +231,9 @@ def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {"source_bytes": found.st_size, "source_modified": found.st_mtime_ns}
 
 
-def _summary(table: Table, was_there: bool) -> ImportSummary:
+def _summary(table: Table, was_there: bool, notes: tuple[str, ...]) -> ImportSummary:
     reasons = Counter(_kind_of_reason(reason) for reason in table.errors()["reason"])
-    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there)
+    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there, notes)
 
 
 def _kind_of_reason(reason: str) -> str:

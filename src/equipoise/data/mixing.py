@@ -145,8 +145,11 @@ def combine(
     """
     if mode not in MODES:
         raise InputError(f"mode={mode!r}: 'synthetic' or 'augment' is expected")
-    names, own = labels_of(real, axis)
-    _, shown = labels_of(generated, names)
+    names = labels_of(real, axis)[0]
+    labels_of(generated, names)  # names the frame that lacks an axis
+    # both together, so that "Male" of one and "male" of the other are one group
+    together = labels_of(pd.concat([frame[list(names)].astype(object) for frame in (real, generated)]), names)[1]
+    own, shown = together[: len(real)], together[len(real) :]
     made = ids_of(generated)
     sources = _sources(generated)
     label_of = dict(zip(ids_of(real), own, strict=True))

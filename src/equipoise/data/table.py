@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from equipoise.data.arrays import batches_of
@@ -18,6 +19,7 @@ from equipoise.data.schema import TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, open_checked, read_batches, read_columns
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.text.labels import read_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -290,11 +292,17 @@ class Table:
             raise InputError(found[0] + (" (and there is more: equipoise table validate)" if found[1:] else ""))
 
     def group_counts(self, axis: str) -> dict[str | None, int]:
-        """How many images show each group of ``axis``, most first; ``None`` stands for undefined."""
+        """How many images show each group of ``axis``, most first; ``None`` stands for undefined.
+
+        On an axis, spellings of one group are counted together, see :func:`equipoise.text.labels.read_labels`.
+        """
         counts: Counter[str | None] = Counter()
         for batch in self.batches([axis]):
             for entry in batch.column(axis).value_counts().to_pylist():
                 counts[entry["values"]] += entry["counts"]
+        if axis in self.axes and counts:
+            cells = np.repeat(np.array(list(counts), dtype=object), list(counts.values()))
+            counts = Counter(read_labels(cells).values().tolist())
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0] is None, str(item[0]))))
 
     @property

@@ -11,6 +11,7 @@ import pandas as pd
 from equipoise.filters.evidence import Evidence
 from equipoise.measure.group_means import group_means
 from equipoise.measure.groups import Groups
+from equipoise.text.labels import read_labels
 
 __all__ = ["EXPECTED", "columns_for", "compared", "mean_rows"]
 
@@ -33,16 +34,16 @@ def compared(evidence: Evidence, by: Sequence[str]) -> list[tuple[str, Groups]]:
     """The groups of each name in ``by`` (the axes unless given) of which more than one is there."""
     found = []
     for name in by or evidence.axes:
-        values = _values(evidence, name)
-        if len({v for v in values if v is not None}) > 1:
-            found.append((name, Groups.from_values(np.array(values, dtype=object), axis=name)))
+        read = read_labels(_values(evidence, name))
+        if len(read.names) > 1:
+            found.append((name, Groups(read.codes.astype(np.int32), read.names, axis=name)))
     return found
 
 
 def _values(evidence: Evidence, name: str) -> list[str | None]:
     if name == EXPECTED and name not in evidence.table.types:
         return [None if pd.isna(cell) else _WORDS.get(str(cell)[:1]) for cell in evidence.column(_CELL)]
-    return [None if pd.isna(value) else str(value) for value in evidence.column(name)]
+    return evidence.column(name).tolist()
 
 
 def mean_rows(

@@ -15,7 +15,7 @@ from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.shares import share_estimate
-from equipoise.text.articles import agreed
+from equipoise.text.prompt_places import with_subject
 from equipoise.text.templates.persons import detectability_prompts
 
 __all__ = ["SOCIALCF_THRESHOLDS", "Detectability", "Seen", "set_counts", "zero_shot"]
@@ -80,7 +80,7 @@ class Detectability:
             self._count(verdict, evidence, axis, seen, wanted.get(axis))
         if self.look_at_subject and "subject" in evidence.frame and evidence.frame["subject"].nunique() > 1:
             subjects = sorted(evidence.frame["subject"].dropna().unique())
-            asked = [agreed(self.subject_prompt.replace("{}", name)) for name in subjects]
+            asked = [with_subject(self.subject_prompt, name) for name in subjects]
             seen = zero_shot(images, evidence.text_vectors(asked, self.model), subjects, evidence.frame["subject"])
             self._count(verdict, evidence, SUBJECT, seen, wanted.get(SUBJECT))
         return verdict

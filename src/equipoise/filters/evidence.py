@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data import Table
+from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import schema_for
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.stored import StoredVectors
@@ -80,7 +81,9 @@ class Evidence:
     def frame(self) -> pd.DataFrame:
         """Ids, subject, caption and axes of the n images."""
         names = [name for name in (*LIGHT, *self.axes) if name in self.table.types]
-        return self._alive_rows(self.table.to_pandas(list(dict.fromkeys(names))))
+        frame, notes = with_joined_labels(self.table.to_pandas(list(dict.fromkeys(names))), self.axes)
+        frame.attrs["label_notes"] = notes
+        return self._alive_rows(frame)
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -186,8 +186,8 @@ def mean_interval(
     - ``bca``: the same, corrected for bias and skewness (Efron 1987, jackknife over clusters).
     - ``bootstrap_t``: the cluster bootstrap of (mean* - mean) / se*.
 
-    ``least_error`` bounds the standard error of ``t`` from below, where values that happen to be all alike would
-    give no interval.
+    ``least_error`` is a standard error that is known from elsewhere (the spread of chance) and bounds the interval of
+    ``t`` from below by its normal quantile, where values that happen to be all alike would give no interval.
 
     >>> [round(x, 3) for x in mean_interval([1.0, 2.0, 3.0, 4.0])]
     [0.446, 4.554]
@@ -200,13 +200,12 @@ def mean_interval(
     if len(sums.sizes) < 2:
         return None
     mean, error = float(sums.mean[0]), float(sums.standard_error[0])
-    if method == "t":
-        error = max(error, least_error)
     if not has_spread(sums) and (method != "t" or least_error <= 0):
         return None
     tail = (1 - level) / 2
     if method == "t":
         reach = float(sps.t.ppf(1 - tail, len(sums.sizes) - 1)) * error
+        reach = max(reach, float(sps.norm.ppf(1 - tail)) * least_error)
         return mean - reach, mean + reach
     rng = np.random.default_rng(seed)
     if method == "bootstrap_t":

@@ -4,8 +4,8 @@ Images of a set show the same scene and differ only in the perceived group, so t
 group. Unlike MaxSkew, which cannot exceed the log of the number of groups, the gap does not saturate.
 
 >>> groups = Groups.from_values(["f", "m"] * 4)
->>> table = set_table([0.30, 0.20, 0.28, 0.21, 0.31, 0.22, 0.27, 0.20], [0, 0, 1, 1, 2, 2, 3, 3], groups)
->>> gap = pair_gaps(table)[0]
+>>> cells = gap_cells([0.30, 0.20, 0.28, 0.21, 0.31, 0.22, 0.27, 0.20], [0, 0, 1, 1, 2, 2, 3, 3], groups)
+>>> gap = pair_gaps(cells)[0]
 >>> gap.first, gap.second, round(gap.estimate.value, 4), gap.estimate.p_value, gap.won_first
 ('f', 'm', 0.0825, 0.125, 1.0)
 """
@@ -25,19 +25,20 @@ from equipoise.measure.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.corrections import holm
 from equipoise.measure.decomposition import Decomposition, Term, decompose
 from equipoise.measure.estimate import Estimate
+from equipoise.measure.gap_cells import GapCells, gap_cells
+from equipoise.measure.gap_sizes import error_of_mean, flip_test
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values, sign_flip
-from equipoise.measure.setwise import SetTable, set_table
 
 __all__ = [
     "Decomposition",
+    "GapCells",
     "Groups",
     "PairGap",
-    "SetTable",
     "Term",
     "decompose",
+    "gap_cells",
     "pair_gaps",
-    "set_table",
     "size_of_gaps",
 ]
 
@@ -71,7 +72,7 @@ class PairGap:
 
 
 def pair_gaps(
-    table: SetTable,
+    cells: GapCells,
     *,
     pairs: Sequence[tuple[str, str]] | None = None,
     by_subject: bool = False,
@@ -82,37 +83,41 @@ def pair_gaps(
     """The gap of every pair of groups (or of ``pairs``), over all subjects, or for each subject apart.
 
     Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without
-    subjects) a set is. The p-value flips the signs of units: all patterns up to 12 units, ``draws`` random ones
-    with more. A pair that no set holds gives no row.
+    subjects) a set is. A set's gap is the mean over its strata that hold both groups. The p-value flips the signs of
+    units: all patterns up to 12 units, ``draws`` random ones with more. Where sets of different subjects are linked,
+    what they share moves all subjects together: links are flipped as well, the larger p-value counts, and the interval
+    is two-way clustered. A pair that no set holds gives no row.
     """
-    wanted = _pair_indices(table.groups, pairs)
+    wanted = _pair_indices(cells.groups, pairs)
+    held = [cells.pair(int(a), int(b)) for a, b in wanted]
+    gaps, wins = (np.stack([getattr(pair, name) for pair in held], axis=1) for name in ("gaps", "wins"))
     parts: list[tuple[str | None, NDArray[np.intp]]]
     if by_subject:
-        codes = range(len(table.subject_names))
-        parts = [(table.subject_names[s], np.flatnonzero(table.subjects == s)) for s in codes]
+        codes = range(len(cells.subject_names))
+        parts = [(cells.subject_names[s], np.flatnonzero(cells.subjects == s)) for s in codes]
     else:
-        parts = [(None, np.arange(len(table.sets)))]
+        parts = [(None, np.arange(len(cells.subjects)))]
     rows = []
     for subject, members in parts:
-        gaps = table.scores[members][:, wanted[:, 0]] - table.scores[members][:, wanted[:, 1]]
-        pooled = subject is None and len(table.subject_names) > 1
-        units = _subject_means(gaps, table.subjects[members]) if pooled else gaps
-        rows += _gaps_of(table, subject, wanted, gaps, units, draws, seed, level)
+        mine = gaps[members]
+        pooled = subject is None and len(cells.subject_names) > 1
+        units = _subject_means(mine, cells.subjects[members]) if pooled else mine
+        rows += _gaps_of(cells, subject, wanted, members, (mine, wins[members]), units, draws, seed, level)
     adjusted = holm([row.estimate.p_value or 0.0 for row in rows])
     return [replace(row, p_holm=float(p)) for row, p in zip(rows, adjusted, strict=True)]
 
 
 def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> NDArray[np.int64]:
     if pairs is None:
-        found = list(combinations(range(groups.n_groups), 2))
+        chosen = list(combinations(range(groups.n_groups), 2))
     else:
-        found = [(groups.index(a), groups.index(b)) for a, b in pairs]
-        for a, b in found:
+        chosen = [(groups.index(a), groups.index(b)) for a, b in pairs]
+        for a, b in chosen:
             if a == b:
                 raise InputError(f"pairs: {groups.names[a]!r} is paired with itself")
-    if not found:
+    if not chosen:
         raise InputError(f"pairs: {groups.n_groups} group makes no pair; give at least two groups")
-    return np.array(found, dtype=np.int64)
+    return np.array(chosen, dtype=np.int64)
 
 
 def _subject_means(gaps: FloatArray, subjects: NDArray[np.int64]) -> FloatArray:
@@ -127,44 +132,54 @@ def _subject_means(gaps: FloatArray, subjects: NDArray[np.int64]) -> FloatArray:
 
 
 def _gaps_of(
-    table: SetTable,
+    cells: GapCells,
     subject: str | None,
     wanted: NDArray[np.int64],
-    gaps: FloatArray,
+    members: NDArray[np.intp],
+    gaps_and_wins: tuple[FloatArray, FloatArray],
     units: FloatArray,
     draws: int,
     seed: int,
     level: float,
 ) -> list[PairGap]:
+    gaps, wins = gaps_and_wins
     usable = np.flatnonzero((~np.isnan(units)).any(axis=0))
     if usable.size == 0:
         return []
     test = sign_flip(units[:, usable], draws=draws, seed=seed)
     rows = []
     for place, column in enumerate(usable):
-        mine = gaps[~np.isnan(gaps[:, column]), column]
+        there = ~np.isnan(gaps[:, column])
+        mine = gaps[there, column]
         unit = units[~np.isnan(units[:, column]), column]
-        first, second = (table.groups.names[g] for g in wanted[column])
-        interval = mean_interval(unit, level=level)
+        first, second = (cells.groups.names[g] for g in wanted[column])
+        p_value, spread, shared = float(test.p_value[place]), float(test.null_sd[place]), 0.0
+        notes = cells.notes if len(unit) == len(mine) else (*cells.notes, f"n is subjects, of {len(mine)} sets")
+        if subject is None and cells.links is not None:
+            every = np.full(len(cells.subjects), np.nan)
+            every[members] = gaps[:, column]
+            linked = flip_test(cells, every, members[there], unit, draws, seed)
+            p_value, spread = max(p_value, linked[0]), max(spread, linked[1])
+            shared = error_of_mean(cells, every, members[there], unit)
+            notes = (*notes, "linked sets flip together")
+        interval = mean_interval(unit, level=level, least_error=shared)
         low, high = interval or (None, None)
-        notes = table.notes if len(unit) == len(mine) else (*table.notes, f"n is subjects, of {len(mine)} sets")
         notes = notes if interval else (*notes, no_interval_note(unit))
-        missing = len(gaps) - len(mine)
         estimate = Estimate(
             float(test.value[place]),
             low,
             high,
             null_mean=0.0,
-            null_sd=float(test.null_sd[place]),
-            p_value=float(test.p_value[place]),
+            null_sd=spread,
+            p_value=p_value,
             n=len(unit),
             n_groups=2,
-            dropped={f"set without {first} or {second}": missing},
+            dropped={f"set without {first} or {second}": len(gaps) - len(mine)},
             notes=notes,
             level=level,
         )
-        won = float((mine > 0).mean() + (mine == 0).mean() / 2)
-        rows.append(PairGap(subject, first, second, estimate, _effect_size(unit), won, 1 - won, missing))
+        won = float(wins[there, column].mean())
+        rows.append(PairGap(subject, first, second, estimate, _effect_size(unit), won, 1 - won, len(gaps) - len(mine)))
     return rows
 
 
@@ -175,41 +190,42 @@ def _effect_size(gaps: FloatArray) -> float | None:
 
 
 def size_of_gaps(
-    table: SetTable, *, pairs: Sequence[tuple[str, str]] | None = None, draws: int = 999, seed: int = 0
+    cells: GapCells, *, pairs: Sequence[tuple[str, str]] | None = None, draws: int = 999, seed: int = 0
 ) -> list[PairGap]:
     """How large the gaps are, whichever way they point: the mean over subjects of the absolute mean gap.
 
     Signed gaps of opposite stereotypes cancel over subjects; this does not. Noise alone gives a value above 0, so
-    the chance level comes from flipping the signs of single sets.
+    the chance level comes from flipping the signs of single sets, of linked sets together.
 
     >>> groups = Groups.from_values(["f", "m"] * 20)
     >>> scores = np.random.default_rng(0).normal(size=40) + np.tile([0.0, 2.0], 20) * np.repeat([1, -1], 20)
-    >>> table = set_table(scores, np.repeat(np.arange(20), 2), groups, np.repeat(["nurse", "pilot"], 20))
-    >>> signed, size = pair_gaps(table)[0].estimate, size_of_gaps(table)[0].estimate
+    >>> cells = gap_cells(scores, np.repeat(np.arange(20), 2), groups, np.repeat(["nurse", "pilot"], 20))
+    >>> signed, size = pair_gaps(cells)[0].estimate, size_of_gaps(cells)[0].estimate
     >>> abs(signed.value) < 1, size.value > 1.5, size.p_value < 0.01
     (True, True, True)
     """
-    wanted = _pair_indices(table.groups, pairs)
-    gaps = table.scores[:, wanted[:, 0]] - table.scores[:, wanted[:, 1]]
-    there = ~np.isnan(gaps)
-    usable = np.flatnonzero(there.any(axis=0))
-    gaps, there, wanted = gaps[:, usable], there[:, usable], wanted[usable]
-    filled = np.where(there, gaps, 0.0)
+    wanted = _pair_indices(cells.groups, pairs)
+    held = [cells.pair(int(a), int(b)) for a, b in wanted]
+    held = [pair for pair in held if pair.usable.any()]
+    if not held:
+        return []
     rng = np.random.default_rng(seed)
-    total, null, n_subjects = np.zeros(len(usable)), np.zeros((draws, len(usable))), np.zeros(len(usable))
-    for subject in range(len(table.subject_names)):
-        members = table.subjects == subject
+    codes = np.arange(len(cells.subjects)) if cells.links is None else cells.links
+    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, int(codes.max()) + 1), dtype=np.int8)
+    gaps = np.stack([np.where(pair.usable, pair.gaps, 0.0) for pair in held], axis=1)
+    there = np.stack([pair.usable for pair in held], axis=1)
+    total, null, n_subjects = np.zeros(len(held)), np.zeros((draws, len(held))), np.zeros(len(held))
+    for subject in range(len(cells.subject_names)):
+        members = np.flatnonzero(cells.subjects == subject)
         counts = there[members].sum(axis=0)
-        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, int(members.sum())))
         n_subjects += counts > 0
-        total += np.abs(filled[members].sum(axis=0)) / np.maximum(counts, 1)
-        null += np.abs(signs @ filled[members]) / np.maximum(counts, 1)
+        total += np.abs(gaps[members].sum(axis=0)) / np.maximum(counts, 1)
+        null += np.abs(signs[:, codes[members]] @ gaps[members]) / np.maximum(counts, 1)
     rows = []
-    for place in range(len(usable)):
+    for place, pair in enumerate(held):
         value, chance = total[place] / n_subjects[place], null[:, place] / n_subjects[place]
         p = p_values(float(value), chance, rng=rng)
-        mine = gaps[there[:, place], place]
-        first, second = (table.groups.names[g] for g in wanted[place])
+        missing = int((~pair.usable).sum())
         estimate = Estimate(
             float(value),
             null_mean=float(chance.mean()),
@@ -218,9 +234,9 @@ def size_of_gaps(
             p_randomised=p.randomised,
             n=int(n_subjects[place]),
             n_groups=2,
-            dropped={f"set without {first} or {second}": len(gaps) - len(mine)},
-            notes=(*table.notes, "mean over subjects of the absolute gap; no interval: it is bounded below by noise"),
+            dropped={f"set without {pair.first} or {pair.second}": missing},
+            notes=(*cells.notes, "mean over subjects of the absolute gap; no interval: it is bounded below by noise"),
         )
-        won = float((mine > 0).mean() + (mine == 0).mean() / 2)
-        rows.append(PairGap(None, first, second, estimate, None, won, 1 - won, len(gaps) - len(mine)))
+        won = float(pair.wins[pair.usable].mean())
+        rows.append(PairGap(None, pair.first, pair.second, estimate, None, won, 1 - won, missing))
     return rows

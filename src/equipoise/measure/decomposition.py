@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.estimate import Estimate
+from equipoise.measure.gap_cells import gap_cells
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.permutation import p_values, sign_flip
-from equipoise.measure.setwise import set_table
 
 __all__ = ["Decomposition", "Term", "decompose"]
 
@@ -65,6 +65,8 @@ def decompose(
     axes: Sequence[Groups],
     *,
     subjects: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    links: ArrayLike | None = None,
     draws: int = 9999,
     seed: int = 0,
     level: float = 0.95,
@@ -74,7 +76,9 @@ def decompose(
     The effect of a combination is its mean score less what the smaller terms explain (inclusion and exclusion over
     a balanced table). Only sets with every combination take part; the others are counted. With several subjects, a
     subject's mean over its sets is one unit. The p-value of a term flips the signs of whole units: it holds if
-    their effects scatter symmetrically about 0 under the null.
+    their effects scatter symmetrically about 0 under the null. Where sets are linked over subjects (``links``), links
+    are flipped too, and the larger p-value counts. ``strata`` (N,) are levels that are none of the axes (a placebo):
+    only images of the same make up a table, and a set's tables are averaged.
 
     >>> gender = Groups.from_values(list("fmfm") * 6, axis="gender")
     >>> race = Groups.from_values(list("AABB") * 6, axis="race")
@@ -89,31 +93,46 @@ def decompose(
     names = tuple(axis.axis or f"axis {i}" for i, axis in enumerate(axes))
     if len(set(names)) < len(names):
         raise InputError(f"axes: {names} are not distinct; name each axis")
-    table = set_table(scores, sets, intersect(*axes), subjects)
+    table = gap_cells(scores, sets, intersect(*axes), subjects, strata=strata, links=links)
     shape = tuple(axis.n_groups for axis in axes)
-    cells = table.scores[table.complete].reshape(-1, *shape)
-    if len(cells) == 0:
-        raise InputError(f"sets: none of {len(table.sets)} has all {prod(shape)} combinations of {', '.join(names)}")
-    several = len(np.unique(table.subjects[table.complete])) > 1
-    units = _means_by(cells, table.subjects[table.complete]) if several else cells
+    whole = table.block_sets[table.complete]
+    if len(whole) == 0:
+        n_sets = len(table.subjects)
+        raise InputError(f"sets: none of {n_sets} has all {prod(shape)} combinations of {', '.join(names)}")
+    cells = _means_by(table.scores[table.complete].reshape(-1, *shape), whole)
+    subject_of = table.subjects[np.unique(whole)]
+    several = len(np.unique(subject_of)) > 1
+    units = _means_by(cells, subject_of) if several else cells
+    by_link = None
+    if table.links is not None and several:
+        weight = 1 / np.bincount(subject_of)[subject_of] / len(units)
+        by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[np.unique(whole)])
     means = units.mean(axis=0)
     total = float(((means - means.mean()) ** 2).sum())
     effects = _effects(units)
+    linked = None if by_link is None else _effects(by_link)
     terms = {}
     for place, chosen in enumerate(sorted(effects, key=lambda c: (len(c), c))):
         title = tuple(names[i] for i in chosen)
         labels = [" & ".join(combo) for combo in product(*(axes[i].names for i in chosen))]
         outside = prod(shape) / prod(shape[i] for i in chosen)
-        terms[":".join(title)] = _term(title, effects[chosen], labels, outside, total, draws, seed + place, level)
+        people = None if linked is None else linked[chosen].reshape(len(by_link), -1)  # type: ignore[arg-type]
+        terms[":".join(title)] = _term(
+            title, effects[chosen], labels, outside, total, draws, seed + place, level, people
+        )
     return Decomposition(terms, means, len(cells), len(units), table.dropped)
 
 
 def _means_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
+    counts = np.unique(keys, return_counts=True)[1].reshape(-1, *([1] * (cells.ndim - 1)))
+    return np.asarray(_sums_by(cells, keys) / counts)
+
+
+def _sums_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
     _, codes = np.unique(keys, return_inverse=True)
     sums = np.zeros((int(codes.max()) + 1, *cells.shape[1:]))
     np.add.at(sums, codes, cells)
-    counts = np.bincount(codes).reshape(-1, *([1] * (cells.ndim - 1)))
-    return np.asarray(sums / counts)
+    return sums
 
 
 def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
@@ -142,10 +161,15 @@ def _term(
     draws: int,
     seed: int,
     level: float,
+    by_link: FloatArray | None,
 ) -> Term:
+    """``by_link`` (L, levels): what the sets of each link add to the mean effects."""
     flat = effects.reshape(len(effects), -1)
     mean = flat.mean(axis=0)
     single = sign_flip(flat, draws=draws, seed=seed)
+    p_single = single.p_value
+    if by_link is not None:
+        p_single = np.maximum(p_single, sign_flip(by_link * len(by_link), draws=draws, seed=seed).p_value)
     levels = {}
     for place, label in enumerate(labels):
         low, high = mean_interval(flat[:, place], level=level) or (None, None)
@@ -155,16 +179,19 @@ def _term(
             high,
             null_mean=0.0,
             null_sd=float(single.null_sd[place]),
-            p_value=float(single.p_value[place]),
+            p_value=float(p_single[place]),
             n=len(flat),
             notes=() if low is not None else (no_interval_note(flat[:, place]),),
             level=level,
         )
     rng = np.random.default_rng(seed)
-    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, len(flat)), dtype=np.int8)
-    null = np.sqrt(((signs @ flat / len(flat)) ** 2).mean(axis=1))
     value = float(np.sqrt((mean**2).mean()))
+    null = _flipped_sizes(flat / len(flat), draws, rng)
     p = p_values(value, null, rng=rng)
+    if by_link is not None:
+        linked = _flipped_sizes(by_link, draws, rng)
+        other = p_values(value, linked, rng=rng)
+        null, p = (linked, other) if other.value > p.value else (null, p)
     size = Estimate(
         value,
         null_mean=float(null.mean()),
@@ -178,3 +205,9 @@ def _term(
     )
     share = outside * float((mean**2).sum()) / total if total > 0 else 0.0
     return Term(title, mean.reshape(effects.shape[1:]), levels, size, share)
+
+
+def _flipped_sizes(parts: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+    """(draws,) the root mean square of the sums of ``parts`` (n, levels) under random signs."""
+    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, len(parts)), dtype=np.int8)
+    return np.asarray(np.sqrt(((signs @ parts) ** 2).mean(axis=1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,11 +19,13 @@ from equipoise.measure.ties import expected_counts, expected_list_metrics
 from equipoise.measure.topk import Order, Ranking, Scan, Want, scan
 from equipoise.measure.variants import PAIRS, TIES, Ties, Variant, variant_named
 
-__all__ = ["Retrieved", "evaluate"]
+__all__ = ["Retrieved", "default_depth", "evaluate"]
 
 FloatArray = NDArray[np.float64]
 LIST_CELLS = 20_000_000
 """Queries are measured in parts whose ranked lists together hold no more images than this."""
+DEEPEST = 1000
+"""NDKL looks at no more prefixes than this by default, unless K itself is larger."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class Retrieved:
     """(T,) the mean over queries of KL(p^i || d) for each prefix i."""
     dropped: Mapping[str, int]
     notes: tuple[str, ...]
+    all_equal: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """(Q',) whether all images of the query's pool have the same score: it ranks nothing, so it shows nothing."""
+    shared_ties: int = 0
+    """Queries whose ties are shared out (``ties="expected"``); such values have no null."""
 
 
 def evaluate(
@@ -77,10 +83,10 @@ def evaluate(
     """Per-query retrieval metrics of a model's scores over labelled images.
 
     Images without a label are removed before ranking, except for Bias@K, where they keep their slots. ``k`` is cut
-    to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (K squared by default, never more
-    than the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the
-    rest. ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal
-    scores, ``keep_all`` takes all that tie with rank K. ``tie_order`` (N,) stands in for the index there: whole
+    to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (:func:`default_depth`, never more than
+    the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the rest.
+    ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal scores (and has
+    no null), ``keep_all`` takes all that tie with rank K. ``tie_order`` (N,) stands in for the index there: whole
     numbers, the lowest first. Rows that lie in order of group would otherwise turn ties into a bias.
 
     >>> from equipoise.measure.sources import Scores
@@ -113,6 +119,18 @@ def evaluate(
     return _joined(parts, groups, recipe, candidates, source)
 
 
+def default_depth(k: int) -> int:
+    """How many prefixes NDKL looks at by default: K squared, but beyond ``DEEPEST`` prefixes no more than K.
+
+    The weight of a prefix falls with its logarithm and its divergence with its length, so that prefixes far beyond K
+    add little but cost as much as the first.
+
+    >>> [default_depth(k) for k in (2, 12, 40, 5000)]
+    [4, 144, 1000, 5000]
+    """
+    return min(k * k, max(k, DEEPEST))
+
+
 def _order(ties: str, tie_order: ArrayLike | None) -> Order | NDArray[np.int64]:
     if tie_order is None:
         return "reverse" if ties == "reverse" else "stable"
@@ -132,6 +150,7 @@ class _Part:
     tied: int
     shared: int
     """Queries whose ties are shared out; 0 where they are broken."""
+    all_equal: NDArray[np.bool_]
     n_queries: int
 
 
@@ -162,7 +181,7 @@ def _recipe(
     if metrics is None and pair is None:
         # what nobody asked for by name is left out rather than refused
         wanted = tuple(name for name in wanted if name not in PAIRS or variant.name == "intel_code")
-    deep = {"k2": k * k, "k": k, "all": n_images}[variant.depth] if depth is None else depth
+    deep = {"k2": default_depth(k), "k": k, "all": n_images}[variant.depth] if depth is None else depth
     deep = min(deep, n_images) if "ndkl" in wanted else min(k, n_images)
     if ties == "keep_all" and "ndkl" in wanted and deep != min(k, n_images):
         raise InputError(f"depth = {deep}: with ties='keep_all' NDKL looks at the top k = {k}; give depth={k}")
@@ -206,13 +225,13 @@ def _evaluate_part(
         seen = _with_ties(seen, source, wants, candidates, order)
     ranking, for_pair = seen.rankings[0], seen.rankings[-1]
     at_k = ranking.indices[:, : recipe.k] if not recipe.extended else ranking.indices
+    pool_counts = _pool_counts(groups, candidates, source)
     usable = np.flatnonzero(ranking.lengths > 0)
     short = int((ranking.lengths < recipe.k).sum())
     if short and recipe.variant.refuses_small_pools:
         raise InputError(
             f"k = {recipe.k}: {short} queries have fewer images; the variant {recipe.variant.name!r} refuses that"
         )
-    pool_counts = _pool_counts(groups, candidates, source)
     found, curve = _measured(ranking, groups, pool_counts, recipe, ties, usable)
     if pairs:
         found |= _pair_values(for_pair, groups, recipe, ties, usable)
@@ -226,8 +245,18 @@ def _evaluate_part(
         short,
         int(_ties_at(ranking, recipe.k).sum()),
         int(_ties_within(ranking).sum()) if ties == "expected" else 0,
+        _all_equal(ranking, pool_counts.sum(axis=1))[usable],
         source.n_queries,
     )
+
+
+def _all_equal(ranking: Ranking, pool_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(Q,) whether all images of a query's pool, two or more, have the same score: the model gave no ranking."""
+    lengths = ranking.lengths
+    lowest = np.where(ranking.indices >= 0, ranking.scores, np.inf).min(axis=1, initial=np.inf)
+    highest = ranking.scores.max(axis=1, initial=-np.inf)
+    everybody = lengths + ranking.n_tied >= pool_sizes
+    return np.asarray((lengths > 0) & (pool_sizes > 1) & everybody & (highest == lowest))
 
 
 def _ties_at(ranking: Ranking, k: int) -> NDArray[np.bool_]:
@@ -344,6 +373,8 @@ def _joined(
         mean_kl_curve=np.sum(curves, axis=0) / len(queries) if curves else None,
         dropped={"query without a labelled image in its pool": n_queries - len(queries)},
         notes=_notes(parts, recipe, n_queries, groups),
+        all_equal=np.concatenate([part.all_equal for part in parts]),
+        shared_ties=sum(part.shared for part in parts),
     )
 
 
@@ -360,9 +391,8 @@ def _notes(parts: Sequence[_Part], recipe: Recipe, n_queries: int, groups: Group
         notes.append(f"{short} of {n_queries} queries have fewer than K = {recipe.k} images and use all they have")
     if tied:
         notes.append(f"{tied} of {n_queries} queries have a tie at rank {recipe.k}")
-    shared = sum(part.shared for part in parts)
-    if shared:
-        notes.append(f"{shared} of {n_queries} queries share out ties, chance does not: there the excess is too low")
+    if "ndkl" in recipe.metrics and recipe.variant.depth == "k2" and recipe.depth == DEEPEST < recipe.k**2:
+        notes.append(f"NDKL looks at the first {DEEPEST:,} prefixes, not at K squared = {recipe.k**2:,}")
     if groups.n_undefined:
         notes.append(f"{groups.n_undefined} of {len(groups)} images have no group")
     empty = [name for name, count in zip(groups.names, groups.counts(), strict=True) if count == 0]

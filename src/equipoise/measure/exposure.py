@@ -68,7 +68,12 @@ def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") ->
     0.1367
     """
     share = np.asarray(desired, dtype=np.float64)
-    return np.asarray(np.abs(exposure(ranked, share.shape[-1], kind=kind) - share).sum(axis=-1) / 2)
+    return gap_of(exposure(ranked, share.shape[-1], kind=kind), share)
+
+
+def gap_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_gap` of exposures (..., G) that are known already."""
+    return np.asarray(np.abs(seen - share).sum(axis=-1) / 2)
 
 
 def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
@@ -81,7 +86,11 @@ def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") 
     0.6309
     """
     share = np.asarray(desired, dtype=np.float64)
-    seen = exposure(ranked, share.shape[-1], kind=kind)
+    return ratio_of(exposure(ranked, share.shape[-1], kind=kind), share)
+
+
+def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_ratio` of exposures (..., G) that are known already."""
     share = np.broadcast_to(share, seen.shape)
     each = seen / np.where(share > 0, share, 1.0)
     least = np.where(share > 0, each, np.inf).min(axis=-1)

@@ -6,7 +6,8 @@ A set may vary several axes. The twin of an image is the one of the same set wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -47,13 +48,22 @@ class Spread:
         """Whether there is a spread to measure gaps in."""
         return self.value > 0
 
+    effective: float
+    """Independent scores that would say as much about s: the images of a set move together."""
+
     @property
     def error(self) -> float:
-        """The standard error of log s², over subjects if there are several, else over sets."""
+        """The standard error of log s², over subjects if there are several, else over sets.
+
+        Few units may happen to be alike: at least that of normal scores, sqrt(2 / effective).
+        """
+        if not self.measurable:
+            return 0.0
+        least = float(np.sqrt(2 / self.effective))
         parts = self.by_subject if len(self.by_subject) > 1 else self.by_set
         if len(parts) < 2:
-            return 0.0
-        return float(np.sqrt(len(parts) / (len(parts) - 1) * (parts**2).sum()))
+            return least
+        return max(least, float(np.sqrt(len(parts) / (len(parts) - 1) * (parts**2).sum())))
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,14 @@ class GapCells:
     groups: Groups
     links: IntArray | None
     """(S,) sets that show the same people (over subjects) have the same number; ``None``: all sets are independent."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Images without a group or a level; sets that lack a group."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """(B,) whether a stratum of a set has every group."""
+        return np.asarray(~np.isnan(self.scores).any(axis=1))
 
     def pairs(self) -> list[PairOfSets]:
         """All pairs of groups that some set holds twins of, the groups in their order."""
@@ -131,25 +149,38 @@ class GapCells:
         keys = np.stack([subject, self.block_strata[rows], columns], axis=1)
         cell = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         sizes = np.bincount(cell)
-        squares = (values - (np.bincount(cell, values) / sizes)[cell]) ** 2
+        residuals = values - (np.bincount(cell, values) / sizes)[cell]
+        squares = residuals**2
         # a score's share of its cell's degrees of freedom
         free = 1.0 - 1.0 / sizes[cell]
         degrees = round(float(free.sum()))
         variance = float(squares.sum() / degrees) if degrees > 0 else 0.0
         if variance <= (NO_SPREAD * float(np.abs(values).max(initial=0.0))) ** 2:
-            return Spread(0.0, degrees, np.zeros(n_subjects), np.zeros(n_sets))
+            return Spread(0.0, degrees, np.zeros(n_subjects), np.zeros(n_sets), 0.0)
         excess = (squares - variance * free) / (variance * degrees)
         by_set = np.bincount(sets, excess, minlength=n_sets).astype(np.float64)
         by_subject = np.bincount(subject, excess, minlength=n_subjects).astype(np.float64)
-        return Spread(float(np.sqrt(variance)), degrees, by_subject, by_set)
+        effective = _effective(residuals, sets, degrees, variance)
+        return Spread(float(np.sqrt(variance)), degrees, by_subject, by_set, effective)
+
+
+def _effective(residuals: FloatArray, sets: IntArray, degrees: int, variance: float) -> float:
+    """Degrees of freedom of the variance of scores that share what is common to their set (Satterthwaite)."""
+    counts = np.bincount(sets)
+    images = float(counts.sum() / (counts > 0).sum())
+    free = degrees / images  # sets less one for each subject
+    means = np.bincount(sets, residuals) / np.maximum(counts, 1)
+    common = min(images, images * float((means**2).sum()) / free / variance)
+    apart = (images - common) / (images - 1) if images > 1 else 0.0
+    return free * images**2 / (common**2 + (images - 1) * apart**2)
 
 
 def gap_cells(
     scores: ArrayLike,
     sets: ArrayLike,
     groups: Groups,
-    *,
     subjects: ArrayLike | None = None,
+    *,
     strata: ArrayLike | None = None,
     links: ArrayLike | None = None,
 ) -> GapCells:
@@ -191,7 +222,23 @@ def gap_cells(
     counts = np.bincount(flat, minlength=size)
     sums = np.bincount(flat, values[there], minlength=size)
     table = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan).reshape(len(blocks), groups.n_groups)
-    return GapCells(table, blocks[:, 0], blocks[:, 1], subject_of, tuple(map(str, subject_names)), groups, linked)
+    repeated = int((counts > 1).sum())
+    lacking = len(np.unique(blocks[np.isnan(table).any(axis=1), 0])) + len(names) - len(np.unique(blocks[:, 0]))
+    return GapCells(
+        table,
+        blocks[:, 0],
+        blocks[:, 1],
+        subject_of,
+        tuple(map(str, subject_names)),
+        groups,
+        linked,
+        {
+            "image without a group": groups.n_undefined,
+            "image without a level of another axis": int((groups.defined & (stratum < 0)).sum()),
+            "set that lacks a group": lacking,
+        },
+        (f"{repeated} groups have several images in one set; their mean is used",) if repeated else (),
+    )
 
 
 def _codes(values: ArrayLike, length: int, name: str) -> tuple[NDArray[Any], IntArray]:

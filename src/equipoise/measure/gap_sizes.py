@@ -39,7 +39,18 @@ from equipoise.measure.gap_cells import GapCells, PairOfSets, gap_cells
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values, sign_flip
 
-__all__ = ["Groups", "SizedGap", "gap_cells", "outranks", "squared_gaps", "standard_gap_sizes", "standard_gaps"]
+__all__ = [
+    "Groups",
+    "SizedGap",
+    "error_of_mean",
+    "flip_test",
+    "gap_cells",
+    "outranks",
+    "squared_gaps",
+    "squared_pivots",
+    "standard_gap_sizes",
+    "standard_gaps",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -79,9 +90,9 @@ def standard_gaps(
     for pair in cells.pairs():
         for subject, members in _parts(cells, pair, by_subject):
             units = _units(cells, pair.gaps, members, whole=subject is None)
-            test = _direction(cells, pair.gaps, members, units, draws, seed)
+            test = flip_test(cells, pair.gaps, members, units, draws, seed)
             value = float(units.mean()) / cells.spread.value
-            error = _error(cells, pair.gaps, members, units) / cells.spread.value
+            error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
             spread_part = _covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
             total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
             interval = _t_interval(value, total, len(units), level) if error > 0 else None
@@ -117,9 +128,9 @@ def outranks(
     for pair in cells.pairs():
         for subject, members in _parts(cells, pair, by_subject):
             units = _units(cells, pair.wins, members, whole=subject is None)
-            test = _direction(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
+            test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
             value = float(units.mean())
-            interval = _share_interval(value, _error(cells, pair.wins, members, units), len(units), level)
+            interval = _share_interval(value, error_of_mean(cells, pair.wins, members, units), len(units), level)
             low, high = interval or (None, None)
             estimate = Estimate(
                 value,
@@ -199,10 +210,11 @@ def _size(
         interval = _absolute(_t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
     else:
         p = p_values(square, null, rng=seed).value
-        interval = _size_interval(cells, pair.gaps, kept, seed, level)
+        interval = _size_interval(cells, pair, kept, seed, level)
     low, high = interval or (None, None)
     n = len(kept) if alone else len(codes)
-    notes = ["root mean square over subjects without noise; the interval is that of the true size"]
+    what = "absolute gap" if alone else "root mean square over subjects"
+    notes = [f"{what} without noise; the interval is that of the true size"]
     if interval is None:
         notes.append("no interval: too few independent units, or all alike")
     return Estimate(
@@ -220,28 +232,56 @@ def _size(
     )
 
 
-def _size_interval(
-    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp], seed: int, level: float
-) -> tuple[float, float] | None:
-    """Generalised pivots (Weerahandi 1993) for mean² + variance - noise, centred so that they have no bias."""
-    mine, subject = gaps[kept], np.unique(cells.subjects[kept], return_inverse=True)[1]
-    counts = np.bincount(subject)
-    means = np.bincount(subject, mine) / counts
-    noise = np.bincount(subject, (mine - means[subject]) ** 2) / ((counts - 1) * counts)
-    n, variance, centre = len(means), float(means.var(ddof=1)), float(means.mean())
-    if variance <= 0 or noise.sum() <= 0:
+def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, stream: int = 0) -> FloatArray | None:
+    """(PIVOTS,) draws that are to the squared size what a t interval's are to a mean; ``None`` where there are none.
+
+    Generalised pivots (Weerahandi 1993) for mean² + variance - noise over subjects, centred so that they have no bias,
+    in squared spreads. Normal scatter of subjects and of sets is assumed; a draw may be below 0. Axes that are compared
+    get a ``stream`` each, and share the draws of the spread.
+    """
+    kept = _repeated(cells, np.flatnonzero(pair.usable))
+    if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
         return None
-    free = float(noise.sum() ** 2 / (noise**2 / (counts - 1)).sum())
-    shared = max(0.0, _error(cells, gaps, kept, means) ** 2 - variance / n)
-    rng = np.random.default_rng(seed)
+    found = _scatter(cells, pair.gaps, kept)
+    if found is None:
+        return None
+    n, centre, variance, noise, free, shared = found
+    rng = np.random.default_rng([seed, 1 + stream])
+    # the spread that gaps are measured in is known to its own error, the same for every axis
+    sure = 2 / cells.spread.error**2
+    yardstick = cells.spread.value**2 * sure / np.random.default_rng([seed, 0]).chisquare(sure, PIVOTS)
     scatter = variance * (n - 1) / rng.chisquare(n - 1, PIVOTS)
     error = scatter / n + shared
     moved = centre + rng.normal(size=PIVOTS) * np.sqrt(error)
     # a squared mean is too large by its error, and its pivot once more
-    squares = moved**2 - 2 * error + scatter - noise.mean() * free / rng.chisquare(free, PIVOTS)
-    # the spread that gaps are measured in is known to its own error
-    yardstick = cells.spread.value**2 * np.exp(rng.normal(size=PIVOTS) * cells.spread.error)
-    low, high = np.quantile(squares / yardstick, [(1 - level) / 2, (1 + level) / 2])
+    squares = moved**2 - 2 * error + scatter - noise * free / rng.chisquare(free, PIVOTS)
+    return np.asarray(squares / yardstick)
+
+
+def _scatter(
+    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp]
+) -> tuple[int, float, float, float, float, float] | None:
+    """Of subjects: how many, mean and variance of their gaps, noise and its degrees of freedom, what links add."""
+    mine, subject = gaps[kept], np.unique(cells.subjects[kept], return_inverse=True)[1]
+    counts = np.bincount(subject)
+    means = np.bincount(subject, mine) / counts
+    noise = np.bincount(subject, (mine - means[subject]) ** 2) / ((counts - 1) * counts)
+    n, variance = len(means), float(means.var(ddof=1))
+    if variance <= 0 or noise.sum() <= 0:
+        return None
+    free = float(noise.sum() ** 2 / (noise**2 / (counts - 1)).sum())
+    shared = max(0.0, error_of_mean(cells, gaps, kept, means) ** 2 - variance / n)
+    return n, float(means.mean()), variance, float(noise.mean()), free, shared
+
+
+def _size_interval(
+    cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], seed: int, level: float
+) -> tuple[float, float] | None:
+    squares, found = squared_pivots(cells, pair, seed), _scatter(cells, pair.gaps, kept)
+    if squares is None or found is None:
+        return None
+    n, centre, variance, _, _, shared = found
+    low, high = np.quantile(squares, [(1 - level) / 2, (1 + level) / 2])
     # no size is below that of the mean gap, so neither is its upper limit
     reach = abs(centre) + float(sps.t.ppf((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
     high = max(high, (reach / cells.spread.value) ** 2)
@@ -294,7 +334,7 @@ def _linked(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp] | No
     return None if len(found) == len(members) else codes
 
 
-def _error(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
+def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
     """Standard error of the mean of ``units``; with links, two-way clustered (Cameron, Gelbach and Miller 2011)."""
     if len(units) < 2:
         return 0.0
@@ -311,7 +351,7 @@ def _error(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units
     return float(np.sqrt(max(plain**2, by_link, both)))
 
 
-def _direction(
+def flip_test(
     cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
 ) -> tuple[float, float]:
     """P-value and sd of the mean under flipped signs: of units, or of links where sets share them."""
@@ -336,8 +376,8 @@ def _covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> 
     if n < 2:
         return 0.0
     gaps = (units - units.mean()) / (cells.spread.value * n)
-    scale = n / (n - 1)
-    return float(scale * (-value * (gaps * parts).sum() + (value / 2) ** 2 * (parts**2).sum()))
+    together = n / (n - 1) * float((gaps * parts).sum())
+    return -value * together + (value * cells.spread.error / 2) ** 2
 
 
 def _t_interval(value: float, error: float, n: int, level: float) -> tuple[float, float]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.text.labels import read_labels
 
 __all__ = ["UNDEFINED", "Groups", "intersect"]
 
@@ -37,6 +37,8 @@ class Groups:
     labels: IntArray
     names: tuple[str, ...]
     axis: str = ""
+    notes: tuple[str, ...] = ()
+    """What was joined or taken for unknown when the labels were read, for whoever reports on these groups."""
 
     def __post_init__(self) -> None:
         labels = np.asarray(self.labels)
@@ -61,22 +63,20 @@ class Groups:
 
     @classmethod
     def from_values(cls, values: ArrayLike, names: Sequence[str] | None = None, *, axis: str = "") -> Groups:
-        """Labels from a column of names; ``None`` and NaN are undefined.
+        """Labels from a column of names or numbers, read as :func:`equipoise.text.labels.read_labels` says.
 
-        ``names`` fixes the groups and their order; a value that is not among them is an error. Without it the
-        groups are the values found, sorted.
+        Spellings that differ in case or space are one group; ``None``, NaN and words such as "N/A" or "unknown" are
+        undefined; whole numbers are groups named "0", "1", … ``names`` fixes the groups and their order; a value that
+        is not among them is an error. Without it the groups are the values found, sorted. ``notes`` says what was
+        joined.
+
+        >>> g = Groups.from_values(["male", "Male", "female", "male", "N/A"], axis="gender")
+        >>> g.names, g.labels.tolist(), g.notes
+        (('female', 'male'), [1, 1, 0, 1, -1], ("gender: 'Male' read as 'male'; 1 'N/A' read as unknown",))
         """
-        column = np.asarray(values, dtype=object).ravel()
-        texts: list[str | None] = [None if _is_missing(value) else str(value) for value in column]
-        found = {text for text in texts if text is not None}
-        known = sorted(found) if names is None else [str(name) for name in names]
-        place: dict[str | None, int] = {name: i for i, name in enumerate(known)}
-        for text in sorted(found):
-            if text not in place:
-                raise UnknownNameError("group", text, known)
-        place[None] = UNDEFINED
-        labels = np.array([place[text] for text in texts], dtype=np.int32)
-        return cls(labels, tuple(known), axis)
+        read = read_labels(values, names)
+        note = read.note(axis)
+        return cls(read.codes.astype(np.int32), read.names, axis, (note,) if note else ())
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -108,22 +108,12 @@ class Groups:
 
     def take(self, which: ArrayLike) -> Groups:
         """The groups of some of the images: a mask or indices; the names stay."""
-        return Groups(self.labels[np.asarray(which)], self.names, self.axis)
+        return Groups(self.labels[np.asarray(which)], self.names, self.axis, self.notes)
 
     def check_length(self, n_images: int) -> None:
         """Refuse labels that are not one per image."""
         if len(self.labels) != n_images:
             raise InputError(f"labels has {len(self.labels)} entries for {n_images} images; give one per image")
-
-
-def _is_missing(value: Any) -> bool:
-    # NaN, NaT and pandas.NA are the values that do not equal themselves (NA says neither yes nor no)
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return True
 
 
 def intersect(*axes: Groups) -> Groups:
@@ -149,4 +139,5 @@ def intersect(*axes: Groups) -> Groups:
         labels = np.where(undefined, UNDEFINED, labels * axis.n_groups + axis.labels)
         names = [f"{left} & {right}" for left in names for right in axis.names]
     title = " & ".join(axis.axis for axis in axes if axis.axis)
-    return Groups(labels.astype(np.int32), tuple(names), title)
+    notes = dict.fromkeys(note for axis in axes for note in axis.notes)
+    return Groups(labels.astype(np.int32), tuple(names), title, tuple(notes))

@@ -53,16 +53,18 @@ def list_metrics(
     wants = set(recipe.metrics)
     if "ndkl" in wants:
         found["ndkl"] = _ndkl(ranked, desired, recipe, curve)
-    if "exposure" in wants:
-        found["exposure"] = exposures.exposure(top, recipe.n_groups, kind=recipe.attention)
-    if "exposure_gap" in wants:
-        found["exposure_gap"] = exposures.exposure_gap(top, desired, kind=recipe.attention)
-    if "exposure_ratio" in wants:
-        found["exposure_ratio"] = exposures.exposure_ratio(top, desired, kind=recipe.attention)
-    if "infeasible_index" in wants:
-        found["infeasible_index"] = ndkls.infeasible_index(top, desired)
-    if "infeasible_count" in wants:
-        found["infeasible_count"] = ndkls.infeasible_count(top, desired)
+    if wants & {"exposure", "exposure_gap", "exposure_ratio"}:
+        seen = exposures.exposure(top, recipe.n_groups, kind=recipe.attention)
+        if "exposure" in wants:
+            found["exposure"] = seen
+        if "exposure_gap" in wants:
+            found["exposure_gap"] = exposures.gap_of(seen, desired)
+        if "exposure_ratio" in wants:
+            found["exposure_ratio"] = exposures.ratio_of(seen, desired)
+    if wants & {"infeasible_index", "infeasible_count"}:
+        prefixes, pairs = ndkls.shortfalls(top, desired)
+        both = {"infeasible_index": prefixes, "infeasible_count": pairs}
+        found |= {name: value for name, value in both.items() if name in wants}
     return found
 
 

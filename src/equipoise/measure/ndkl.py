@@ -74,7 +74,7 @@ def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     >>> float(infeasible_count([0, 0, 0, 1], [0.5, 0.5]))
     3.0
     """
-    return _shortfalls(ranked, desired)[1]
+    return shortfalls(ranked, desired)[1]
 
 
 def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
@@ -85,10 +85,11 @@ def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     >>> float(infeasible_index([0, 0, 0, 1], [0.5, 0.5])), float(infeasible_index([0, 1, 0, 1], [0.5, 0.5]))
     (3.0, 0.0)
     """
-    return _shortfalls(ranked, desired)[0]
+    return shortfalls(ranked, desired)[0]
 
 
-def _shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
     labels, there, share = ranked_lists(ranked, desired)
     size = np.arange(1, labels.shape[-1] + 1)
     some = np.zeros(labels.shape, dtype=bool)

@@ -76,13 +76,19 @@ def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends:
 class LabelShuffler:
     """Shuffles labels (N,) inside blocks: the counterfactual sets, the pools, or everything as one block.
 
+    ``together`` (N,): entries with the same key move together. Two of them that change places in one block do so in
+    every block that holds both, as far as the blocks' labels allow: what linked sets need, that show the same people.
+
     >>> shuffle = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"])
     >>> rows = shuffle(100, np.random.default_rng(0))
     >>> rows.shape, bool((rows[:, :2].sum(axis=1) == 1).all())
     ((100, 4), True)
+    >>> alike = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"], [7, 8, 7, 8])(100, np.random.default_rng(0))
+    >>> bool((alike[:, :2] == alike[:, 2:]).all())
+    True
     """
 
-    def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None) -> None:
+    def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None, together: ArrayLike | None = None) -> None:
         self.labels = np.asarray(labels, dtype=np.int32)
         n = len(self.labels)
         keys = np.zeros(n, dtype=np.int64) if blocks is None else np.asarray(blocks)
@@ -91,7 +97,12 @@ class LabelShuffler:
         if keys.dtype == object:
             keys = keys.astype(str)
         _, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        self._together: NDArray[np.int64] | None = None
         order = np.argsort(codes, kind="stable")
+        if together is not None:
+            self._together = np.unique(np.asarray(together), return_inverse=True)[1].astype(np.int64)
+            # equal ranks must mean equal labels in every block, whatever the order of the rows
+            order = np.lexsort((self._together, self.labels, codes))
         starts = np.cumsum(sizes) - sizes
         self._members: list[NDArray[np.int64]] = [
             order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes) if size > 1
@@ -100,9 +111,19 @@ class LabelShuffler:
     def __call__(self, draws: int, rng: np.random.Generator) -> Labels:
         """(draws, N) shuffled labels."""
         out = np.tile(self.labels, (draws, 1))
+        luck = None if self._together is None else rng.random((draws, int(self._together.max(initial=-1)) + 1))
         for members in self._members:
-            block = np.broadcast_to(self.labels[members], (draws, *members.shape))
-            out[:, members] = rng.permuted(block, axis=2)
+            if luck is not None and self._together is not None:
+                ranks = np.argsort(np.argsort(luck[:, self._together[members]], axis=2), axis=2)
+                out[:, members] = self.labels[members][np.arange(len(members))[None, :, None], ranks]
+            elif members.shape[1] == 2:  # twins change places or not: one coin each
+                swapped = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8).astype(bool)
+                first, second = self.labels[members].T
+                out[:, members[:, 0]] = np.where(swapped, second, first)
+                out[:, members[:, 1]] = np.where(swapped, first, second)
+            else:
+                block = np.broadcast_to(self.labels[members], (draws, *members.shape))
+                out[:, members] = rng.permuted(block, axis=2)
         return out
 
 

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import no_interval_note
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.gap_cells import GapCells
-from equipoise.measure.gap_sizes import squared_gaps
+from equipoise.measure.gap_sizes import squared_gaps, squared_pivots
 from equipoise.measure.permutation import sign_flip
 
 __all__ = ["placebo_excess", "squared_sizes"]
@@ -36,9 +35,10 @@ def placebo_excess(
 
     Squares of sizes are compared, because only they are free of noise: the axis is averaged over more or fewer twins
     than a placebo, and noise must not decide. D_u = (squared standard gap of the axis) - (mean of that over placebos)
-    of subject u, pairs of groups averaged first; the p-value flips the signs of the D_u (chance 0). The value is
-    sqrt(mean over subjects of the axis) - sqrt(that of the placebos), each cut at 0, in spreads; the ends of the t
-    interval of the mean D are brought to that scale with the placebos' size held.
+    of subject u, pairs of groups averaged first; chance 0, the p-value flips the signs of the D_u. The value is
+    sqrt(mean over subjects of the axis) - sqrt(that of the placebos), each cut at 0, in spreads, and its interval comes
+    from the pivots of both (:func:`~equipoise.measure.gap_sizes.squared_pivots`). Squares are skew, and an axis with
+    more noise than its placebos would often pass for smaller: below 0 the p-value is at least that of the pivots.
 
     >>> from equipoise.measure.gap_cells import gap_cells
     >>> from equipoise.measure.groups import Groups
@@ -60,14 +60,22 @@ def placebo_excess(
         return None
     own = np.array([mine[name] for name in names])
     placebo = np.array([np.mean([other[name] for other in others]) for name in names])
-    differences = own - placebo
-    test = sign_flip(differences, draws=draws, seed=seed)
+    test = sign_flip(own - placebo, draws=draws, seed=seed)
+    p_value = float(test.p_value)
     size, beside = (float(np.sqrt(max(0.0, part.mean()))) for part in (own, placebo))
-    interval = _interval(differences, placebo, level)
-    low, high = interval or (None, None)
+    low = high = None
+    drawn = [_pivots(cells, seed, place) for place, cells in enumerate([axis, *placebos.values()])]
+    pivots = [part for part in drawn if part is not None]
+    if len(pivots) == len(drawn):
+        squares, other_squares = pivots[0], np.mean(pivots[1:], axis=0)
+        if own.mean() < placebo.mean():
+            p_value = max(p_value, _both_sides(squares - other_squares))
+        excess = np.sqrt(np.maximum(squares, 0.0)) - np.sqrt(np.maximum(other_squares, 0.0))
+        ends = np.quantile(excess, [(1 - level) / 2, (1 + level) / 2])
+        low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
     notes = [f"{size:.3g} beside {beside:.3g} of placebos: {', '.join(placebos)}", "n is subjects"]
-    if interval is None:
-        notes.append(no_interval_note(differences))
+    if low is None:
+        notes.append(no_interval_note(own - placebo))
     scale = size + beside if size + beside > 0 else 1.0
     return Estimate(
         size - beside,
@@ -75,7 +83,7 @@ def placebo_excess(
         high,
         null_mean=0.0,
         null_sd=float(test.null_sd) / scale,
-        p_value=float(test.p_value),
+        p_value=p_value,
         n=len(names),
         n_groups=axis.groups.n_groups,
         notes=tuple(notes),
@@ -95,12 +103,14 @@ def squared_sizes(cells: GapCells) -> dict[str, float]:
     return {name: float(means[i]) for i, name in enumerate(cells.subject_names) if counts[i]}
 
 
-def _interval(differences: FloatArray, placebo: FloatArray, level: float) -> tuple[float, float] | None:
-    n = len(differences)
-    if n < 2 or float(differences.std()) == 0.0:
-        return None
-    held = max(0.0, float(placebo.mean()))
-    centre = max(0.0, held + float(differences.mean())) - held  # where the axis' own size is cut at 0
-    reach = float(sps.t.ppf((1 + level) / 2, n - 1) * differences.std(ddof=1) / np.sqrt(n))
-    low, high = (np.sqrt(max(0.0, held + centre + side * reach)) - np.sqrt(held) for side in (-1, 1))
-    return float(low), float(high)
+def _pivots(cells: GapCells, seed: int, stream: int) -> FloatArray | None:
+    """Pivots of the squared size of an axis; its pairs share the draws, since they share images."""
+    parts = [squared_pivots(cells, pair, seed, stream) for pair in cells.pairs()]
+    there = [part for part in parts if part is not None]
+    return np.mean(there, axis=0) if there else None
+
+
+def _both_sides(differences: FloatArray) -> float:
+    """Two-sided p-value that a difference is 0, from its pivots."""
+    below = float((differences <= 0).mean())
+    return min(1.0, 2 * min(below, 1 - below) + 2 / len(differences))

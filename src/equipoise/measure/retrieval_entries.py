@@ -9,6 +9,8 @@ __all__ = ["RETRIEVAL_ENTRIES"]
 _GEYIK = "Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019"
 _SINGH = "Singh and Joachims, Fairness of Exposure in Rankings, KDD 2018"
 _OWN = "Equipoise"
+_COHEN = "as Cohen's d, Statistical Power Analysis for the Behavioral Sciences, 1988"
+_SUPERIORITY = "McGraw and Wong, A common language effect size statistic, Psychological Bulletin 1992"
 
 RETRIEVAL_ENTRIES = (
     MetricEntry(
@@ -219,6 +221,51 @@ RETRIEVAL_ENTRIES = (
         direction="lower is better",
         chance="above 0 from noise alone; signs of sets flipped",
         when_it_lies="without its null: few sets per subject make it large",
+    ),
+    MetricEntry(
+        "standard_gap",
+        "equipoise.measure.gap_sizes:standard_gaps",
+        "Score gap between twins of two groups in units of the spread between sets of the same group.",
+        _COHEN,
+        formula="mean over subjects of (mean gap of its sets) / s; s^2 = pooled variance between sets of one subject, "
+        "group and level of the other axes",
+        range="(-inf, inf)",
+        direction="0 is parity; above: the first group fits the neutral text better; 0.2 is small, 0.8 large",
+        chance="0; signs of subjects flipped (of sets, for one subject)",
+        when_it_lies="sets that hardly differ make a small spread and a large gap; opposite stereotypes cancel",
+    ),
+    MetricEntry(
+        "standard_gap_size",
+        "equipoise.measure.gap_sizes:standard_gap_sizes",
+        "Root mean square over subjects of the standard gap, noise taken out: how large, whichever way.",
+        _OWN,
+        formula="sqrt(max(0, mean over subjects of the mean over pairs of its sets t != t' of gap_t gap_t' / s^2))",
+        range="[0, inf); the interval is that of the true size",
+        direction="lower is better; compare the interval with the margin as it stands",
+        chance="just above 0, because it is cut there; signs of whole sets flipped",
+        when_it_lies="a quirk of every single subject counts as much as one common direction: read standard_gap too",
+    ),
+    MetricEntry(
+        "outranks",
+        "equipoise.measure.gap_sizes:outranks",
+        "Probability that a picture of the first group scores above its twin of the second.",
+        _SUPERIORITY,
+        formula="mean over subjects of the share of twins in the same set with s(a) > s(b), ties half",
+        range="[0, 1]",
+        direction="0.5 is parity; above: the first group wins",
+        chance="0.5; subjects flipped about it (sets, for one subject)",
+        when_it_lies="near 1 for a tiny gap that is always there: it says how sure, standard_gap says how much",
+    ),
+    MetricEntry(
+        "placebo_excess",
+        "equipoise.measure.placebo:placebo_excess",
+        "Standard gap size of an axis less that of things that are no group of people.",
+        _OWN,
+        formula="sqrt(mean q) - sqrt(mean q of placebos), q = squared standard gap of a subject without noise",
+        range="(-inf, inf)",
+        direction="0: no more than a placebo; above: the axis moves scores more",
+        chance="0; signs of subjects' differences of squares flipped",
+        when_it_lies="a placebo that changes few pixels is easily beaten; name several",
     ),
     MetricEntry(
         "counterfactual_effect",

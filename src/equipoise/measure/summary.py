@@ -15,6 +15,7 @@ from equipoise.measure.chance import Chance
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.evaluate import Retrieved
 from equipoise.measure.permutation import Alternative, p_values
+from equipoise.measure.ranges import possible_range
 from equipoise.measure.skew import desired_shares
 
 __all__ = ["ALTERNATIVES", "Measured", "per_query", "summary"]
@@ -33,6 +34,18 @@ ALTERNATIVES: dict[str, Alternative] = {
     "abs_bias_at_k": "greater",
 }
 """Which way bias lies; metrics that are not here lie either way."""
+
+ALL_EQUAL = "query to which all images are equal"
+SILENT = "query that can show nothing: its pool has one group, or no more than K images"
+
+
+def telling(values: FloatArray, chance: FloatArray, sd: FloatArray) -> NDArray[np.bool_]:
+    """(Q,) whether a query can show anything: its value differs from what chance gives, or chance varies.
+
+    >>> telling(np.array([0.0, 0.0, 0.7]), np.array([0.0, 0.3, 0.0]), np.array([0.0, 0.2, 0.0])).tolist()
+    [False, True, True]
+    """
+    return np.asarray((sd > 1e-6) | (np.abs(values - chance) > 1e-6))
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,9 @@ def summary(
     The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them
     (small pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query,
     keeps queries that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean
-    desired share).
+    desired share). Queries that can show nothing, because chance always gives them the same (a pool no larger than K,
+    or of one group), are left out and counted; a metric for which that is so of all queries has no row. No interval
+    leaves the values that the metric can take.
 
     >>> from equipoise.measure.groups import Groups
     >>> from equipoise.measure.sources import Scores
@@ -80,15 +95,18 @@ def summary(
     """
     keys = _clusters(found, clusters)
     context = _Context(found, null, keys, level, method, seed)
-    rows = [context.measured(name, values, None) for name, values in found.values.items()]
+    rows = [row for name, values in found.values.items() if (row := context.measured(name, values, None))]
     for name, table in found.by_group.items():
         if name == "skew":
             continue
         for place, group in enumerate(found.groups.names):
-            rows.append(context.measured(name, table[:, place], place, group))
+            row = context.measured(name, table[:, place], place, group)
+            if row is None:
+                continue
+            rows.append(row)
             in_pool = found.pool_counts[found.pool, place].any()
             if name == "representation" and "skew" in found.by_group and in_pool:
-                rows.append(context.skew(rows[-1], place))
+                rows.append(context.skew(row, place))
     return rows
 
 
@@ -111,22 +129,43 @@ class _Context:
     method: IntervalMethod
     seed: int
 
-    def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured:
-        found = self.found
-        estimate = self._estimate(name, values, place)
+    def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
+        """One row; ``None`` where no query could show anything."""
+        found, null = self.found, self.null
+        at: Any = slice(None) if place is None else (slice(None), place)
+        if null is None or name not in null.mean:
+            notes = found.notes if null is None else (*found.notes, *null.notes, f"no null for {name}")
+            tells = ~found.all_equal
+            if not tells.any():
+                return None
+            estimate = self._estimate(name, values[tells], tells, place, 0.0, None, notes)
+        else:
+            level, sd = null.mean[name][at], null.sd[name][at]
+            counted = ~found.all_equal
+            tells = telling(values, level, sd) & counted
+            if not tells.any():
+                return None
+            # a silent query has the same value in every draw, so that its part can be taken out of the mean
+            draws = (null.suite[name][at] * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
+            estimate = self._estimate(
+                name, values[tells], tells, place, level[tells], draws, (*found.notes, *null.notes)
+            )
         return Measured(name, estimate, group, None, found.recipe.k, found.recipe.variant.name)
 
-    def _estimate(self, name: str, values: FloatArray, place: int | None) -> Estimate:
-        found, null = self.found, self.null
-        notes = found.notes if null is None else (*found.notes, *null.notes)
-        level_of_chance: FloatArray | float = 0.0
+    def _estimate(
+        self,
+        name: str,
+        values: FloatArray,
+        tells: NDArray[np.bool_],
+        place: int | None,
+        level_of_chance: FloatArray | float,
+        draws: FloatArray | None,
+        notes: tuple[str, ...],
+    ) -> Estimate:
+        found = self.found
         extra: dict[str, Any] = {}
-        if null is not None and name in null.mean:
-            at: Any = slice(None) if place is None else (slice(None), place)
-            level_of_chance = null.mean[name][at]
-            draws = null.suite[name][at]
+        if draws is not None:
             p = p_values(float(values.mean()), draws, alternative=ALTERNATIVES.get(name, "two-sided"), rng=self.seed)
-            low, high = np.quantile(draws, (0.025, 0.975))
             extra = {
                 "null_mean": float(np.mean(level_of_chance)),
                 "null_sd": float(draws.std()),
@@ -134,44 +173,64 @@ class _Context:
                 "p_randomised": p.randomised,
             }
             if len(values) == 1:
+                low, high = np.quantile(draws, (0.025, 0.975))
                 extra |= {"null_low": float(low), "null_high": float(high)}
-        elif null is not None:
-            notes = (*notes, f"no null for {name}")
         excess = values - level_of_chance
-        least = self._least_error(excess, extra.get("null_sd", 0.0))
-        if least > 0:
-            notes = (*notes, "the values hardly vary: the interval uses the spread of chance")
+        keys = None if self.clusters is None else self.clusters[tells]
+        least, note = self._least_error(excess, keys, tells, extra.get("null_sd", 0.0))
         interval = mean_interval(
-            excess,
-            clusters=self.clusters,
-            level=self.level,
-            method=self.method,
-            seed=self.seed,
-            least_error=least,
+            excess, clusters=keys, level=self.level, method=self.method, seed=self.seed, least_error=least
         )
+        bounds: tuple[float | None, float | None] = (None, None)
         if interval is None:
-            notes = (*notes, no_interval_note(excess, self.clusters))
-            bounds: tuple[float | None, float | None] = (None, None)
+            note = no_interval_note(excess, keys)
         else:
             shift = float(np.mean(level_of_chance))
-            bounds = (interval[0] + shift, interval[1] + shift)
+            lowest, highest = possible_range(found, name, tells, place)
+            # A definition of someone else's may leave the range itself; its interval then still holds the value.
+            lowest, highest = min(lowest, float(values.mean())), max(highest, float(values.mean()))
+            bounds = (max(interval[0] + shift, lowest), min(interval[1] + shift, highest))
+        equal = int(found.all_equal.sum())
+        silent = {ALL_EQUAL: equal, SILENT: int((~tells).sum()) - equal}
         return Estimate(
             float(values.mean()),
             *bounds,
             n=len(values),
             n_groups=found.groups.n_groups,
-            dropped=found.dropped,
-            notes=notes,
+            dropped={**found.dropped, **silent},
+            notes=(*notes, note) if note else notes,
             level=self.level,
             **extra,
         )
 
-    def _least_error(self, excess: FloatArray, null_sd: float) -> float:
-        """The sd of chance, where the values happen to vary much less: rare levels that were not met by luck."""
-        sums = cluster_sums(excess, self.clusters)
-        if len(sums.sizes) < 2 or float(sums.standard_error[0]) >= null_sd / 2:
-            return 0.0
-        return null_sd
+    def _least_error(
+        self, excess: FloatArray, clusters: NDArray[Any] | None, tells: NDArray[np.bool_], null_sd: float
+    ) -> tuple[float, str]:
+        """The least standard error that the interval may have, and what to say of it.
+
+        Queries that share images (a pool, or people in linked sets) are lopsided together: their own scatter does not
+        show how far another pool would lie, and the spread of chance does. Elsewhere that spread is used where the
+        values happen to vary much less: rare levels that were not met by luck.
+        """
+        sums = cluster_sums(excess, clusters)
+        if len(sums.sizes) < 2:
+            return 0.0, ""
+        error = float(sums.standard_error[0])
+        if self._shared(clusters, tells) or (self.null is not None and self.null.linked):
+            return (
+                null_sd,
+                "queries share images: the interval has at least the spread of chance" if error < null_sd else "",
+            )
+        if error < null_sd / 2:
+            return null_sd, "the values hardly vary: the interval uses the spread of chance"
+        return 0.0, ""
+
+    def _shared(self, clusters: NDArray[Any] | None, tells: NDArray[np.bool_]) -> bool:
+        """Whether queries of different clusters rank the same pool."""
+        pool = self.found.pool[tells]
+        keys = np.arange(len(pool)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+        pairs = np.unique(np.stack([pool, keys], axis=1), axis=0)
+        return len(np.unique(pairs[:, 0])) < len(pairs)
 
     def skew(self, share: Measured, place: int) -> Measured:
         """Skew of one group over all queries, from its mean share."""
@@ -202,14 +261,18 @@ class _Context:
 def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
     """Every metric of every query on its own: value, chance level, the quantiles of chance, p-value.
 
-    One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval.
+    One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval. A query
+    that can show nothing has no row.
     """
     for name, values in found.values.items():
         if name not in null.mean:
             continue
         draws = null.by_query.get(name)
         bounds = None if draws is None else np.quantile(draws, (0.025, 0.975), axis=0)
+        tells = telling(values, null.mean[name], null.sd[name]) & ~found.all_equal
         for place, query in enumerate(found.queries):
+            if not tells[place]:
+                continue
             extra: dict[str, Any] = {"notes": ("too many queries to keep every draw: no p-value for one query",)}
             if draws is not None and bounds is not None:
                 p = p_values(

@@ -11,6 +11,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.images import decode
+from equipoise.data.labels import with_joined_labels
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import Remedy
@@ -108,7 +109,8 @@ def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
         if axis not in table.types:
             raise UnknownNameError(f"axis of {table.path}", axis, table.axes)
     names = list(dict.fromkeys(["image_id", "set_id", "subject", *axes]))
-    return table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
+    frame = table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
+    return with_joined_labels(frame, axes)[0]
 
 
 def _vectors(model: Encoder | Precomputed, table: Table, ids: pd.Series[str]) -> Vectors:

@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.audit import Audit, AuditConfig, compare, run
@@ -25,8 +25,9 @@ from equipoise.data import Table, read_results
 from equipoise.errors import InputError
 from equipoise.models import load
 from equipoise.recipes.demo_captions import CaptionsFound, measure_captioner
+from equipoise.recipes.demo_encoders import Remembering
 from equipoise.recipes.demo_generated import GeneratedFound, make_and_sieve
-from equipoise.world import preset, truth
+from equipoise.world import PLACEBOS, preset
 from equipoise.world.tables import write_counterfactual_table, write_table
 
 __all__ = ["Demo", "DemoSettings", "demo"]
@@ -35,8 +36,9 @@ Say = Callable[[str], None]
 MODELS = {"biased": "mini:clip", "fair": "mini:clip-fair"}
 TOP, MADE_TOP = 12, 4
 """How many pictures count as shown first; fewer of the made ones, of which a sieve may leave few."""
-PROMPT = "A photo of {}"
+PROMPT = "A photo of {a}"
 AXES = ("gender", "skin_tone")
+TRUTH = "world:biased"
 MARKER = "demo.json"
 MADE = (
     "sets natural biased fair naive-biased naive-fair remedy held_out before after captions captioner "
@@ -49,8 +51,8 @@ MADE = (
 class DemoSettings:
     """How much is made; the numbers of the README are those of the defaults."""
 
-    sets: int = 8
-    """Rendered counterfactual sets of each occupation."""
+    sets: int = 6
+    """Rendered counterfactual sets of each occupation; each placebo adds as many pictures again."""
     natural: int = 1400
     """Pictures of the natural, lopsided pool."""
     made_subjects: int = 8
@@ -70,12 +72,14 @@ class Demo:
     audits: dict[str, Audit]
     """By name: biased, fair, naive-biased, naive-fair, before, after, and generated-biased, generated-fair if made."""
     gaps: pd.DataFrame
-    """One row an occupation: the injected log-odds, and the measured gap of each encoder."""
-    recovered: dict[str, float]
-    """The correlation of measured gaps with the injected log-odds, for each encoder."""
+    """For each encoder, axis and occupation: what was put in (``injected``) and the gap that was ``measured``."""
+    recovered: dict[tuple[str, str], float]
+    """The correlation of measured gaps with what was put in, for each encoder and axis."""
     captions: CaptionsFound
     generated: GeneratedFound
     page: Path
+    verdict: str
+    """The paragraph on the page, which the terminal shows too."""
     digest: str
     """The hash of every number: two runs on one machine with the same versions give the same."""
 
@@ -86,10 +90,11 @@ def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     _prepare(folder)
     say("1. Two small CLIPs that learnt from pictograms (signs, not people). In the world of the first, occupations")
     say("   lean towards one figure, on purpose; in the world of the second, its twin, none do.")
-    encoders = {name: load(spec) for name, spec in MODELS.items()}
+    encoders = {name: Remembering(load(spec)) for name, spec in MODELS.items()}
     config = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=chosen.draws)
 
-    say(f"\n2. Counterfactual sets: the same scene with every figure and skin tone, {chosen.sets} for each occupation.")
+    say(f"\n2. Counterfactual sets: the same scene with every figure and skin tone, {chosen.sets} for each occupation;")
+    say("   and placebos, changes that nobody calls a group: the same pictures with a bag, mirrored, or brighter.")
     table = _sets(folder / "sets", chosen.sets, say)
 
     say("\n3. The audit: whom do they show first for 'A photo of a nurse' and 27 other prompts that name nobody?")
@@ -98,12 +103,12 @@ def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
         _headline(audits[name], name, say)
     difference = compare(folder / "biased", folder / "fair").frame()
     row = difference[(difference["metric"] == "max_skew") & (difference["axis"] == "gender")].iloc[0]
-    say(f"   biased - fair, paired by occupation: {row['value']:+.2f} [{row['ci_low']:+.2f}, {row['ci_high']:+.2f}]")
+    say(f"   MaxSkew@{TOP} on gender, biased - fair, paired by occupation: {row['value']:+.2f} {_span(row)}")
 
-    say("\n4. Against the truth: does the gap inside sets follow what was put in?")
-    gaps, recovered = _against_truth(audits)
-    for name, correlation in recovered.items():
-        say(f"   {name:6} correlation of the measured gap with the injected log-odds {correlation:+.2f}")
+    say("\n4. Against the truth: does the gap inside sets follow what was put into the world of the biased one?")
+    gaps, recovered = _against_truth(folder)
+    for (name, axis), correlation in recovered.items():
+        say(f"   {name:6} {axis:9} correlation with what was put in {correlation:+.2f}")
 
     say(
         f"\n5. What a naive number says: {chosen.natural:,} pictures as that world has them, lopsided, no chance level."
@@ -125,15 +130,17 @@ def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     )
     audits |= _audit_generated(folder, generated, encoders, config, say)
 
-    say("\n9. The report.")
-    page = _report(folder)
+    say("\n9. The report. Its verdict:")
+    page, verdict = _report(folder)
+    for line in wrap(verdict, 110):
+        say(f"   {line}")
     digest = digest_of(folder)
     say(f"   every number in one hash (the same each time on one machine): {digest}")
     say(f"\nOpen {page} in a browser. Then try:")
     say(f"  equipoise compare {folder}/biased {folder}/fair")
     say(f"  equipoise measure {folder}/biased --k 5 --variant berg -o {folder}/biased-berg")
     say(f"  equipoise mitigate projection mini:clip --table {folder}/sets --axis gender -o {folder}/my-remedy")
-    return Demo(folder, audits, gaps, recovered, captions, generated, page, digest)
+    return Demo(folder, audits, gaps, recovered, captions, generated, page, verdict, digest)
 
 
 def digest_of(folder: Path) -> str:
@@ -165,10 +172,12 @@ def _sets(path: Path, n: int, say: Say) -> Table:
 
     config = preset("fair").changed(activity_share=0.0, visible=1.0)
     subjects = sorted(config.occupations)
-    total = len(subjects) * n * 6
-    with tqdm(total=total, desc="drawing", unit="picture", disable=None) as bar:
-        table = write_counterfactual_table(path, config, n, subjects=subjects, axes=AXES, seed=77, progress=bar.update)
-    say(f"   {len(table):,} pictures in {path}")
+    base = len(subjects) * n * 6
+    with tqdm(total=base * (1 + len(PLACEBOS)), desc="drawing", unit="picture", disable=None) as bar:
+        table = write_counterfactual_table(
+            path, config, n, subjects=subjects, axes=AXES, placebos=PLACEBOS, seed=77, progress=bar.update
+        )
+    say(f"   {len(table):,} pictures in {path}, {base:,} of them without a placebo")
     return table
 
 
@@ -200,11 +209,11 @@ def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say
     view = table.with_layers([layer])
     models = {"before": encoder, "after": repaired(encoder, remedy, name=f"{encoder.name} + projection")}
     found = {name: run(one, "intersectional", view, folder / name, config=config) for name, one in models.items()}
-    for metric in ("max_skew", "counterfactual_gap_size"):
-        before, after = (_row(found[name], metric, "gender") for name in models)
+    for axis in AXES:
+        before, after = (_largest(found[name], "standard_gap_size", axis) for name in models)
         say(
-            f"   {metric:24} on gender: excess {before['excess']:+.3f} before, {after['excess']:+.3f} after "
-            f"({_p(after)}), {int(after['n'])} occupations it has not seen"
+            f"   {axis:9} {before['value']:.2f} {_span(before)} spreads before, {after['value']:.2f} {_span(after)} "
+            f"after, on {int(after['n'])} occupations it has not seen"
         )
     costs = {name: run(one, "utility", view).results for name, one in models.items()}
     before, after = (c[c["metric"] == "zero_shot_accuracy"]["value"].iloc[0] for c in costs.values())
@@ -231,27 +240,28 @@ def _audit_generated(
         row = _row(found[key], "max_skew", "gender")
         say(
             f"   {name:6} on made pictures: MaxSkew@{MADE_TOP} on gender {row['value']:.2f}, "
-            f"chance {row['null_mean']:.2f}, {_p(row)}, {int(row['n'])} occupations"
+            f"chance {row['null_mean']:.2f}, {int(row['n'])} occupations"
         )
     return found
 
 
-def _report(folder: Path) -> Path:
-    from equipoise.report import write
+def _report(folder: Path) -> tuple[Path, str]:
+    """The page, and its verdict."""
+    from equipoise.report import verdict_of, write
 
     shown: dict[str, Path] = {MODELS[name]: folder / name for name in MODELS}
     repaired = {"before": f"{MODELS['biased']} before repair", "after": f"{MODELS['biased']} after repair"}
     shown |= {label: folder / name for name, label in repaired.items()}
     shown |= {f"{MODELS[name]} (generated)": folder / f"generated-{name}" for name in MODELS}
     shown |= {"captioner": folder / "captioner", "sieve": folder / "sieve", "generated": folder / "generated"}
-    return write(
-        {label: path for label, path in shown.items() if _has_something(path)},
-        folder / "report.html",
-        title="An audit with known truth",
-        truth="world:biased",
-        before_after=(folder / "before", folder / "after"),
-        naive={MODELS[name]: folder / f"naive-{name}" for name in MODELS},
-    )
+    folders = {label: path for label, path in shown.items() if _has_something(path)}
+    beside: dict[str, Any] = {
+        "truth": TRUTH,
+        "before_after": (folder / "before", folder / "after"),
+        "naive": {MODELS[name]: folder / f"naive-{name}" for name in MODELS},
+    }
+    page = write(folders, folder / "report.html", title="An audit with known truth", **beside)
+    return page, verdict_of(folders, **beside).text
 
 
 def _has_something(path: Path) -> bool:
@@ -264,28 +274,38 @@ def _row(audit: Audit, metric: str, axis: str) -> pd.Series:
     return rows[rows["subject"].isna() & (rows["metric"] == metric) & (rows["axis"] == axis)].iloc[0]
 
 
+def _largest(audit: Audit, metric: str, axis: str) -> pd.Series:
+    """The row of the pair of groups with the largest value."""
+    rows = audit.results
+    rows = rows[rows["subject"].isna() & (rows["metric"] == metric) & (rows["axis"] == axis)]
+    return rows.loc[rows["value"].idxmax()]
+
+
 def _headline(audit: Audit, name: str, say: Say) -> None:
-    for metric, axis in ((m, a) for a in AXES for m in ("max_skew", "counterfactual_gap_size")):
-        row = _row(audit, metric, axis)
+    """The size of the gaps on each axis, and how far it is above that of the placebos."""
+    for axis in AXES:
+        size, above = _largest(audit, "standard_gap_size", axis), _row(audit, "placebo_excess", axis)
         say(
-            f"   {name:6} {metric:24} on {axis:9} {row['value']:.3f}, chance {row['null_mean']:.3f}, "
-            f"excess {row['excess']:+.3f}, {_p(row)}"
+            f"   {name:6} {axis:9} {size['group']}: {size['value']:.2f} {_span(size)} spreads between sets; "
+            f"above placebo {above['value']:+.2f} {_span(above)}"
         )
 
 
-def _p(row: pd.Series) -> str:
-    return "p < 0.001" if row["p_value"] < 0.001 else f"p = {row['p_value']:.3f}"
+def _span(row: pd.Series) -> str:
+    """The interval of a row, if it has one."""
+    return "" if pd.isna(row["ci_low"]) else f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]"
 
 
-def _against_truth(audits: dict[str, Audit]) -> tuple[pd.DataFrame, dict[str, float]]:
-    known = truth(preset("biased"))
-    known = known[(known["kind"] == "occupation") & (known["axis"] == "gender") & (known["group"] == "female")]
-    gaps = known.set_index("subject")[["log_odds"]].rename(columns={"log_odds": "injected"})
-    recovered = {}
+def _against_truth(folder: Path) -> tuple[pd.DataFrame, dict[tuple[str, str], float]]:
+    """What the page says of the truth, for each encoder and axis."""
+    from equipoise.report import read_given
+    from equipoise.report.truth import read_truth, recovered
+
+    known = read_truth(TRUTH)
+    assert known is not None
+    tables, correlations = [], {}
     for name in MODELS:
-        rows = audits[name].results
-        mine = rows[(rows["metric"] == "counterfactual_gap") & (rows["axis"] == "gender") & rows["subject"].notna()]
-        gaps[name] = mine.set_index("subject")["value"]
-        values: NDArray[np.float64] = gaps[["injected", name]].dropna().to_numpy(dtype=float)
-        recovered[name] = float(np.asarray(np.corrcoef(values.T))[0, 1])
-    return gaps.sort_values("injected"), recovered
+        for one in recovered(read_given({name: folder / name}).series[0], known):
+            tables.append(one.table.assign(encoder=name, axis=one.axis))
+            correlations[name, one.axis] = 0.0 if one.correlation is None else one.correlation
+    return pd.concat(tables, ignore_index=True), correlations

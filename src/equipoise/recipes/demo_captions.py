@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.audit.caption_audit import CaptionAudit, CaptionSettings, audit_captions
 from equipoise.data import Table, read_results, write_results
 from equipoise.models import load
 from equipoise.text import Lexicon
-from equipoise.world import preset, truth
+from equipoise.world import PLACEBOS, preset, truth
+from equipoise.world.placebos import PREFIX, column_of
 
 __all__ = ["CaptionsFound", "measure_captioner"]
 
@@ -62,8 +64,12 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
         settings=CaptionSettings(lexicon="equipoise", seeds=5, reference_seeds=5, permutations=50, quality=False),
     )
     rows, errors, correlations = [], {}, {}
-    labels = sets.to_pandas(["subject", "gender"])
-    for kind, captions in _said(captioner, sets).items():
+    columns = [name for name in sets.columns if name.startswith(PREFIX)]
+    labels = sets.to_pandas(["subject", "gender", *columns])
+    # The pictures as they are drawn, without a placebo.
+    base = np.flatnonzero(_unchanged(labels[columns]))
+    labels = labels.iloc[base].reset_index(drop=True)
+    for kind, captions in _said(captioner, sets, base).items():
         named = _named(labels, captions)
         keys = {"suite": "captions", "pool": "rendered", "model": names[kind], "axis": "gender"}
         gaps = _naming_gaps(named, keys)
@@ -73,17 +79,27 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
         measured = np.array([row["value"] for row in gaps], dtype=float)
         flat = np.ptp(measured) < 1e-12
         correlations[names[kind]] = 0.0 if flat else float(np.corrcoef(put_in, measured)[0, 1])
+        # the rate is that of the page, of the natural pool; the correlation is over the sets, on the page too
+        wrong = audit.results[(audit.results["metric"] == "error") & (audit.results["model"] == names[kind])]
         say(
-            f"   {kind:6} {100 * errors[names[kind]]:4.1f}% of captions name the wrong gender; whom they name too "
-            f"often, with what was put in: correlation {correlations[names[kind]]:+.2f}"
+            f"   {kind:6} {100 * wrong['value'].iloc[0]:4.1f}% of captions name the wrong gender; whom they name too "
+            f"often in the sets, with what was put in: correlation {correlations[names[kind]]:+.2f}"
         )
     home = folder / "captioner" / "results.parquet"
     write_results(home, pd.concat([read_results(home), pd.DataFrame(rows)], ignore_index=True))
     return CaptionsFound(audit, errors, correlations)
 
 
-def _said(captioner: Any, table: Table) -> dict[str, list[str]]:
+def _unchanged(levels: pd.DataFrame) -> NDArray[np.bool_]:
+    """(n,) whether every placebo of a row is at its usual level."""
+    usual = {column_of(name): level for name, (level, _) in PLACEBOS.items()}
+    return np.asarray((levels == pd.Series({name: usual[name] for name in levels}, dtype=object)).all(axis=1))
+
+
+def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -> dict[str, list[str]]:
     pictures = [picture for _, picture in table.images()]
+    if rows is not None:
+        pictures = [pictures[row] for row in rows]
     return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(_grainy(pictures), seed=0)}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from equipoise.data import Table
+from equipoise.data.labels import with_joined_labels
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.numbers import p_text, signed
 from equipoise.report.pictures import SetShown, Shown, set_gallery, thumbnails
@@ -163,7 +164,7 @@ def _of_table(given: Given, table: Table) -> Gallery:
     axes = list(table.axes)
     if not axes or "set_id" not in columns:
         return Gallery()
-    frame = table.to_pandas(columns)
+    frame, _ = with_joined_labels(table.to_pandas(columns), axes)
     sets = set_gallery(frame, axes)
     uris = thumbnails(table, [i for _, members in sets for i in members["image_id"]], given.problems)
     groups = sorted(frame[axes[0]].dropna().unique())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 from equipoise.world.captions import captions, neutral_prompt, prompts, vocabulary
 from equipoise.world.config import PRESETS, WorldConfig, load, preset
+from equipoise.world.placebos import PLACEBOS
 from equipoise.world.render import Truth, render, render_batch, render_image, what_is_where
 from equipoise.world.sample import Scenes, draw, sample
 from equipoise.world.scene import Person, Placed, Scene
@@ -17,7 +18,7 @@ from equipoise.world.sets import BindingScene, CounterfactualSet, binding_sets, 
 from equipoise.world.truth import truth
 
 if TYPE_CHECKING:
-    from equipoise.world.sheets import catalogue, contact_sheet
+    from equipoise.world.sheets import catalogue, contact_sheet, set_sheet
     from equipoise.world.tables import (
         row_of,
         scene_of,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "PLACEBOS",
     "PRESETS",
     "BindingScene",
     "CounterfactualSet",
@@ -53,6 +55,7 @@ __all__ = [
     "row_of",
     "sample",
     "scene_of",
+    "set_sheet",
     "truth",
     "truth_of",
     "vocabulary",
@@ -63,7 +66,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("catalogue", "contact_sheet"), "sheets"),
+    **dict.fromkeys(("catalogue", "contact_sheet", "set_sheet"), "sheets"),
     **dict.fromkeys(
         ("row_of", "scene_of", "truth_of", "write_binding_table", "write_counterfactual_table", "write_table"), "tables"
     ),

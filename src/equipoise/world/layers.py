@@ -21,6 +21,8 @@ from equipoise.world.scene import Person
 __all__ = ["clear_cache", "layers_of", "pose_of", "sprite"]
 
 CACHE_BYTES = 384 << 20
+_BAG_SIDES = (-1, 1)
+"""A first bag hangs behind, away from the tool; a second one in front."""
 Key = tuple[Any, ...]
 
 
@@ -88,8 +90,11 @@ def pose_of(person: Person) -> Pose:
     return with_cane(pose) if person.age == "older" else pose
 
 
-def layers_of(person: Person) -> list[Key]:
-    """The keys of a person's layers, back to front."""
+def layers_of(person: Person, *, one_more_bag: bool = False) -> list[Key]:
+    """The keys of a person's layers, back to front.
+
+    ``one_more_bag``: at the usual side, or at the other one if there is a bag already.
+    """
     work = OCCUPATIONS[person.occupation] if person.in_uniform else None
     outfit = work.outfit if work else CASUAL[person.clothes]
     pose = pose_of(person)
@@ -108,8 +113,8 @@ def layers_of(person: Person) -> list[Key]:
     keys.append(("clothes", gender, age, build, outfit, pose))
     if age == "older" and not person.activity:
         keys.append(("cane", gender, build, pose))
-    if person.bag:
-        keys.append(("bag", gender, age, build))
+    for side in _BAG_SIDES[: person.bag + one_more_bag]:
+        keys.append(("bag", gender, age, build, side))
     keys.append(("head", gender, age, skin, hair))
     if person.glasses:
         keys.append(("glasses", age))
@@ -159,10 +164,10 @@ def _tool(gender: str, age: str, build: str, name: str, pose: Pose) -> Drawing:
     return tools.tool(name).scaled((1 + b.scale) / 2).moved(*b.hand(pose.near_hand, 1))
 
 
-def _bag(gender: str, age: str, build: str) -> Drawing:
+def _bag(gender: str, age: str, build: str, side: int) -> Drawing:
     b = figures.body(gender, age, build)
-    x, y = -b.half - 0.02, b.hip_y - 0.02 * b.scale
-    d = Drawing().line([(b.half * 0.6, b.shoulder_y), (x, y)], 0.024, "#5a1f33", edge_of("#5a1f33"))
+    x, y = side * (b.half + 0.02), b.hip_y - 0.02 * b.scale
+    d = Drawing().line([(-side * b.half * 0.6, b.shoulder_y), (x, y)], 0.024, "#5a1f33", edge_of("#5a1f33"))
     return d.rect(x - 0.062, y - 0.03, x + 0.062, y + 0.085, "#b8325e", r=0.018).rect(
         x - 0.062, y - 0.03, x + 0.062, y + 0.015, "#8a1f43", r=0.012, edge=""
     )

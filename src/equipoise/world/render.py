@@ -12,6 +12,7 @@ from PIL import Image
 from equipoise.errors import InputError
 from equipoise.world.layers import layers_of, sprite
 from equipoise.world.pen import Sprite
+from equipoise.world.placebos import brighter
 from equipoise.world.scene import Scene
 from equipoise.world.scenes import GROUND
 
@@ -61,7 +62,9 @@ def render_image(scene: Scene, size: int = 64) -> Image.Image:
     canvas = _background(scene, size).copy()
     for _, part, left, top in _parts(scene, size):
         canvas.paste(part.image, (left, top), part.image)
-    return canvas
+    if scene.placebo == "mirror":
+        return canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return brighter(canvas) if scene.placebo == "brightness" else canvas
 
 
 def render_batch(scenes: Iterable[Scene], size: int = 64) -> Pixels:
@@ -77,7 +80,8 @@ def what_is_where(scene: Scene, size: int = 64) -> Truth:
         if owner not in touched:
             touched[owner] = Image.new("L", (size, size))
         touched[owner].paste(255, (left, top), part.touched)
-    masks = {owner: np.asarray(area) > 0 for owner, area in touched.items()}
+    step = -1 if scene.placebo == "mirror" else 1
+    masks = {owner: np.ascontiguousarray(np.asarray(area)[:, ::step] > 0) for owner, area in touched.items()}
     people = tuple(masks["person", i] for i in range(len(scene.people)))
     free = ~np.logical_or.reduce(people)
     things = tuple(masks["object", i] & free for i in range(len(scene.objects)))
@@ -112,7 +116,7 @@ def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:
         person = scene.people[i]
         owner = ("person", i)
         left, top = round(person.x * size), round(GROUND * size)
-        for key in layers_of(person):
+        for key in layers_of(person, one_more_bag=scene.placebo == "bag" and i == 0):
             part = sprite(key, size, zoom, person.facing)
             yield owner, part, left + part.left, top + part.top
 

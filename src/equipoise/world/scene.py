@@ -19,6 +19,7 @@ from equipoise.world.catalog import (
     TONES,
     known,
 )
+from equipoise.world.placebos import PLACEBOS
 
 if TYPE_CHECKING:
     from equipoise.world.config import WorldConfig
@@ -80,6 +81,8 @@ class Scene:
     unsafe: tuple[float, float] | None = None
     """Where the sign for unsafe content is planted, if it is."""
     seed: int = 0
+    placebo: str = ""
+    """The placebo that is changed, if one is: ``bag``, ``mirror`` or ``brightness``."""
     config: WorldConfig | None = field(default=None, repr=False, compare=False)
     """The world it was drawn from: its grouping of tones, its words."""
 
@@ -126,6 +129,19 @@ class Scene:
         people[person] = replace(people[person], noted=kept, **wanted)
         return replace(self, people=tuple(people))
 
+    def with_placebo(self, placebo: str) -> Scene:
+        """The same scene with one thing changed that nobody calls a group: the first person carries a bag (one more,
+        if there is one already), the whole picture is mirrored, or there is a little more light. Captions stay.
+
+        >>> from equipoise.world import sample, preset
+        >>> scene = sample(preset("fair"), 1, seed=0)[0]
+        >>> scene.with_placebo("bag").captions() == scene.captions()
+        True
+        """
+        if self.placebo:
+            raise InputError(f"placebos are changed one at a time, and {self.placebo!r} is changed already")
+        return replace(self, placebo=known("placebo", placebo, PLACEBOS))
+
     def captions(self, n: int = 5, style: str = "natural") -> list[str]:
         """``n`` paraphrases; see :func:`equipoise.world.captions.captions`."""
         from equipoise.world.captions import captions
@@ -167,6 +183,7 @@ class Scene:
             "objects": [[placed.name, placed.x, placed.y] for placed in self.objects],
             "unsafe": None if self.unsafe is None else list(self.unsafe),
             "seed": self.seed,
+            **({"placebo": self.placebo} if self.placebo else {}),
         }
 
     @classmethod
@@ -190,6 +207,7 @@ class Scene:
                 objects=tuple(Placed(*placed) for placed in values["objects"]),
                 unsafe=None if values["unsafe"] is None else (values["unsafe"][0], values["unsafe"][1]),
                 seed=values["seed"],
+                placebo=values.get("placebo", ""),
                 config=config,
             ).check()
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -200,6 +218,7 @@ class Scene:
     def check(self) -> Scene:
         """This scene, if every name in it is known."""
         known("scene", self.scene, SCENES)
+        known("placebo", self.placebo, ("", *PLACEBOS))
         if not self.people:
             raise InputError("a scene needs at least one person")
         for placed in self.objects:

@@ -11,6 +11,7 @@ from equipoise.errors import InputError
 from equipoise.world.catalog import ACTIVITIES, AXES, OCCUPATIONS, SUBJECTS, known
 from equipoise.world.config import WorldConfig
 from equipoise.world.draws import seeds_for
+from equipoise.world.placebos import checked_placebos, levels_of
 from equipoise.world.sample import draw
 from equipoise.world.scene import Scene
 
@@ -28,11 +29,18 @@ class CounterfactualSet:
     subject: str
     axes: tuple[str, ...]
     scenes: tuple[Scene, ...]
+    """The base scenes; then, for each placebo asked for, the same again with that one changed."""
+    placebos: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """The combination of groups that each scene shows."""
         return tuple(tuple(scene.group(axis) for axis in self.axes) for scene in self.scenes)
+
+    @property
+    def levels(self) -> tuple[dict[str, str], ...]:
+        """The placebo columns of each scene; empty without placebos."""
+        return tuple(levels_of(self.placebos, scene.placebo) for scene in self.scenes)
 
 
 def counterfactual_sets(
@@ -41,16 +49,24 @@ def counterfactual_sets(
     axes: Sequence[str] = ("gender", "skin_tone"),
     n_sets: int = 1,
     seed: int = 0,
+    placebos: Iterable[str] = (),
 ) -> Iterator[CounterfactualSet]:
     """``n_sets`` sets for each subject (all occupations unless given), over all groups of the ``axes`` that occur.
 
     What the axes do not vary is drawn without any lean, and occupations are always visible: inside a set only the
     person differs, and across sets nothing hints at a group. A set depends on ``seed``, its subject and its number.
+    Sets of different subjects share nobody: each has its own people, place and things.
+
+    ``placebos`` (``bag``, ``mirror``, ``brightness``) add the same scenes again with one of them changed, one at a
+    time; see :mod:`equipoise.world.placebos`. The base scenes are those of a set without placebos.
 
     >>> from equipoise.world import preset
     >>> first = next(counterfactual_sets(preset("biased"), ["nurse"]))
     >>> first.set_id, len(first.scenes), first.groups[0]
     ('nurse-0-0', 6, ('male', 'light'))
+    >>> with_bag = next(counterfactual_sets(preset("biased"), ["nurse"], placebos=["bag"]))
+    >>> len(with_bag.scenes), with_bag.scenes[:6] == first.scenes, with_bag.levels[6]
+    (12, True, {'placebo_bag': 'bag'})
     """
     names = _checked(subjects, OCCUPATIONS, SUBJECTS, "subject")
     axes = tuple(axes)
@@ -59,7 +75,8 @@ def counterfactual_sets(
     if not axes or len(set(axes)) < len(axes):
         raise InputError(f"axes={list(axes)}: name each axis to vary once, at least one")
     if n_sets < 1:
-        raise InputError(f"n_sets={n_sets}: at least one set a subject is needed")
+        raise InputError(f"n_sets={n_sets}: at least one set for each subject is needed")
+    asked = checked_placebos(placebos)
     plain = config.changed(strength=0.0, visible=1.0, label_noise=0.0)
     keys = {"skin_tone": "tone"}
     for subject in names:
@@ -71,7 +88,8 @@ def counterfactual_sets(
             ]
             # The words and groupings are those of the world that was asked for, not of its plain twin.
             scenes = tuple(replace(base.counterfactual(**change), config=config) for change in changes)
-            yield CounterfactualSet(f"{_slug(subject)}-{seed}-{number}", subject, axes, scenes)
+            scenes += tuple(scene.with_placebo(name) for name in asked for scene in scenes)
+            yield CounterfactualSet(f"{_slug(subject)}-{seed}-{number}", subject, axes, scenes, asked)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from equipoise.world.scene import Person, Placed, Scene
 from equipoise.world.scenes import GROUND
 from equipoise.world.sets import counterfactual_sets
 
-__all__ = ["catalogue", "contact_sheet"]
+__all__ = ["catalogue", "contact_sheet", "set_sheet"]
 
 GAP = 4
 COLUMNS = 14
@@ -92,6 +92,33 @@ def catalogue(config: WorldConfig | None = None, *, size: int = 64, zoom: int = 
         (f"A sample of the world '{world.name}'", [("", scene) for scene in sample(world, 28, seed)], COLUMNS),
     ]
     return stacked([contact_sheet(t, size=size, zoom=zoom, columns=c, title=title) for title, t, c in sections])
+
+
+def set_sheet(
+    config: WorldConfig | None = None,
+    placebos: Iterable[str] = (),
+    *,
+    axes: Sequence[str] = ("gender", "skin_tone"),
+    subject: str = "scientist",
+    size: int = 64,
+    zoom: int = 2,
+    seed: int = 0,
+) -> Image.Image:
+    """One counterfactual set: a row of the base pictures, and below it one for each of the ``placebos``.
+
+    >>> set_sheet(placebos=["bag", "mirror"], axes=["gender"], zoom=1).width
+    140
+    """
+    world = config or WorldConfig()
+    found = next(iter(counterfactual_sets(world, [subject], axes, 1, seed, placebos)))
+    by_change: dict[str, list[Tile]] = {}
+    for groups, scene in zip(found.groups, found.scenes, strict=True):
+        by_change.setdefault(scene.placebo, []).append((", ".join(groups), scene))
+    titles = {"": "One counterfactual set", **{name: f"Placebo: {name}" for name in found.placebos}}
+    return stacked(
+        contact_sheet(tiles, size=size, zoom=zoom, columns=COLUMNS, title=titles[name])
+        for name, tiles in by_change.items()
+    )
 
 
 def _font_for(words: Sequence[str], width: int, letter: int) -> tuple[Font, int]:

@@ -17,6 +17,7 @@ from equipoise.errors import InputError
 from equipoise.world.captions import captions, neutral_prompt
 from equipoise.world.catalog import AXES
 from equipoise.world.config import WorldConfig
+from equipoise.world.placebos import checked_placebos, column_of
 from equipoise.world.render import render_image, what_is_where
 from equipoise.world.sample import sample
 from equipoise.world.scene import Scene
@@ -95,23 +96,39 @@ def write_counterfactual_table(
     *,
     subjects: Iterable[str] | None = None,
     axes: Sequence[str] = ("gender", "skin_tone"),
+    placebos: Iterable[str] = (),
     size: int = 64,
     seed: int = 0,
     n_captions: int = 5,
     rows_per_shard: int = 1000,
     progress: Progress | None = None,
 ) -> Table:
-    """A table of counterfactual sets, ``n_sets`` a subject; see :func:`equipoise.world.sets.counterfactual_sets`."""
+    """A table of ``n_sets`` counterfactual sets of each subject, as :func:`equipoise.world.counterfactual_sets` draws.
+
+    Each of the ``placebos`` adds a column (``placebo_bag``, ``placebo_mirror``, ``placebo_brightness``) and as many
+    pictures as the table has without any: the same ones with that one changed. Placebos are no axes of the table.
+
+    >>> import tempfile
+    >>> from equipoise.world import preset
+    >>> path = tempfile.mkdtemp() + "/sets"
+    >>> table = write_counterfactual_table(path, preset("fair"), 1, subjects=["nurse"], placebos=["mirror"])
+    >>> table.to_pandas(["placebo_mirror"])["placebo_mirror"].value_counts().to_dict()
+    {'plain': 6, 'mirrored': 6}
+    """
     names = None if subjects is None else list(subjects)
+    asked = checked_placebos(placebos)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for found in counterfactual_sets(config, names, axes, n_sets, seed):
-            for groups, scene in zip(found.groups, found.scenes, strict=True):
-                image_id = "-".join((found.set_id, *groups))
-                yield row_of(scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions)
+        for found in counterfactual_sets(config, names, axes, n_sets, seed, asked):
+            for groups, levels, scene in zip(found.groups, found.levels, found.scenes, strict=True):
+                changed = [scene.placebo] if scene.placebo else []
+                image_id = "-".join((found.set_id, *groups, *changed))
+                yield row_of(scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions) | levels
 
-    about = {"made": "counterfactual", "n_sets": n_sets, "varied": list(axes), "size": size, "seed": seed}
-    return _written(path, config, rows(), {}, about, rows_per_shard, progress)
+    about: dict[str, Any] = {"made": "counterfactual", "n_sets": n_sets, "varied": list(axes)}
+    about |= {"size": size, "seed": seed} | ({"placebos": list(asked)} if asked else {})
+    columns = dict.fromkeys(map(column_of, asked), "string")
+    return _written(path, config, rows(), columns, about, rows_per_shard, progress, asked)
 
 
 def write_binding_table(
@@ -208,10 +225,11 @@ def _written(
     about: dict[str, Any],
     rows_per_shard: int,
     progress: Progress | None,
+    placebos: Sequence[str] = (),
 ) -> Table:
     from equipoise.data import Table
 
-    known = truth(config)
+    known = truth(config, placebos)
     held = {"columns": list(known.columns), "rows": known.to_numpy().tolist()}
     settings = {**about, "world": config.as_dict(), "truth": held}
     return Table.create(
@@ -241,6 +259,7 @@ def _where(scene: Scene, size: int) -> dict[str, Any]:
             "build": shown.build,
             "hair": shown.hair,
             **{trait: getattr(shown, trait) for trait in ("glasses", "hat", "bag")},
+            **({"bag": True} if scene.placebo == "bag" and i == 0 else {}),
             "occupation": shown.occupation or None,
             "activity": shown.activity or None,
         }

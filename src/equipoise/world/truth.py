@@ -8,6 +8,7 @@ subject: those of occupations, those of activities, or all. With two people it i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from equipoise.world.catalog import ACTIVITIES, AIR_OBJECTS, AXES, FLOOR_OBJECTS, OCCUPATIONS, SCENES, known
 from equipoise.world.config import WorldConfig
+from equipoise.world.placebos import PLACEBOS, checked_placebos, column_of
 
 __all__ = ["Probabilities", "truth"]
 
@@ -83,10 +85,11 @@ class Probabilities:
         return np.asarray(np.einsum("s,sg,st,sa->gta", subjects, g, t, a))
 
 
-def truth(config: WorldConfig) -> pd.DataFrame:
+def truth(config: WorldConfig, placebos: Iterable[str] = ()) -> pd.DataFrame:
     """One row a kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
 
-    ``kind``: occupation, activity, scene or object.
+    ``kind``: occupation, activity, scene or object. ``placebos`` adds their axes (``placebo_bag``, …), on which
+    nothing was put in: of a picture and its changed twin each level is half, whatever the subject.
 
     >>> from equipoise.world import preset
     >>> table = truth(preset("biased")).set_index(["subject", "axis", "group"])
@@ -94,8 +97,11 @@ def truth(config: WorldConfig) -> pd.DataFrame:
     2.4
     >>> bool((truth(preset("fair"))["log_odds"].abs() < 1e-9).all())
     True
+    >>> nothing = truth(preset("biased"), ["bag"]).set_index(["subject", "axis", "group"])
+    >>> nothing.loc[("nurse", "placebo_bag", "bag"), ["p_given", "p", "log_odds"]].tolist()
+    [0.5, 0.5, 0.0]
     """
-    rows = []
+    rows: list[tuple[str, str, str, str, float, float, float, float]] = []
     for kind, name, axis, given, marginal in _tables(config):
         for place, group in enumerate(config.groups_allowed(axis)):
             if marginal[place] > 0:
@@ -103,6 +109,11 @@ def truth(config: WorldConfig) -> pd.DataFrame:
                 rows.append(
                     (kind, name, axis, group, p, q, np.log(p / q), _logit(given, place) - _logit(marginal, place))
                 )
+    asked = checked_placebos(placebos)
+    subjects = list(dict.fromkeys((kind, name) for kind, name, *_ in rows))
+    for placebo in asked:
+        for level in PLACEBOS[placebo]:
+            rows += [(kind, name, column_of(placebo), level, 0.5, 0.5, 0.0, 0.0) for kind, name in subjects]
     return pd.DataFrame(rows, columns=["kind", "subject", "axis", "group", "p_given", "p", "log_ratio", "log_odds"])
 
 

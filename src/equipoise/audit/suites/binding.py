@@ -20,7 +20,7 @@ from equipoise.audit.evidence import Evidence, unit
 from equipoise.audit.findings import Findings
 from equipoise.audit.scenarios import Contrast, binding_axis, contrasts
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.measure import binding
 from equipoise.measure.estimate import Estimate
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
@@ -302,4 +302,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=lambda frame, config: (binding_axis(frame, config),),
+    settings=all_settings_but("prompts", "k", "variants", "min_sets"),
 )

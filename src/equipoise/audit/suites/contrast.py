@@ -29,7 +29,8 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_of
 from equipoise.audit.retrieval import add_retrieval, add_values, metrics_of
 from equipoise.audit.seeds import seeded_estimate
-from equipoise.audit.suite import Suite
+from equipoise.audit.subjects import SetStructure
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import ALTERNATIVES, Candidates, Groups, chance, evaluate, max_skew_law
@@ -179,7 +180,7 @@ class _Asked:
                 k=k,
                 axis=self.axis,
                 pool=pool,
-                sets=sets,
+                structure=SetStructure(sets),
                 metrics=[metric],
                 pair=self.pair,
                 subjects=False,
@@ -194,7 +195,7 @@ class _Asked:
             for metric, k in self.measures:
                 if not metrics_of(variant, [metric], self.pair):
                     continue
-                values, draws = [], []
+                values, draws, shuffles = [], [], []
                 for part in parts:
                     found = evaluate(
                         part["source"],
@@ -206,9 +207,14 @@ class _Asked:
                         candidates=part["candidates"],
                         tie_order=part["tie_order"],
                     )
-                    values.append(float(found.values[metric].mean()))
-                    draws.append(chance(found, draws=self.config.draws, seed=self.config.seed).suite[metric])
+                    values.append(float(found.values[metric][~found.all_equal].mean()))
+                    null = chance(found, draws=self.config.draws, seed=self.config.seed)
+                    draws.append(null.suite[metric])
+                    shuffles.append(null.shuffle)
                     add_values(findings, found, part["queries"], part["clusters"], **keys)
+                if max(np.ptp(some) for some in draws) <= 0:
+                    findings.note(f"balanced, K = {k}: {metric} left out, no pool has more than K images of two groups")
+                    continue
                 estimate = seeded_estimate(
                     values,
                     draws,
@@ -218,6 +224,9 @@ class _Asked:
                     n_groups=self.groups.n_groups,
                 )
                 findings.add(estimate, metric=metric, variant=variant, k=k, **keys)
+                if all(shuffles):
+                    together = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
+                    findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)
         self._add_random(findings, "balanced", chosen[0], len(parts[0]["queries"]))
 
     def _add_random(self, findings: Findings, pool: str, inside: Mask, n: int) -> None:
@@ -252,4 +261,5 @@ SUITE = Suite(
     axes=one_axis,
     reads=("captions",),
     defaults=AuditConfig(draws=200),
+    settings=all_settings_but("prompts", "min_sets"),
 )

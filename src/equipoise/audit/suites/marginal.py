@@ -20,8 +20,16 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_among
 from equipoise.audit.retrieval import add_retrieval
-from equipoise.audit.subjects import pool_name, set_codes, subject_queries, subject_texts, subjects_asked
-from equipoise.audit.suite import Suite
+from equipoise.audit.subjects import (
+    groups_to_rank,
+    pool_name,
+    set_structure,
+    subject_queries,
+    subject_texts,
+    subjects_asked,
+)
+from equipoise.audit.suite import EVERY_SETTING, Suite
+from equipoise.audit.twins import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE", "chosen_k"]
@@ -61,7 +69,7 @@ def _measure_given(
 ) -> None:
     groups, others = evidence.groups([axis], NAME), evidence.groups([given], NAME)
     name = f"{axis} | {given}={held}"
-    usable = groups.defined & (others.labels == others.index(held))
+    usable = groups.defined & (others.labels == others.index(held)) & without_twins(evidence.frame)
     subject = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
     sizes = np.bincount(subject[usable & (subject >= 0)], minlength=len(subjects))
     for k in config.k or (chosen_k(sizes),):
@@ -77,10 +85,11 @@ def _measure_given(
             findings.note(f"{name}: left out, all such images are of one group")
             continue
         queries = subject_queries(evidence, asked, config)
+        structure = set_structure(evidence.frame, config, [axis], inside)
         add_retrieval(
             findings,
             queries.source,
-            groups,
+            groups_to_rank(groups, structure, inside, findings),
             config,
             k=k,
             axis=name,
@@ -88,7 +97,7 @@ def _measure_given(
             queries=queries.names,
             tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-            sets=set_codes(evidence.frame, inside),
+            structure=structure,
             pair=pair_among(groups, config),
             subjects=queries.one_each,
             clusters=np.array(queries.names),
@@ -103,4 +112,5 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=several_axes,
+    settings=tuple(name for name in EVERY_SETTING if name not in ("placebos", "margin")),
 )

@@ -27,7 +27,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_of
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.errors import InputError
 from equipoise.measure.group_means import group_means
 from equipoise.measure.retrieval import Candidates
@@ -180,4 +180,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
+    settings=all_settings_but("prompts", "min_sets"),
 )

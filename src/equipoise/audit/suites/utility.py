@@ -22,7 +22,7 @@ from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
 from equipoise.audit.prompts import neutral_prompts
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import recall_at_k, scan
 from equipoise.measure.shares import share_estimate
@@ -31,7 +31,7 @@ __all__ = ["SUITE"]
 
 NAME = "utility"
 KS = (1, 5, 10)
-PROMPTS = ("A photo of {}", "A picture of {}", "An image of {}")
+PROMPTS = ("A photo of {a}", "A picture of {a}", "An image of {a}")
 QUALITY = "no null: a quality, not a bias"
 
 
@@ -170,4 +170,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     reads=("captions",),
+    settings=all_settings_but("variants", "min_sets"),
 )

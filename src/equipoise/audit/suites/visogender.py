@@ -30,7 +30,7 @@ from equipoise.audit.gaps import signed_gap
 from equipoise.audit.pairs import FEMININE, MASCULINE
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite
+from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.shares import share_estimate
@@ -213,4 +213,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=one_axis,
+    settings=all_settings_but("prompts", "min_sets"),
 )

@@ -68,11 +68,15 @@ def read(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = Non
 def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = None) -> Shape:
     """The axes and further columns that the metadata has, with their types."""
     votes: dict[str, Counter[str]] = {}
+    asked = AXES if axes is None else name_list(axes, "axes")
+    labels: dict[str, Counter[Any]] = {}
     for file in _metadata_files(_folder(path)):
         for record in _records(file):
             if not isinstance(record, Rejected) and isinstance(record[1], dict):
                 for name, value in record[1].items():
                     votes.setdefault(name, Counter())[_kind(value)] += 1
+                    if name in asked and isinstance(value, str | int | float) and not isinstance(value, bool):
+                        labels.setdefault(name, Counter())[value] += 1
     kinds = {name: _elected(counts) for name, counts in votes.items()}
     if axes is None:
         groups = tuple(axis for axis in AXES if axis in kinds)
@@ -86,7 +90,7 @@ def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = No
     columns = {_column(name): kind for name, kind in further.items()}
     if len(columns) != len(further):
         raise InputError(f"two columns of the metadata of {path} have the same name but for punctuation")
-    return Shape(groups, columns)
+    return Shape(groups, columns).with_labels({axis: labels.get(axis, {}) for axis in groups})
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:
@@ -136,7 +140,7 @@ def _row(fields: Any, file: Path, root: Path, found: Shape, listed: set[Path]) -
         made["params"] = fields["params"] if isinstance(fields["params"], str) else _json(fields["params"], "params")
     if not _is_empty(get("seed")):
         made["seed"] = whole(fields["seed"], "seed")
-    made |= {axis: group(get(axis), axis) for axis in found.axes}
+    made |= {axis: found.group(axis, group(get(axis), axis)) for axis in found.axes}
     by_column = {_column(key): value for key, value in fields.items()}
     return made | {key: _value(by_column.get(key), kind, key) for key, kind in found.columns.items()}
 

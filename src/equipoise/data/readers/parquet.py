@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from equipoise.data.readers.parquet_files import (
     parquet_records,
     schema_of,
     type_text,
+    value_counts,
 )
 from equipoise.data.readers.records import Shape, name_list, pairs, split_named
 from equipoise.data.readers.values import Pictures, RowError, Seen, attempt, group, identifier, number, row, text
@@ -91,6 +93,7 @@ def read(
     schema = schema_of(files)
     names = class_names(schema)
     kinds = {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
+    labels = Shape().with_labels(_label_counts(files, plan))
     seen = Seen()
     for record in parquet_records(files, wanted):
         if isinstance(record, Rejected):
@@ -98,7 +101,7 @@ def read(
         else:
             file, i, values = record
             place = name_below(path, file)
-            yield attempt(f"{file.name} row {i}", _row, values, file, place, i, plan, names, kinds, seen=seen)
+            yield attempt(f"{file.name} row {i}", _row, values, file, place, i, plan, names, kinds, labels, seen=seen)
 
 
 def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
@@ -113,7 +116,21 @@ def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
         options.get("label_source"),
     )
     schema = schema_of(files)
-    return Shape(plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names})
+    found = Shape(plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names})
+    return found.with_labels(_label_counts(files, plan))
+
+
+def _label_counts(files: list[Path], plan: ColumnMap) -> dict[str, Counter[Any]]:
+    """How often each cell occurs on the axes that have a column of their own; only those columns are read."""
+    columns = {axis: plan.columns[axis] for axis in plan.axes if axis in plan.columns}
+    counts: dict[str, Counter[Any]] = {axis: Counter() for axis in columns}
+    if not columns:
+        return counts
+    names = class_names(schema_of(files))
+    for axis, theirs in columns.items():
+        if theirs not in names:  # class names are spelled once, in the file's description
+            counts[axis].update(value_counts(files, theirs))
+    return counts
 
 
 def _plan(
@@ -149,10 +166,11 @@ def _plan(
     schema = schema_of(files)
     named = class_names(schema)
     for axis in groups:
-        if type_text(schema.field(known[axis]).type) != "string" and known[axis] not in named:
+        kind = type_text(schema.field(known[axis]).type)
+        if kind not in ("string", "int64", "float64") and known[axis] not in named:
             raise InputError(
-                f"the axis {axis!r} is the column {known[axis]!r}, which is not text and whose classes the file does "
-                "not name; write the groups as text first"
+                f"the axis {axis!r} is the column {known[axis]!r}, which holds neither text nor numbers; write the "
+                "groups as text first"
             )
     return ColumnMap(known, groups, extra=name_list(extra, "extra"), label_source=label_source)
 
@@ -165,6 +183,7 @@ def _row(
     plan: ColumnMap,
     names: Mapping[str, list[str]],
     kinds: Mapping[str, str],
+    labels: Shape,
 ) -> Row:
     def get(ours: str) -> Any:
         theirs = plan.columns.get(ours)
@@ -174,7 +193,7 @@ def _row(
     made |= {name: None if (v := get(name)) is None else text(v, name) for name in _TEXTS if name in plan.columns}
     made |= {name: None if (v := get(name)) is None else identifier(v, name) for name in _IDS if name in plan.columns}
     made |= dict.fromkeys(plan.axes)
-    made |= {axis: group(get(axis), axis) for axis in plan.axes if axis in plan.columns}
+    made |= {axis: labels.group(axis, group(get(axis), axis)) for axis in plan.axes if axis in plan.columns}
     for kind_column, group_column in plan.typed_axes:
         made[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
     if plan.id_from:

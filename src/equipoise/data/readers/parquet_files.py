@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from equipoise.data.readers.sources import existing
 from equipoise.data.rows import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["class_names", "name_below", "parquet_files", "parquet_records", "schema_of", "type_text"]
+__all__ = ["class_names", "name_below", "parquet_files", "parquet_records", "schema_of", "type_text", "value_counts"]
 
 BATCH = 64
 """Rows in memory at once: images of some hundred kilobytes each."""
@@ -83,6 +84,22 @@ def parquet_records(
             yield from _records(file, source, columns)
     if not opened:
         raise InputError(problem)
+
+
+def value_counts(files: Sequence[Path], column: str) -> Counter[Any]:
+    """How often each text or number occurs in a column of all files; a part that cannot be read is not counted."""
+    counts: Counter[Any] = Counter()
+    for file in files:
+        try:
+            with pq.ParquetFile(file) as source:
+                for batch in source.iter_batches(columns=[column]):
+                    batch.validate(full=True)
+                    for entry in batch.column(0).value_counts().to_pylist():
+                        if isinstance(entry["values"], str | int | float):
+                            counts[entry["values"]] += entry["counts"]
+        except _BROKEN:
+            continue  # parquet_records says what is wrong with it
+    return counts
 
 
 def _records(file: Path, source: Any, columns: Sequence[str]) -> Iterator[tuple[Path, int, dict[str, Any]] | Rejected]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from equipoise.data.readers.sources import csv_records
 from equipoise.data.readers.values import Seen, attempt
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
+from equipoise.text.labels import read_labels
 
 __all__ = ["SPLITS", "Shape", "csv_rows", "name_list", "pairs", "split_named"]
 
@@ -27,6 +30,30 @@ class Shape:
     columns: Mapping[str, str] = field(default_factory=dict)
     kind: str = "images"
     dim: int | None = None
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+    """By axis, the group that each label of the dataset is read as; a label that is not listed is its own group."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What was joined or taken for unknown in that."""
+
+    def group(self, axis: str, label: str | None) -> str | None:
+        """The group that ``label`` is read as on ``axis``."""
+        return label if label is None else self.labels.get(axis, {}).get(label, label)
+
+    def with_labels(self, counts: Mapping[str, Mapping[Any, int]]) -> Shape:
+        """The same, told how often each cell occurs on each axis: spellings of one group become one.
+
+        >>> shape = Shape(("gender",)).with_labels({"gender": {"male": 3, "Male": 1, "N/A": 2}})
+        >>> shape.group("gender", "Male"), shape.notes
+        ('male', ("gender: 'Male' read as 'male'; 2 'N/A' read as unknown",))
+        """
+        labels: dict[str, dict[str, str]] = {}
+        notes = []
+        for axis, cells in counts.items():
+            read = read_labels(np.repeat(np.array([*cells, None], dtype=object)[:-1], list(cells.values())))
+            labels[axis] = {cell.strip(): name for name, some in read.joined.items() for cell in some}
+            if note := read.note(axis):
+                notes.append(note)
+        return replace(self, labels=labels, notes=tuple(notes))
 
 
 def csv_rows(

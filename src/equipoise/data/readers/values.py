@@ -11,6 +11,7 @@ from typing import Any
 
 from equipoise.data.rows import Rejected, Row
 from equipoise.errors import InputError
+from equipoise.text.labels import label_text, means_unknown
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -192,15 +193,22 @@ def box(value: Any, name: str = "box") -> list[float]:
 
 
 def group(value: Any, name: str, undefined: Collection[str] = (), known: Collection[str] | None = None) -> str | None:
-    """The group on one axis, as the data spells it; None for nothing and for a word that means undefined.
+    """The group on one axis, as the data spells it; None for nothing and for a word that means undefined ("N/A").
 
-    Where the dataset has a fixed list of groups, ``known``, another word is damage and not a new group.
+    A whole number is a group of that name. Where the dataset has a fixed list of groups, ``known``, another word is
+    damage and not a new group.
 
     >>> group("Unsure", "gender", ("unsure",)), group("Female", "gender", ("unsure",), ("Male", "Female"))
     (None, 'Female')
+    >>> group(1, "gender"), group("N/A", "gender")
+    ('1', None)
     """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = label_text(value)
     found = optional_text(value, name)
     if found is None or found.casefold() in undefined:
+        return None
+    if found not in (known or ()) and means_unknown(found):
         return None
     if known is not None and found not in known:
         raise RowError(f"the {name} is {_shown(found)}; the dataset has {', '.join(sorted(known))}")

@@ -16,6 +16,7 @@ from itertools import product
 
 from equipoise.errors import InputError
 from equipoise.text.articles import agreed
+from equipoise.text.prompt_places import with_subject
 
 __all__ = ["BARE", "PREFIXES", "SUBJECT", "Axis", "Caption", "CaptionPlan", "CaptionSet", "caption_sets"]
 
@@ -235,11 +236,11 @@ def _combinations(axes: Sequence[Axis]) -> Iterator[dict[str, str]]:
 
 
 def _sentence(prefix: str, phrase: str) -> str:
-    """Prefix and phrase with the article between them; ``{}`` in a prefix marks where the phrase goes."""
+    """Prefix and phrase with the article between them; with braces the prefix says where: ``{a}`` is both."""
     if prefix == BARE:
         return agreed(f"{BARE} {phrase}")
-    if "{}" in prefix:
-        return prefix.replace("{}", agreed(f"a/an {phrase}"))
+    if "{" in prefix or "}" in prefix:
+        return with_subject(prefix, phrase)
     return f"{prefix} {agreed(f'a/an {phrase}')}"
 
 

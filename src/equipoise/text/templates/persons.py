@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from equipoise.errors import InputError, UnknownNameError
+from equipoise.errors import UnknownNameError
 from equipoise.text.articles import agreed
+from equipoise.text.prompt_places import with_subject
 from equipoise.text.templates.files import shipped
 
 __all__ = ["PersonPrompts", "detectability_prompts", "person_axes", "person_prompts", "zero_shot_prompts"]
@@ -92,6 +93,4 @@ def _shipped_axis(axis: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _prompt(template: str, phrase: str) -> str:
-    if template.count("{}") != 1:
-        raise InputError(f"template {template!r} must hold {{}} once, where the person goes")
-    return agreed(template.replace("{}", phrase))
+    return agreed(with_subject(template, phrase))

@@ -1,0 +1,55 @@
+"""Columns of groups as every reader of a table sees them: spellings joined, words for "not known" read as null.
+
+Tables keep their bytes: labels are joined when they are read to be counted, by the rule of
+:mod:`equipoise.text.labels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from equipoise.text.labels import read_labels
+
+__all__ = ["with_joined_labels"]
+
+SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
+"""Further columns that name groups of an axis (of a second person, of who is expected): one spelling for all."""
+
+
+def with_joined_labels(frame: pd.DataFrame, axes: Iterable[str]) -> tuple[pd.DataFrame, list[str]]:
+    """``frame`` with the groups of each axis in one spelling and as text, and a note for each axis that was changed.
+
+    Columns that need no change, that are not there, and that hold lists stay as they are; so do the frame's attributes.
+
+    >>> frame = pd.DataFrame({"gender": ["Male", "male", "male", "N/A"], "score": [1, 2, 3, 4]})
+    >>> joined, notes = with_joined_labels(frame, ["gender"])
+    >>> joined["gender"].tolist(), notes
+    (['male', 'male', 'male', None], ["gender: 'Male' read as 'male'; 1 'N/A' read as unknown"])
+    """
+    changed: dict[str, object] = {}
+    notes: list[str] = []
+    for axis in dict.fromkeys(axes):
+        names = [name for name in (axis, *(form.format(axis) for form in SAME_GROUPS)) if name in frame]
+        if axis not in names or axis in changed or any(_holds_lists(frame[name]) for name in names):
+            continue
+        labels = read_labels(pd.concat([frame[name].astype(object) for name in names], ignore_index=True))
+        if labels.as_given:
+            continue
+        values = labels.values()
+        changed |= {name: values[i * len(frame) : (i + 1) * len(frame)] for i, name in enumerate(names)}
+        if note := labels.note(axis):
+            notes.append(note)
+    if not changed:
+        return frame, notes
+    columns = {name: pd.Series(values, index=frame.index, dtype=object) for name, values in changed.items()}
+    made = frame.assign(**columns)
+    made.attrs = dict(frame.attrs)
+    return made, notes
+
+
+def _holds_lists(column: pd.Series[Any]) -> bool:
+    first = column.dropna().head(1).tolist()
+    return bool(first) and type(first[0]).__hash__ is None

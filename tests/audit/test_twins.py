@@ -1,0 +1,57 @@
+"""Placebo twins: measured as placebos, and not ranked beside the pictures they were made from."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equipoise.audit import AuditConfig
+from equipoise.audit.axes import check_groups
+from equipoise.audit.twins import without_twins
+from equipoise.errors import InputError
+
+
+def test_the_usual_level_is_the_commonest_or_the_first():
+    even = pd.DataFrame({"placebo_bag": ["none", "bag"] * 3})
+    assert without_twins(even).tolist() == [True, False] * 3
+    most = pd.DataFrame({"placebo_bag": ["bag", "none", "none"], "placebo_light": ["plain", "plain", None]})
+    assert without_twins(most).tolist() == [False, True, True]
+    assert without_twins(pd.DataFrame({"gender": ["f", "m"]})).all()
+
+
+def test_a_link_or_a_placebo_is_no_axis():
+    frame = pd.DataFrame({"link": ["a", "b"], "placebo_bag": ["none", "bag"], "gender": ["f", "m"]})
+    for name, message in (("link", "no axis"), ("placebo_bag", "is a placebo and no axis")):
+        with pytest.raises(InputError, match=message):
+            check_groups(frame, name, ("gender",))
+    check_groups(frame, "gender", ("gender",))
+    assert AuditConfig().axes == ()
+
+
+@pytest.mark.parametrize("suite", ["intersectional", "marginal"])
+def test_rankings_are_those_of_the_table_without_twins(toy, suite):
+    rng = np.random.default_rng(0)
+    rows, vectors = [], {}
+    for subject in ("cook", "nurse", "pilot"):
+        direction = rng.normal(size=16)
+        vectors[f"A photo of a {subject}"] = direction
+        for number in range(4):
+            for gender in ("female", "male"):
+                for tone in ("dark", "light"):
+                    name = f"{subject}-{number}-{gender}-{tone}"
+                    shared = {"set_id": f"{subject}-{number}", "subject": subject, "gender": gender, "tone": tone}
+                    for changed in ("", "-bag"):
+                        level = "bag" if changed else "none"
+                        rows.append({"image_id": name + changed, **shared, "placebo_bag": level})
+                    vectors[name] = direction + rng.normal(size=16)
+                    vectors[f"{name}-bag"] = vectors[name] + 0.3 * rng.normal(size=16)
+    alone = [{k: v for k, v in row.items() if k != "placebo_bag"} for row in rows if row["placebo_bag"] == "none"]
+    found = [
+        toy(some, vectors, axes=["gender", "tone"], columns={"placebo_bag": "string"})
+        .run(suite, draws=200, k=[3], prompts=["A photo of {}"])
+        .results
+        for some in (rows, alone)
+    ]
+    ranked = [frame[frame["metric"] == "max_skew"].reset_index(drop=True) for frame in found]
+    assert len(ranked[0]) == len(ranked[1]) > 0
+    np.testing.assert_allclose(ranked[0]["value"], ranked[1]["value"])
+    np.testing.assert_allclose(ranked[0]["null_mean"], ranked[1]["null_mean"], atol=0.08)
