@@ -162,6 +162,17 @@ def test_vectors_pass_in_batches_through_the_remedy(home, model, fitted, monkeyp
             np.testing.assert_allclose(joined, better.image_vectors(ids), atol=1e-6)
 
 
+def test_the_audit_of_a_repaired_model_says_what_the_remedy_has_seen(home, model, fitted, tmp_path):
+    settings = {"prompts": ["A photo of {a}"], "draws": 20, "k": [10]}
+    for name, one in (("after", repaired(model, fitted)), ("before", model)):
+        audit.run(one, "intersectional", home / "sets", tmp_path / name, config=settings)
+    after, before = (json.loads((tmp_path / name / "audit.json").read_text())["of"] for name in ("after", "before"))
+    assert after["fitted_on"]["subjects"] == list(fitted.fitted_on.subjects) == SUBJECTS[:4]
+    assert "fitted_on" not in before
+    again = audit.measure_again(tmp_path / "after", config={"k": [5]}, out=tmp_path / "again").folder
+    assert json.loads((again / "audit.json").read_text())["of"]["fitted_on"] == after["fitted_on"]
+
+
 def test_the_audit_of_another_remedy_is_not_replaced(home, model, fitted, tmp_path):
     other = fit_on_table(Projection(), model, Table.open(home / "sets"), ["gender"], held_out=SUBJECTS[:4])
     settings = {"prompts": ["A photo of {a}"], "draws": 20, "k": [10]}

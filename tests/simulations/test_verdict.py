@@ -17,6 +17,7 @@ from equipoise.measure.estimate import RESULT_COLUMNS
 from equipoise.measure.gap_sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
+from equipoise.measure.sources import Scores
 from equipoise.report.judging import Judgement, judge
 from equipoise.report.outcomes import Outcome
 from equipoise.report.sources import Series, Source
@@ -47,9 +48,9 @@ def audited(scores: np.ndarray, *, draws: int = 199, skew: bool = True) -> list[
         owner = np.repeat(np.arange(SUBJECTS), 2 * SETS)
         matrix = np.where(owner == np.arange(SUBJECTS)[:, None], scores.ravel(), -9.0)
         candidates = Candidates(owner, np.arange(SUBJECTS))
-        found = evaluate(matrix, groups, k=K, candidates=candidates, metrics=["max_skew", "ndkl"])
+        found = evaluate(Scores(matrix), groups, k=K, candidates=candidates, metrics=["max_skew", "ndkl"])
         null = chance(found, sets=sets, draws=draws)
-        rows += [one.row(**{"axis": "gender", "pool": "rendered"}) for one in summary(found, null)]
+        rows += [one.row(axis="gender", pool="rendered") for one in summary(found, null)]
     frame = pd.DataFrame(rows, columns=list(RESULT_COLUMNS)).assign(model="m", suite="intersectional")
     source = Source(Path("run"), "audit", frame, {"settings": AuditConfig(draws=draws).plain()})
     return judge(Series("m", source, frame, "m"))

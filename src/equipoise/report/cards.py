@@ -44,7 +44,7 @@ def model_card(one: Series, verdict: str = "") -> str:
             name = f"{metric_name(str(row['metric']), row['k'])} on {row['about']}, excess over chance"
             head += [f"    - type: {_quoted(str(row['metric']))}", f"      name: {_quoted(name)}"]
             head += [f"      value: {float(row['excess']):.4f}"]
-    lines = ["| axis | metric | value | chance | excess | 95% interval of the excess | p | n |"]
+    lines = ["| axis | metric | value | chance | excess | interval of the excess | p | n |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for _, row in rows.iterrows():
         cells = [

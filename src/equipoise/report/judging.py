@@ -182,11 +182,12 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
     return sorted(found, key=_rank)
 
 
-def _rank(one: Judgement) -> tuple[int, int, float]:
+def _rank(one: Judgement) -> tuple[int, int, int, float]:
     order = [Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING]
     first = -1 if one.biased else order.index(one.outcome)
     undecided = one.outcome is Outcome.CANNOT_TELL and not any(r.detected for r in one.readings)
-    return 2 * first + undecided, int(" x " in one.axis or ":" in one.axis), -_weight(one.rests_on)
+    joint = int(" x " in one.axis or ":" in one.axis)
+    return 2 * first + undecided, joint, _place(one.rests_on.metric), -_weight(one.rests_on)
 
 
 def _weight(reading: Reading) -> float:

@@ -96,4 +96,4 @@ def margin_text(metric: str, spreads: float = SPREADS) -> str:
     margin = margin_of(metric, spreads)
     if margin is None:
         return ""
-    return f"{100 * margin:.0f} points" if margin in (POINTS, 0.1) else f"{margin:.3g}"
+    return f"{100 * margin:.0f} points" if margin in (POINTS, 0.1) else f"{margin:.2g}"

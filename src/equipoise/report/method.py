@@ -23,7 +23,8 @@ __all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
 
 _DROPPED = re.compile(r"dropped (\d+) \(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _PLAIN = (
-    "max_skew min_skew ndkl representation skew exposure exposure_gap counterfactual_gap counterfactual_gap_size lic "
+    "max_skew standard_gap standard_gap_size outranks placebo_excess min_skew ndkl representation skew exposure "
+    "exposure_gap counterfactual_gap counterfactual_gap_size lic "
     "lic_m lic_d ratio error ba dba group_share group_evenness subject_distance word_distance attribute_auc"
 ).split()
 _MOST = 14
@@ -48,7 +49,12 @@ def method(series: Sequence[Series]) -> list[str]:
             "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
             "shuffled inside counterfactual sets, or drawn anew where there are none, many times. The excess is the "
             "value less the mean of those draws; grey bands hold 95% of them. The p-value is the share of draws at "
-            "least as far out. P-values in the verdict are adjusted for all axes tested (Holm).",
+            "least as far out. P-values in the verdict are adjusted for every axis, metric and K looked at (Holm); "
+            "where no draw is as far out as the number, the tail of the null is taken as normal.",
+            "The verdict says one of four things: it leans (beyond chance and beyond the margin), it is too small to "
+            "matter (its interval lies inside the margin), nothing was found and would have been, or it cannot be "
+            "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "
+            "agreement with what was stated; a small p-value alone is none.",
             "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
             "asked about. A single subject has few possible values: it gets a p-value, no interval.",
         ]

@@ -16,7 +16,7 @@ from equipoise.report.sources import Series
 
 __all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
 
-SPREAD = "a spread is how far the scores of one group's pictures lie apart from set to set"
+SPREAD = "a spread: how far the scores of one group's pictures lie apart from set to set"
 _SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
 
 

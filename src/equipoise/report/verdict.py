@@ -64,7 +64,7 @@ def verdict(
         pools = _pools(first)
         for other, its in judged[1:]:
             if _pools(other) == pools:
-                made.sentences.append(beside(other, its, first, found) + not_put_in(other, truths))
+                made.sentences.append(beside(other, its, first, found, not_put_in(other, truths)))
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             made.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))
@@ -270,10 +270,10 @@ def _is_it(one: Series, found: Sequence[Judgement]) -> str:
 def _ground(j: Judgement) -> str:
     grounds = []
     if j.direction is not None:
-        grounds.append("one direction over subjects")
+        grounds.append("in one direction over subjects")
     if j.truth is not None:
         grounds.append("in line with what was put in")
-    return f", with {joined(grounds)}" if grounds else ""
+    return f", {joined(grounds)}" if grounds else ""
 
 
 def _sure(found: Sequence[Judgement]) -> str:

@@ -24,7 +24,11 @@ def shown(found: Sequence[Judgement]) -> list[Judgement]:
 
 
 def beside(
-    other: Series, its: Sequence[Judgement], first: Series | None = None, found: Sequence[Judgement] = ()
+    other: Series,
+    its: Sequence[Judgement],
+    first: Series | None = None,
+    found: Sequence[Judgement] = (),
+    ending: str = "",
 ) -> str:
     """One sentence on another model, on the axis that the first leans on most, if it has that."""
     about = found[0].about if found else its[0].about
@@ -35,15 +39,17 @@ def beside(
     placebo = placebo_words(mine, other) if mine.outcome is Outcome.LEANS else ""
     told += f", {placebo}" if placebo else ""
     rest = [j.about for j in its if j is not mine and j.outcome is Outcome.LEANS and " x " not in j.axis]
-    return f"{told}{f'; it reacts on {joined(rest)} too' if rest else ''}."
+    return f"{told}{f'; it reacts on {joined(rest)} too' if rest else ''}{ending}."
 
 
 def _outcome(found: Judgement) -> str:
     size, margin = size_words(found.rests_on), margin_text(found.rests_on.metric, found.spreads)
     if found.outcome is Outcome.LEANS:
+        pair = None if found.direction is None else sides(found.direction.row)
+        if found.biased and pair and found.truth is None:
+            return f"prefers pictures labelled {pair[0]} to their twins by {size} on {found.about}"
         if found.biased:
             return f"is biased by {found.about} ({size} beyond chance)"
-        pair = None if found.direction is None else sides(found.direction.row)
         whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
         return f"reacts to the visible difference in {found.about} by {size}{whom}"
     if found.outcome is Outcome.TOO_SMALL:
