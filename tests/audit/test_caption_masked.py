@@ -36,7 +36,7 @@ def test_cross_fitted_is_the_difference_of_the_means_over_images():
     assert change.p_value < 0.001
     one, two = (lic.out_of_fold.set_index("image_id")["score"] for lic in (after, before))
     error = 100 * (one - two).std() / np.sqrt(400)
-    assert change.ci_high - change.value == pytest.approx(1.96 * error, rel=0.05)
+    assert change.ci_high - change.value > 1.96 * error  # how other classifiers would differ is in it too
 
 
 def test_repeated_folds_count_an_image_once():

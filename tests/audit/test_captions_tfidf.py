@@ -33,7 +33,7 @@ def test_the_natural_row_of_table_1(captions):
     np.testing.assert_allclose(values(audit.results, "tfidf", "natural"), PUBLISHED["tfidf", "natural"], atol=0.01)
     # the published random row is one draw that all queries share
     np.testing.assert_allclose(values(audit.results, "random", "natural"), PUBLISHED["random", "natural"], atol=0.03)
-    assert "images: 1,205 male, 513 female, 3,282 undefined" in audit.notes[0]
+    assert "captions of 1,205 male, 513 female and 3,282 undefined images" in audit.notes[0]
     printed = str(audit)
     assert "published" in printed.splitlines()[1]
     assert "tfidf" in printed

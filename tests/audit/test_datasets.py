@@ -103,6 +103,9 @@ def test_an_even_dataset_shows_nothing(tmp_path):
     shares = rows(found, "group_share")
     assert ((shares["value"] - shares["null_mean"]).abs() < 4 * shares["null_sd"]).all()
     assert "gender: none of 2 subjects leans beyond chance" in str(found)
+    assert not found.lopsided
+    assert str(found).splitlines()[2] == "Nothing is lopsided, beyond chance and by enough to matter"
+    assert shares["notes"].str.contains("Holm p").all()
     # both axes together, and each by the other
     joint = rows(found, "group_evenness", axis="gender x age").iloc[0]
     assert joint.n_groups == 4
@@ -195,9 +198,45 @@ def test_sets_objects_and_undefined_axes_are_told(tmp_path):
         tmp_path / "t", data, axes=["gender", "race"], columns={"objects": "list<string>"} | {"age": "string"}
     )
     found = audit_dataset(table.path, settings=FAST)
-    assert any("images come in sets" in note for note in found.notes)
+    assert "100 images come from 50 sources or sets, which are the independent units" in found.notes
     assert "the axis 'race' is undefined for every image" in found.notes
     assert set(found.axes[0].leanings["object"].lopsided()["item"]) == {"bed", "car"}
+    assert "as certain as" in rows(found, "group_share").iloc[0].notes
+
+
+def test_sources_keep_their_edits_and_sets_stand_in_where_there_is_no_source(tmp_path):
+    given = [
+        ("a", None, None),
+        ("b", "a", "s1"),
+        ("c", "a", "s2"),
+        ("d", None, "s3"),
+        ("e", None, "s3"),
+        ("f", None, None),
+    ]
+    data = [
+        {"image_id": i, "source_id": source, "set_id": of, "gender": "fm"[n % 2]}
+        for n, (i, source, of) in enumerate(given)
+    ]
+    dataset = read_dataset(Table.create(tmp_path / "t", data, axes=["gender"]).path)
+    keys = dataset.sources.tolist()
+    assert len(set(keys[:3])) == 1  # the real image and its two edits
+    assert keys[3] == keys[4]
+    assert len(set(keys)) == 3
+    alone = read_dataset(
+        Table.create(tmp_path / "u", [d | {"set_id": None, "source_id": None} for d in data], axes=["gender"]).path
+    )
+    assert alone.sources is None
+
+
+def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path):
+    texts = {i: ["A man with a dog", "A person outside"] for i in range(40)}
+    found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=FAST)
+    assert found.lopsided
+    assert set(found.results["metric"]) == {"group_share", "group_evenness"}
+    assert any("every image with a group shows 'male'" in note for note in found.notes)
+    even = rows(found, "group_evenness").iloc[0]
+    assert even.value == 0
+    assert 0 <= even.ci_low < even.ci_high < 1
 
 
 def test_other_axes_have_their_own_words(table):
@@ -265,7 +304,7 @@ def test_the_command_prints_and_writes(small, tmp_path):
     app.command()(command)
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "9"]
+        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "99"]
     )
     assert done.exit_code == 0, done.output
     assert "Where it is lopsided" in done.output

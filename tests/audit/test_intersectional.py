@@ -213,3 +213,21 @@ def test_n_of_a_gap_is_what_its_interval_counts(toy, picked):
     one = picked(found, metric="counterfactual_gap", axis="gender", group="female - male", subject="job0")
     assert one.n == 6
     assert "n is subjects" not in one.notes
+
+
+def test_a_table_of_one_group_is_refused(scored):
+    frame = pd.DataFrame(broken_sets([("f", "A"), ("f", "B"), ("f", "A"), ("f", "B")]))
+    frame.attrs["axes"] = ["gender"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20)
+    with pytest.raises(InputError, match="the axis 'gender' shows one group, 'f'; an audit compares groups"):
+        suite.check(frame, config)
+
+
+def test_a_k_beyond_every_pool_leaves_out_what_it_cannot_show(scored):
+    frame = pd.DataFrame(broken_sets([("f", "A"), ("m", "B"), ("f", "B"), ("m", "A")]))
+    frame.attrs["axes"] = ["gender", "race"]
+    suite, config = SUITES.load("intersectional"), AuditConfig(draws=20, k=(100_000,))
+    rng = RNG(0)
+    found = suite.measure(scored(suite, frame, lambda row, text: rng.normal(), config), config)
+    assert "max_skew" not in set(found.frame()["metric"])
+    assert any("max_skew" in note and "no pool has more than K images (the largest has" in note for note in found.notes)

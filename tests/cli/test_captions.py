@@ -85,7 +85,10 @@ def done(home):
 def test_the_table_shows_all_models_and_marks(done):
     lines = done.stdout.splitlines()
     assert lines[0].split()[:4] == ["model", "LIC", "LIC_M", "LIC_D"]
-    lines = lines[: lines.index("Captions of masked images")]
+    assert "Captions of masked images" in lines
+    said = [line for line in lines if "LIC" in line and "Holm p" in line]
+    assert len(said) == 3  # what may be said of each model
+    lines = lines[: next(i for i, line in enumerate(lines) if line.startswith("What may be said"))]
     by_model = {line.split()[0]: line for line in lines if line.split()[:1] in (["good"], ["middle"], ["bad"])}
     assert set(by_model) == {"good", "middle", "bad"}
     assert "!" in by_model["bad"].split("|")[0]
@@ -110,7 +113,9 @@ def test_the_numbers_follow_what_was_planted(done, home):
     assert set(wanted.split()) <= set(main.index.get_level_values("metric"))
     for name in ("lic_m", "error", "ratio", "ba", "dba_g", "dba_o"):
         row = main.loc[(name, "bad")]
-        assert row[["null_mean", "ci_low", "ci_high", "p_value"]].notna().all(), name
+        assert row[["null_mean", "p_value"]].notna().all(), name
+        assert "Holm p" in row["notes"]
+        assert row[["ci_low", "ci_high"]].notna().all() or "no interval: nothing varies" in row["notes"], name
     masked = results[(results["pool"] == "without-person") & (results["metric"] == "lic_m_change")].iloc[0]
     assert masked["value"] < 0
     assert masked["ci_high"] < 0

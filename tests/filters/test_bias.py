@@ -298,6 +298,6 @@ def test_why_nothing_could_be_tested_is_said():
     gone = [outcome("people", [True, False, True, True])]
     assert not bias_tests(frame, ("gender",), gone)
     text = report_text(funnel_of(frame, ("gender",), gone), [], gone)
-    assert "no set, source or subject has images of two groups of which some failed and some did not" in text
+    assert "no set, source or subject has images of two groups, alike on the other axes, of which some failed" in text
     none = [outcome("people", [False] * 4)]
     assert "tested for bias: nothing failed" in report_text(funnel_of(frame, ("gender",), none), [], none)

@@ -171,7 +171,7 @@ def test_clusters_recover_topics_words_and_leanings():
         share = (groups.labels[found.labels == cluster] == 1).mean()
         assert rows.loc["m", "share"] == pytest.approx(share)
         assert rows.loc["m", "excess"] == pytest.approx(share - (groups.labels == 1).mean())
-        assert (rows.loc["m", "p_holm"] < 0.01) == (main != 1)
+        assert (rows.loc["m", "p_adjusted"] < 0.01) == (main != 1)
     assert found.leaning.distance.p_value < 0.01
     assert found.sizes.sum() == 200
 
@@ -244,7 +244,7 @@ def test_coco_clusters_lean_as_gensynth_found():
     skate = [i for i in range(20) if "skateboard" in found.top_words[i][:3]]
     assert skate
     # GenSynth Table 5: skateboarding +27.9 points
-    assert all(rows.loc[i, "excess"] > 0.15 and rows.loc[i, "p_holm"] < 0.01 for i in skate)
+    assert all(rows.loc[i, "excess"] > 0.15 and rows.loc[i, "p_adjusted"] < 0.01 for i in skate)
     assert found.leaning.distance.p_value <= 0.01
 
 

@@ -315,7 +315,7 @@ def test_association_matches_plain_loops_and_every_split(seed, n, m, k, j):
         "two-sided": np.mean(np.abs(gaps) >= abs(observed) - 1e-12),
     }
     for alternative, p in expected.items():
-        found = embedding.association(x, y, a, b, alternative=alternative, replicates=20)
+        found = embedding.association(x, y, a, b, alternative=alternative)
         assert found.effect.value == pytest.approx(effect, abs=1e-9)
         assert found.effect.p_value == pytest.approx(p, abs=1e-9)
         assert found.exact
@@ -365,7 +365,7 @@ def test_single_association_matches_a_plain_loop(seed, n, m):
     w, a, b = rng.normal(size=3), rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
     scores = np.array([cosine(w, t) for t in a] + [cosine(w, t) for t in b])
     spread = math.sqrt(((scores - scores.mean()) ** 2).sum() / (len(scores) - 1))
-    found = embedding.single_association(w, a, b, replicates=20)
+    found = embedding.single_association(w, a, b)
     assert found.effect.value == pytest.approx((scores[:n].mean() - scores[n:].mean()) / spread, abs=1e-9)
 
 

@@ -115,12 +115,14 @@ def test_the_verdict_answers_what_people_ask(page):
     assert "skin tone" not in paragraph.split(".")[0]
     assert re.search(r"pictures labelled male (are pushed down )?for [^.;]*nurse", paragraph)
     assert re.search(r"pictures labelled female (are pushed down )?for [^.;]*builder", paragraph)
-    assert "sure of it: by luck" in paragraph
+    assert re.search(r"score \d\.\d\d spreads \[\d\.\d\d, \d\.\d\d\] apart", paragraph)
     assert "put in on purpose" in paragraph
-    assert re.search(r"the direction is right for \d+ of \d+ subjects", paragraph)
+    assert re.search(r"correlate at 0\.9\d \[0\.\d\d, \d\.\d\d\] on gender", paragraph)
+    assert re.search(r"the direction is right for \d+ of \d+ subjects", text)
     assert re.search(r"correlation 0\.9\d, 95% interval", text)
     assert re.search(r"The repair \(repaired model\) (worked|helped)", paragraph)
-    assert re.search(r"(in 1,000|in 100)", paragraph)
+    assert re.search(r"p (&lt;|=) 0\.\d+ corrected for the \d+ numbers looked at", text)
+    assert not re.search(r"(in 1,000|times in 100)", text)
     for question in ("How sure are we?", "Against whom?", "What was put in, and was it found?", "Did the repair work?"):
         assert question in text
 
@@ -130,17 +132,31 @@ def test_a_repair_that_does_harm_is_told_so(runs, tmp_path):
         [runs / "repaired", runs / "biased"], tmp_path / "p.html", before_after=(runs / "repaired", runs / "biased")
     )
     text = made.read_text(encoding="utf-8")
-    assert "No bias beyond chance was found in repaired model." in text
+    assert "These numbers cannot tell whether repaired model leans" in text
     assert "The repair (biased model) made things worse" in text
 
 
-def test_subjects_kept_apart_for_a_repair_are_told(runs, tmp_path):
-    shutil.copytree(runs / "biased", tmp_path / "before")
-    folders = {"whole": runs / "biased", "before": tmp_path / "before", "after": runs / "repaired"}
-    page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", runs / "repaired"))
+@pytest.mark.parametrize(
+    ("fitted_on", "told"),
+    [
+        (["dancer", "smith"], r"tested on 8 subjects that it had not seen"),
+        (["builder", "smith"], r"tested on 8 subjects of which it was fitted on 1, which flatters it"),
+        (None, ""),
+    ],
+)
+def test_subjects_kept_apart_for_a_repair_are_told_only_if_the_remedy_says_so(runs, tmp_path, fitted_on, told):
+    for name, source in (("before", "biased"), ("after", "repaired")):
+        shutil.copytree(runs / source, tmp_path / name)
+    about = json.loads((tmp_path / "after" / "audit.json").read_text(encoding="utf-8"))
+    if fitted_on is not None:
+        about["of"]["fitted_on"] = {"subjects": fitted_on, "table": "t"}
+        (tmp_path / "after" / "audit.json").write_text(json.dumps(about), encoding="utf-8")
+    folders = {"whole": runs / "biased", "before": tmp_path / "before", "after": tmp_path / "after"}
+    page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", tmp_path / "after"))
     paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split("</p>")[0]
-    assert "whole is biased by perceived gender" in paragraph
-    assert re.search(r"tested on \d+ subjects that it had not seen", paragraph)
+    assert "whole reacts to the visible difference in gender" in paragraph
+    assert told in paragraph
+    assert ("had not seen" in paragraph) == ("had not seen" in told)
     headline = pd.read_csv(tmp_path / "p_files" / "headline.csv")
     assert set(headline["label"]) == {"whole"}  # the pair has a figure of its own
     assert len(pd.read_csv(tmp_path / "p_files" / "change.csv"))
@@ -156,8 +172,9 @@ def test_a_naive_number_stands_beside_the_audit(runs, tmp_path):
     beside = pd.read_csv(tmp_path / "p_files" / "naive.csv")
     assert set(beside["model"]) == set(named)
     gender = beside[beside["axis"] == "gender"].set_index("model")
-    assert gender.loc["the biased", "beyond_chance"]
-    assert not gender.loc["the repaired", "beyond_chance"]
+    assert gender.loc["the biased", "outcome"] == "leans"
+    assert gender.loc["the repaired", "outcome"] == "cannot tell"
+    assert not gender["biased"].any()  # no one said what to expect, and subjects lean to both sides
     assert gender.loc["the biased", "naive"] > gender.loc["the biased", "audit_excess"] > 0
 
 
@@ -186,7 +203,7 @@ def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_fol
 
 def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
     text = write(runs / "repaired", tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "No bias beyond chance was found" in text
+    assert "cannot tell whether repaired model leans" in text
     assert "cannot be ruled out" in text
     assert "does not show that a model is fair" in text
 
@@ -290,7 +307,7 @@ def test_other_files_cut_short_are_told_on_the_page(runs, tmp_path, file, senten
     cut(folder / file, 40)
     text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
     assert sentence in text
-    assert "is biased by perceived gender" in text
+    assert "biased model reacts to the visible difference in gender" in text
 
 
 def test_evidence_that_is_missing_is_told(runs, tmp_path):
@@ -357,7 +374,7 @@ def test_the_command_writes_the_page_and_names_it(runs, tmp_path):
     assert done.exit_code == 0, done.output
     assert "wrote" in done.output
     text = out.read_text(encoding="utf-8")
-    assert "first is biased by perceived gender" in text
+    assert "first reacts to the visible difference in gender" in text
     assert "The repair (fixed)" in text
     plain = ["--naive", f"first={runs / 'repaired'}"]
     done = CliRunner().invoke(app, [f"first={runs / 'biased'}", "-o", str(out), *plain])
@@ -438,8 +455,7 @@ def test_tables_called_alike_have_a_card_each(runs, tmp_path):
 def test_an_excess_that_a_file_leaves_out_is_worked_out(results_folder, tmp_path):
     row = {"metric": "max_skew", "model": "m", "axis": "gender", "k": 6, "value": 0.5, "null_mean": 0.2}
     text = write(results_folder([{**row, "p_value": 0.001}]), tmp_path / "p.html").read_text(encoding="utf-8")
-    assert "m is biased by perceived gender." in text
-    assert "an excess of +0.30" in text
+    assert "MaxSkew@6 has no interval" in text
     assert pd.read_csv(tmp_path / "p_files" / "headline.csv")["excess"].tolist() == [pytest.approx(0.3)]
 
 

@@ -71,9 +71,9 @@ def scores(images, rng, *, effects=None, quirks=None, set_sd=1.0, noise=1.0, per
     return values
 
 
-def retrieved(images, values, axis, k, metrics=("max_skew",), **more):
-    """The metrics of one query per subject over its own images."""
+def retrieved(images, values, axis, k, metrics=("max_skew",), *, linked=False, **more):
+    """The metrics of one query per subject over its images; of ``linked`` sets without images that lack a partner."""
     tiled = np.broadcast_to(values, (images.subject.max() + 1, len(values)))
-    return r.evaluate(
-        r.Scores(tiled), images.groups(axis), k=k, metrics=list(metrics), candidates=images.candidates(), **more
-    )
+    groups = images.groups(axis)
+    groups = r.with_partners(groups, images.sets, images.strata(axis), images.person) if linked else groups
+    return r.evaluate(r.Scores(tiled), groups, k=k, metrics=list(metrics), candidates=images.candidates(), **more)

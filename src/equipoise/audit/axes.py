@@ -36,6 +36,11 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _listed(known)
             raise InputError(f"the table has no axis {axis!r}; {hint}")
         check_groups(frame, axis, known)
+    single = [axis for axis in axes if frame[axis].nunique() < 2]
+    if single and (config.axes or len(single) == len(axes)):
+        groups = frame[single[0]].dropna().unique()
+        shown = f"one group, {str(groups[0])!r}" if len(groups) else "no group at all"
+        raise InputError(f"the axis {single[0]!r} shows {shown}; an audit compares groups, so it needs two")
     return tuple(dict.fromkeys(axes))
 
 

@@ -20,11 +20,13 @@ from equipoise.audit.caption_measures import CaptionMeasures, check_sizes, word_
 from equipoise.audit.caption_objects import read_objects
 from equipoise.audit.caption_page import words_page
 from equipoise.audit.caption_printing import caption_table, masked_table
+from equipoise.audit.caption_verdict import Judgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
 from equipoise.audit.published import PublishedValues, published_values
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
+from equipoise.measure.corrections import holm
 
 if TYPE_CHECKING:
     from equipoise.audit.caption_lic import Lic
@@ -35,6 +37,10 @@ SUITE = "captions"
 _LEGEND = (
     "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
     "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
+)
+_NO_LIC = (
+    "* best, ! worst; below each value its 95% interval. Without references there is no LIC: LIC_M says that captions\n"
+    "give the group away, not that they do so more than people's; BA, DBA and quality are times 100"
 )
 
 
@@ -95,22 +101,28 @@ class CaptionAudit:
     notes: tuple[str, ...]
     folder: Path | None = None
     published: PublishedValues | None = field(default=None, repr=False)
+    judgements: tuple[Judgement, ...] = ()
+    """What may be said of each model: p-values adjusted over models, in four outcomes."""
 
     def __str__(self) -> str:
-        parts = [caption_table(self.results, published=self.published), _LEGEND]
+        has_lic = bool((self.results["metric"] == "lic").any())
+        parts = [caption_table(self.results, published=self.published), _LEGEND if has_lic else _NO_LIC]
         approximate = sorted({lic.classifier for lic in self.lic.values() if lic.approximate})
         if approximate:
             parts.append(f"LIC by the classifier {', '.join(approximate)}: an approximation of the paper's LSTM")
         if self.published is not None:
             parts.append(f"published: {self.published.citation}")
+        if self.judgements:
+            parts.append("\nWhat may be said (p-values adjusted over models and metrics of one question)")
+            parts += [f"  {one.sentence}" for one in self.judgements]
         masked = masked_table(self.results)
         if masked:
             parts.append(f"\nCaptions of masked images\n{masked}")
         lines = self.results[self.results["metric"] == "r_squared"]
         for row in lines.to_dict("records"):
             parts.append(
-                f"R² of LIC against {row['subject']}: {row['value']:.2f} over {row['n']} models (unrelated numbers: "
-                f"{row['null_mean']:.2f}, p = {row['p_value']:.2f})"
+                f"R² of {'LIC' if has_lic else 'LIC_M'} against {row['subject']}: {row['value']:.2f} over {row['n']} "
+                f"models (unrelated numbers: {row['null_mean']:.2f}, p = {row['p_value']:.2f})"
             )
         return "\n".join(parts)
 
@@ -187,21 +199,26 @@ def audit_captions(
                     one.masked(kind, captions, found[model.name], work_of(folder))
             measured.append(one.findings)
         _gather(findings, measured)
+        adjusted = adjust_over_models(findings.rows)
+        hidden = chosen.mask and words.fits
+        judged = judgements(findings.frame(), adjusted, masked=hidden)
         _relations(findings)
         for sentence in inputs.dropped.told():
             findings.note(f"{sentence} (listed in dropped.csv)" if folder is not None else sentence)
         done = CaptionAudit(
             findings.frame(),
             found,
-            pd.concat(log_odds, ignore_index=True),
+            _over_models(pd.concat(log_odds, ignore_index=True)),
             inputs.dropped.frame(),
             tuple(findings.notes),
             folder,
             shown,
+            tuple(judged),
         )
         if stage is not None:
-            _save(stage.path, done, findings, inputs)
+            _save(stage.path, done, findings, inputs, hidden)
             about = _about(of, inputs, chosen, {"objects": objects, "masked": list(masked), "encoder": encoder})
+            about["words_masked"] = hidden
             write_whole(stage.path / CONFIG, json.dumps(about, indent=1).encode())
             publish(stage)
     return done
@@ -254,7 +271,17 @@ def _points(results: pd.DataFrame) -> pd.DataFrame | None:
     return table if len(table) >= LEAST_MODELS and "vocabulary" in table else None
 
 
-def _save(folder: Path, done: CaptionAudit, findings: Findings, inputs: CaptionInputs) -> None:
+def _over_models(words: pd.DataFrame) -> pd.DataFrame:
+    """All models' words with ``p_holm_models``: Holm over every word of every model, where ``p_holm`` is of one."""
+    if "p_value" not in words or words["p_value"].isna().all():
+        return words
+    known = words["p_value"].notna()
+    adjusted = pd.Series(float("nan"), index=words.index)
+    adjusted[known] = holm(words.loc[known, "p_value"].to_numpy(float))
+    return words.assign(p_holm_models=adjusted)
+
+
+def _save(folder: Path, done: CaptionAudit, findings: Findings, inputs: CaptionInputs, masked: bool) -> None:
     findings.save(folder)
     frames = {
         "dropped": done.dropped,
@@ -271,7 +298,7 @@ def _save(folder: Path, done: CaptionAudit, findings: Findings, inputs: CaptionI
         write_whole(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
     shown = {name: (lic.per_caption, lic.words) for name, lic in done.lic.items()}
     classifier = ", ".join(sorted({lic.classifier for lic in done.lic.values()}))
-    page = words_page(shown, inputs.axis, inputs.groups, classifier=classifier)
+    page = words_page(shown, inputs.axis, inputs.groups, classifier=classifier, masked=masked)
     write_whole(folder / "words.html", page.encode())
     notes = "".join(f"note: {note}\n" for note in done.notes)
     write_whole(folder / "report.txt", f"{done}\n\n{notes}".encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,32 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from equipoise.audit.caption_classifiers import CaptionClassifier, FastClassifier
 from equipoise.audit.caption_classifiers import classifier as classifier_of
 from equipoise.audit.caption_classifiers.words import hide_unknown, masked, tokens_of, vocabulary_of
+from equipoise.audit.caption_folds import (
+    REFITTED,
+    LeftOut,
+    leave_two_out,
+    over_folds,
+    single_auc,
+    spread_of_repetitions,
+)
 from equipoise.audit.caption_words import caption_scores, word_contributions
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.measure.caption_crossfit import cross_fitted
-from equipoise.measure.caption_lic import corrected_resampled_t, in_points, lic, lic_chance, lic_d, lic_m, lic_scores
+from equipoise.measure.caption_crossfit import LEAST_FOLDS
+from equipoise.measure.caption_lic import (
+    corrected_resampled_t,
+    in_points,
+    lic,
+    lic_chance,
+    lic_d,
+    lic_m,
+    lic_scores,
+    within_range,
+)
 from equipoise.measure.caption_splits import Split, balanced_split, cross_fit_folds
 from equipoise.measure.estimate import Estimate
 from equipoise.text import Lexicon
@@ -33,6 +49,7 @@ SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
 SHUFFLES = {"fast": 200, "other": 3}
 TEST_SHARE = 0.1
 """Of a balanced set, in each split."""
+_NO_TEST = "no p-value: a classifier too sure of itself scores above this chance level without a lean; shuffle labels"
 _RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
 
 
@@ -58,6 +75,8 @@ class Lic:
     notes: tuple[str, ...]
     out_of_fold: pd.DataFrame | None = None
     """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""
+    refitted: tuple[LeftOut, ...] = ()
+    """When cross-fitted by a quick classifier: what training on one fold less changes, by repetition."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +107,12 @@ def measure_lic(
     """LIC_M of ``captions`` {image: caption} with ``labels`` {image: group}; LIC_D and LIC where ``references`` are.
 
     ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
-    with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and the interval is one over
-    captions, :func:`equipoise.measure.captions.cross_fitted`). References are read in the
-    captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and splits:
-    where some images have no references the captioner is measured on the others once more. Chance is what classifiers
-    trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given; 0 takes
-    1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores, so that a stopped run goes on.
+    with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and interval and p-value take
+    in how classifiers trained on other captions differ, :mod:`equipoise.audit.caption_folds`). References are read in
+    the captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and
+    splits: where some images have no references the captioner is measured on the others once more. Chance is what
+    classifiers trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given;
+    0 takes 1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores: a stopped run goes on.
 
     >>> who = {i: ("female", "male")[i % 2] for i in range(200)}
     >>> said = {i: f"a person holds a {('red', 'blue')[i % 2] if i % 5 else 'green'} ball" for i in who}
@@ -118,14 +137,21 @@ def measure_lic(
     runs = [main]
     null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
     n = len(ids)
+    refitted: tuple[LeftOut, ...] = ()
     if folds is None:
         found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
     else:
-        found_m = _over_captions(ours, [main], null)
+        refitted = work.refitted(ours, seeds, main)
+        found_m = _over_captions(ours, [main], [refitted], null, (0.0, 1.0))
     if shuffled is not None and chosen.approximate:
         # one shuffle is one split and so spreads more than the mean over splits does: the p-value errs to the safe side
-        beaten = int((shuffled["value"] >= found_m.value).sum())
-        found_m = _with_null(found_m, shuffled["value"], (1 + beaten) / (1 + len(shuffled)))
+        draws = shuffled["value"].to_numpy(float)
+        if folds is not None:
+            draws = spread_of_repetitions(draws, main.groupby("seed")["value"].mean().to_numpy(float))
+        beaten = int((draws >= found_m.value).sum())
+        found_m = _with_null(found_m, draws, (1 + beaten) / (1 + len(draws)))
+    if shuffled is None:
+        found_m = replace(found_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
     found_d = found = None
     if references is not None:
         theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
@@ -139,8 +165,12 @@ def measure_lic(
             found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
             found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
         else:
-            found_d = _over_captions(both, human, null_d)
-            found = _over_captions(both, human, 0.0, minuend=paired)
+            of_human = [work.refitted(side, again, run) for side, run in zip(theirs, human, strict=True)]
+            of_model = refitted if paired is main else work.refitted(both, again, paired)
+            found_d = _over_captions(both, human, of_human, null_d, (0.0, 1.0))
+            found = _over_captions(both, human, of_human, 0.0, (-1.0, 1.0), minuend=(paired, of_model))
+        if null_d == lic_chance(len(names)):
+            found_d = replace(found_d, p_value=None, null_sd=None).with_notes(_NO_TEST)
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
         if again != tuple(seeds):
@@ -150,12 +180,8 @@ def measure_lic(
             )
         if len(both.ids) < n:
             notes.append(f"LIC is measured on the {len(both.ids)} of {n} images that have references")
-    accuracy = corrected_resampled_t(
-        main["accuracy"], test_share=share, null_value=1 / len(names), n=n, n_groups=len(names)
-    )
-    auc = None
-    if len(names) == 2:
-        auc = corrected_resampled_t(main["auc"], test_share=share, null_value=0.5, n=n, n_groups=2)
+    accuracy = _classifier_score("accuracy", ours, main, refitted, folds, 1 / len(names))
+    auc = _classifier_score("auc", ours, main, refitted, folds, 0.5) if len(names) == 2 else None
     if chosen.approximate:
         notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
     per_caption = pd.DataFrame(
@@ -180,16 +206,14 @@ def measure_lic(
         pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True)[_RUN_COLUMNS],
         tuple(notes),
         None if folds is None else _out_of_fold(ours, main, names),
+        refitted,
     )
 
 
-def _with_null(estimate: Estimate, null: pd.Series, p_value: float) -> Estimate:
-    from dataclasses import replace
-
+def _with_null(estimate: Estimate, null: NDArray[np.float64], p_value: float) -> Estimate:
     low, high = np.quantile(null, [0.025, 0.975])
-    return replace(
-        estimate, null_sd=float(null.std()), null_low=float(low), null_high=float(high), p_value=float(p_value)
-    )
+    spread = float(null.std(ddof=1)) if len(null) > 1 else None
+    return replace(estimate, null_sd=spread, null_low=float(low), null_high=float(high), p_value=float(p_value))
 
 
 def _reference_sides(
@@ -244,24 +268,42 @@ class _Work:
                 self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
         return pd.DataFrame(rows)
 
-    def shuffled(self, side: _Side, seeds: Sequence[int], times: int) -> pd.DataFrame:
-        """The same with labels dealt anew each time: what a classifier scores that has nothing to learn."""
+    def refitted(self, side: _Side, seeds: Sequence[int], runs: pd.DataFrame) -> tuple[LeftOut, ...]:
+        """What training on one fold less changes, for the first seeds; nothing where a classifier takes long to fit."""
+        if not self.chosen.approximate or self.folds is None or self.folds < LEAST_FOLDS:
+            return ()
+        reader = self.chosen.read(side.tokens)
+        return tuple(
+            leave_two_out(reader, side.labels, self.splits(side, seed), self.groups, seed, runs[runs["seed"] == seed])
+            for seed in seeds[:REFITTED]
+        )
+
+    def shuffled(self, side: _Side, seeds: Sequence[int], times: int, *, whole: bool = False) -> pd.DataFrame:
+        """The same with labels dealt anew each time: what a classifier scores that has nothing to learn.
+
+        One split a time; with ``whole`` all folds of a cross-fitting, as one mean.
+        """
         reader = None
         rows = []
-        splits = {seed: self.splits(side, seed)[0] for seed in seeds[:times]}
+        splits = {seed: self.splits(side, seed) for seed in seeds[:times]}
         for turn in range(times):
             seed = seeds[turn % len(seeds)]
-            split, rng = splits[seed], np.random.default_rng([turn, 1])
+            some, rng = splits[seed] if whole else splits[seed][:1], np.random.default_rng([turn, 1])
             labels = side.labels.copy()
-            for part in (split.train, split.test):  # each stays balanced
+            parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
+            for part in parts:  # each stays balanced
                 labels[part] = rng.permutation(labels[part])
-            kept = self._kept(side, labels, split, seed)
-            scores = self._read(kept)
-            if scores is None:
-                reader = reader or self.chosen.read(side.tokens)
-                scores = self._scores(reader, labels, split, seed)
-                self._keep(kept, scores)
-            rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **scores})
+            found = []
+            for split in some:
+                kept = self._kept(side, labels, split, seed)
+                scores = self._read(kept)
+                if scores is None:
+                    reader = reader or self.chosen.read(side.tokens)
+                    scores = self._scores(reader, labels, split, seed)
+                    self._keep(kept, scores)
+                found.append(scores)
+            means = {name: float(np.mean([one[name] for one in found])) for name in ("value", "accuracy", "auc")}
+            rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
         return pd.DataFrame(rows)
 
     def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
@@ -271,7 +313,7 @@ class _Work:
         scores: dict[str, Any] = {
             "value": float(each.mean()),
             "accuracy": float((found.argmax(axis=1) == right).mean()),
-            "auc": _auc(found[:, 1], right) if self.groups == 2 else 0.0,
+            "auc": single_auc(found, right),
         }
         return scores if self.folds is None else {**scores, "scores": each.tolist()}
 
@@ -302,16 +344,52 @@ class _Work:
 
 
 def _over_captions(
-    side: _Side, runs: Sequence[pd.DataFrame], null: float, *, minuend: pd.DataFrame | None = None
+    side: _Side,
+    runs: Sequence[pd.DataFrame],
+    refitted: Sequence[Sequence[LeftOut]],
+    null: float,
+    bounds: tuple[float, float],
+    *,
+    minuend: tuple[pd.DataFrame, Sequence[LeftOut]] | None = None,
 ) -> Estimate:
     """The mean out-of-fold score of cross-fitted ``runs`` (averaged, if several), or what ``minuend``'s exceeds it by;
     all were tested on the same captions in the same order.
     """
     rows = np.concatenate(runs[0]["tested"].tolist())
     scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
+    tables = [[np.stack([*one.value[0][None], *one.value[1]]) for one in some] for some in refitted]
+    means = [np.mean(some, axis=0) for some in zip(*tables, strict=True)]  # by repetition, over sides
     if minuend is not None:
-        scores = np.concatenate(minuend["scores"].tolist()) - scores
-    return cross_fitted(scores, rows, side.labels[rows], null_value=null)
+        scores = np.concatenate(minuend[0]["scores"].tolist()) - scores
+        means = [np.stack([*o.value[0][None], *o.value[1]]) - m for o, m in zip(minuend[1], means, strict=True)]
+    return over_folds(
+        scores,
+        rows,
+        side.labels[rows],
+        [(table[0], table[1:]) for table in means],
+        folds=int(runs[0]["split"].max()) + 1,
+        null_value=null,
+        bounds=bounds,
+    )
+
+
+def _classifier_score(
+    metric: str, side: _Side, runs: pd.DataFrame, refitted: Sequence[LeftOut], folds: int | None, null: float
+) -> Estimate:
+    """Accuracy or AUC of the classifiers, the captions being the unit (AUC, cross-fitted: the folds)."""
+    groups, n = int(side.labels.max()) + 1, len(side.ids)
+    if folds is None:
+        found = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
+        return within_range(found, 0.0, 1.0)
+    if metric == "accuracy":  # a caption's score is above 0 exactly where its group was chosen
+        rows = np.concatenate(runs["tested"].tolist())
+        values = (np.concatenate(runs["scores"].tolist()) > 0).astype(float)
+        unit, of = rows, side.labels[rows]
+    else:
+        values, unit, of = runs[metric].to_numpy(float), np.arange(len(runs)), np.zeros(len(runs), dtype=np.int64)
+    tables = [one.of(metric) for one in refitted]
+    found = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
+    return replace(found, n=n, n_groups=groups)
 
 
 def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -332,13 +410,6 @@ def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int
     return float(work.shuffled(side, seeds, min(times, 50))["value"].mean())
 
 
-def _auc(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """How often a caption of group 1 has the higher score of a pair; equal scores count half."""
-    ranks = rankdata(scores)
-    ones = int(labels.sum())
-    return float((ranks[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
-
-
 def _shuffles(
     work: _Work, ours: _Side, seeds: Sequence[int], permutations: int | None
 ) -> tuple[pd.DataFrame | None, list[str]]:
@@ -349,5 +420,8 @@ def _shuffles(
         return None, [
             f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
         ]
-    found = work.shuffled(ours, seeds, times)
+    whole = work.folds is not None and work.chosen.approximate
+    found = work.shuffled(ours, seeds, times, whole=whole)
+    if whole:
+        return found, [f"chance is the mean of {times} cross-fittings of shuffled labels, each of {work.folds} folds"]
     return found, [f"chance is the mean of {times} classifiers trained on shuffled labels"]

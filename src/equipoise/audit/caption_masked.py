@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from equipoise.audit.caption_folds import over_folds
 from equipoise.audit.caption_lic import TEST_SHARE, Lic
 from equipoise.errors import InputError
 from equipoise.measure import captions as measure
@@ -28,7 +31,18 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
         if both.empty:
             raise InputError("no image was tested in both sets of captions: there is no change to measure")
         gaps = both["score"] - both["score_original"]
-        change = measure.cross_fitted(gaps, both["image_id"], both["group"], null_value=0.0, alternative="two-sided")
+        same = set(tables[0]["image_id"]) == set(tables[1]["image_id"])  # then the folds are the same too
+        refitted = zip(found.refitted, original.refitted, strict=True) if same else ()
+        change = over_folds(
+            gaps.to_numpy(float),
+            both["image_id"],
+            np.unique(both["group"], return_inverse=True)[1],
+            [(a.value[0] - b.value[0], a.value[1] - b.value[1]) for a, b in refitted],
+            folds=int(found.runs.loc[found.runs["side"] == "model", "split"].max()) + 1,
+            null_value=0.0,
+            bounds=(-1.0, 1.0),
+            alternative="two-sided",
+        )
     else:
         ours = [lic.runs[lic.runs["side"] == "model"] for lic in (found, original)]
         runs = [of.set_index(["seed", "split"])["value"] for of in ours]

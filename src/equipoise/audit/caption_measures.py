@@ -44,8 +44,30 @@ _RANGES = {
     **dict.fromkeys(("lic_m", "lic_d", "caption_accuracy", "caption_auc"), (0.0, 100.0)),
     "clip_score": (0.0, 2.5),
     "sentiment": (-1.0, 1.0),
+    "lic_m_change": (-100.0, 100.0),
     **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approximate"), (0.0, 1.0)),
+    **dict.fromkeys(("meteor", "spice", "error", "neutral_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("ba", "dba_g", "dba_o"), (-1.0, 1.0)),
+    "ratio": (0.0, math.inf),
+    "cider": (0.0, 10.0),
+    "ref_clip_score": (0.0, 2.5),
 }
+MANY_MODELS = 10
+"""Beyond so many models 200 shuffles could not show one of them beyond chance, adjusted for all."""
+
+
+def _range_of(metric: str, n_groups: int | None) -> tuple[float, float]:
+    """The least and the largest value that ``metric`` can take.
+
+    >>> _range_of("neutral_rate_gap", 2), _range_of("outcome_divergence", 2), _range_of("vocabulary", None)
+    ((0.0, 1.0), (0.0, 1.0), (-inf, inf))
+    """
+    if metric == "outcome_divergence":
+        return 0.0, math.log2(n_groups or 2)
+    if metric.endswith("_gap"):  # highest less lowest
+        low, high = _range_of(metric.removesuffix("_gap"), n_groups)
+        return 0.0, high - low
+    return _RANGES.get(metric, (-math.inf, math.inf))
 
 
 @dataclass(frozen=True)
@@ -117,10 +139,12 @@ class CaptionMeasures:
         self.with_references = [name for name in self.ids if name in (inputs.references or {})]
 
     def _add(self, estimate: Estimate, metric: str, **keys: Any) -> None:
-        low, high = _RANGES.get(metric, (-math.inf, math.inf))
+        low, high = _range_of(metric, estimate.n_groups)
         if estimate.ci_low is not None and estimate.ci_high is not None:
             # a t interval over few splits reaches beyond what a score can be
             estimate = replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
+            if estimate.ci_low == estimate.ci_high:  # would pass for certainty
+                estimate = replace(estimate, ci_low=None, ci_high=None).with_notes("no interval: nothing varies")
         self.findings.add(estimate, metric=metric, axis=self.inputs.axis, **keys)
 
     def _note(self, text: str) -> None:
@@ -179,6 +203,10 @@ class CaptionMeasures:
 
         chosen = self.settings
         masks = chosen.lexicon if chosen.mask and self.words.fits else None
+        shuffles = chosen.permutations if permutations is None else permutations
+        models = len(self.inputs.models)
+        if shuffles is None and chosen.classifier == "fast" and models > MANY_MODELS:
+            shuffles = 20 * models
         return measure_lic(
             captions,
             {name: self.inputs.labels[name] for name in captions},
@@ -188,7 +216,7 @@ class CaptionMeasures:
             seeds=SEEDS[: chosen.seeds],
             reference_seeds=None if chosen.reference_seeds is None else SEEDS[: chosen.reference_seeds],
             folds=chosen.folds,
-            permutations=chosen.permutations if permutations is None else permutations,
+            permutations=shuffles,
             store=store,
             say=self.say,
         )

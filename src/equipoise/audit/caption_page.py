@@ -25,12 +25,17 @@ small { color: #555; } .key span { padding: 0 .5rem; margin-right: .5rem; border
 
 
 def words_page(
-    found: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], axis: str, groups: tuple[str, ...], *, classifier: str
+    found: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
+    axis: str,
+    groups: tuple[str, ...],
+    *,
+    classifier: str,
+    masked: bool = False,
 ) -> str:
     """One HTML page without scripts or links; everything that comes from a file is escaped.
 
     ``found``: for each model its ``per_caption`` (image_id, caption, group, score) and ``words`` (word, group, weight,
-    captions) of :class:`equipoise.audit.caption_lic.Lic`.
+    captions) of :class:`equipoise.audit.caption_lic.Lic`; ``masked``: whether words that name a group were hidden.
     """
     colour = {group: COLOURS[number % len(COLOURS)] for number, group in enumerate(groups)}
     key = "".join(f'<span style="background:{_shade(colour[g], 0.5)}">{escape(g)}</span>' for g in groups)
@@ -39,9 +44,9 @@ def words_page(
         '<html lang="en"><head><meta charset="utf-8">',
         f"<title>Words that give away {escape(axis)}</title><style>{_STYLE}</style></head><body>",
         f"<h1>Words that give away {escape(axis)}</h1>",
-        "<p>The darker a word, the more it makes the classifier think of the group in that colour. The words of the "
-        "groups themselves were masked before, unless masking was off. The colour says what a classifier learned from "
-        "these captions; it says nothing about the people.</p>",
+        "<p>The darker a word, the more it makes the classifier think of the group in that colour. Words that name a "
+        f"group were {'masked first' if masked else 'not masked: they count as all others do'}. The colour says what a "
+        "classifier learned from these captions; it says nothing about the people.</p>",
         f'<p class="key">{key} <small>classifier: {escape(classifier)}</small></p>',
     ]
     for model, (captions, words) in found.items():

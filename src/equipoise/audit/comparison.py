@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.errors import InputError
-from equipoise.measure.stats import Estimate, mean_interval, p_values
 from equipoise.measure.stats import compare as paired
 
 __all__ = ["compare"]
@@ -45,7 +43,7 @@ def compare(a: str | Path, b: str | Path) -> Findings:
     for _, some in joined.groupby(same, dropna=False, sort=False):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
-        estimate = _difference(some["value_a"].to_numpy(), some["value_b"].to_numpy(), _clusters(some), joint)
+        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some), draws=joint)
         values = f"{some['value_a'].mean():.4g} - {some['value_b'].mean():.4g}"
         findings.rows.append(estimate.with_notes(values).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
@@ -54,22 +52,6 @@ def compare(a: str | Path, b: str | Path) -> Findings:
         if alone:
             findings.notes.append(f"{alone} values of {folder} have no counterpart and were left out")
     return findings
-
-
-def _difference(
-    a: NDArray[np.float64], b: NDArray[np.float64], clusters: NDArray[Any] | None, joint: NDArray[np.float64] | None
-) -> Estimate:
-    """The paired difference; ``joint`` (R,) are its draws where labels were shuffled alike for both."""
-    estimate = paired(a, b, clusters=clusters)
-    if joint is None or float(joint.std()) <= 0:
-        return estimate
-    spread = float(joint.std())
-    p = p_values(estimate.value, joint, alternative="two-sided").value
-    interval = mean_interval(a - b, clusters=clusters, level=estimate.level, least_error=spread)
-    low, high = interval or (None, None)
-    return replace(
-        estimate, ci_low=low, ci_high=high, null_mean=float(joint.mean()), null_sd=spread, p_value=p
-    ).with_notes("chance: labels shuffled alike for both")
 
 
 class _JointShuffles:

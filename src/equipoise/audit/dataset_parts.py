@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats as sps
 
+from equipoise.audit.dataset_family import Family
 from equipoise.audit.dataset_source import Dataset
 from equipoise.audit.findings import Findings
 from equipoise.audit.probes import CaptionProbe, ImageProbes, caption_probe, image_probes, neutral_texts
@@ -27,13 +27,10 @@ from equipoise.measure.dataset import (
 )
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups, intersect
-from equipoise.measure.stats import benjamini_hochberg
-from equipoise.text.activity_mining import ActivityBias, activity_bias, count_activities
 
 __all__ = [
     "DatasetSettings",
     "Part",
-    "activities_of",
     "captions_part",
     "clusters_of",
     "counts_of",
@@ -69,6 +66,7 @@ class Part:
     dataset: Dataset
     axis: str
     settings: DatasetSettings
+    family: Family
 
     @property
     def groups(self) -> Groups:
@@ -87,10 +85,8 @@ class Part:
         )
 
     def sources(self) -> NDArray[Any] | None:
-        """What keeps related images together: the source image, or the set; None where nothing is said."""
-        frame = self.dataset.frame
-        name = next((c for c in ("source_id", "set_id") if c in frame and frame[c].notna().any()), None)
-        return None if name is None else frame[name].fillna(frame["image_id"]).to_numpy(dtype=str)
+        """(n,) what keeps related images together, the source or the set; None where nothing is said."""
+        return self.dataset.sources
 
     def chosen_rows(self) -> NDArray[np.intp]:
         """The images of a defined group with a caption, or a random part of them where there are too many."""
@@ -117,10 +113,11 @@ def counts_of(part: Part) -> GroupCounts | None:
     if part.groups.n_groups < 2:
         part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
         return None
-    found = group_counts(part.groups, seed=part.settings.seed, level=part.settings.level)
+    found = group_counts(part.groups, clusters=part.sources(), seed=part.settings.seed, level=part.settings.level)
     for group, share in found.shares.items():
         part.add(share, "group_share", group=group)
     part.add(found.evenness, "group_evenness")
+    part.family.shares[part.axis] = found.p_together
     return found
 
 
@@ -128,8 +125,10 @@ def joint_counts(parts: Sequence[Part]) -> None:
     """Evenness over the intersection of all axes: even margins can hide an empty corner."""
     groups = intersect(*(part.groups for part in parts))
     if groups.counts().any():
-        found = group_counts(groups, seed=parts[0].settings.seed, level=parts[0].settings.level)
+        settings = parts[0].settings
+        found = group_counts(groups, clusters=parts[0].sources(), seed=settings.seed, level=settings.level)
         axis = " x ".join(part.axis for part in parts)
+        parts[0].family.shares[axis] = found.p_together
         note = f"{int((groups.counts() == 0).sum())} of {groups.n_groups} groups empty"
         parts[0].add(found.evenness.with_notes(note), "group_evenness", axis=axis)
         for group, share in found.shares.items():
@@ -163,6 +162,7 @@ def _leaning(part: Part, items: Iterable[Iterable[str]]) -> Leaning | None:
             part.groups,
             matrix,
             names,
+            clusters=part.sources(),
             min_images=part.settings.min_images,
             permutations=part.settings.permutations,
             seed=part.settings.seed,
@@ -189,18 +189,28 @@ def _words(part: Part) -> list[set[str]]:
 def _add_leaning(part: Part, leaning: Leaning, kind: str) -> None:
     part.add(leaning.distance, f"{kind}_distance")
     for row in leaning.table.to_dict("records"):
+        lone = bool(np.isnan(row["ci_low"]))
         estimate = Estimate(
             row["share"],
-            row["ci_low"],
-            row["ci_high"],
-            null_mean=row["overall"],
+            None if lone else row["ci_low"],
+            None if lone else row["ci_high"],
+            null_mean=row["even"],
             null_sd=row["null_sd"],
             p_value=row["p_value"],
             n=int(row["n"]),
             n_groups=part.groups.n_groups,
-            notes=(f"Holm p {row['p_holm']:.2g}",),
+            notes=_row_notes(row, leaning.correction, lone),
         )
         part.add(estimate, f"{kind}_share", subject=row["item"], group=row["group"])
+
+
+def _row_notes(row: dict[Any, Any], correction: str, lone: bool) -> tuple[str, ...]:
+    told = [f"{correction} p {row['p_adjusted']:.2g}"]
+    if correction != "Holm":
+        told.append(f"from {row['sources']:,} sources or sets")
+    if lone:
+        told.append("no interval: one source or set has them all")
+    return tuple(told)
 
 
 @dataclass(frozen=True)
@@ -227,6 +237,7 @@ def clusters_of(part: Part) -> CaptionMap | None:
         found = caption_clusters(
             part.groups.take(rows),
             texts,
+            clusters=None if (keys := part.sources()) is None else keys[rows],
             n_clusters=count,
             permutations=part.settings.permutations,
             seed=part.settings.seed,
@@ -277,64 +288,6 @@ def images_part(part: Part, masked: Any, unmasked: Any) -> ImageProbes | None:
     if found.person_adds is not None:
         part.add(found.person_adds, "attribute_balanced_accuracy", "images_minus_masked")
     return found
-
-
-def activities_of(part: Part) -> ActivityBias | None:
-    """Verb-object pairs by group, with log ratios and tails; of the two largest groups where there are more.
-
-    An activity counts once an image and group, since the captions of one image are not independent. The table has
-    two columns more than the corpus gives: ``p_exact``, binomial against the corpus's own share, and ``q_exact``.
-    """
-    texts = [". ".join(some) for some in part.dataset.captions]
-    lexicon = part.dataset.lexicons.get(part.axis)
-    counts = None
-    if lexicon is not None and set(lexicon.groups) >= set(part.groups.names):
-        counts = count_activities(texts, label=lexicon.label)
-    if counts is None or len(counts.groups) < 2:  # "a young woman riding": the word for who acts tells no age
-        labels = [None if g < 0 else part.groups.names[g] for g in part.groups.labels]
-        counts = count_activities(texts, labels)
-        part.findings.note(f"{part.axis}: an activity goes to the group of its image, not of the word for who acts")
-    sizes = {name: int(counts.table[name].sum()) for name in counts.groups}
-    if len(sizes) < 2:
-        part.findings.note(f"{part.axis}: no activities to compare: captions tell them of fewer than two groups")
-        return None
-    first, second, *others = sorted(sizes, key=lambda name: -sizes[name])
-    if others:
-        part.findings.note(f"{part.axis}: activities compare the two groups with most, {first} and {second}")
-    try:
-        found = activity_bias(counts, first, second, min_count=part.settings.min_activities)
-    except InputError as error:
-        part.findings.note(f"{part.axis}: no activities: {error}")
-        return None
-    found = _with_exact_p(found, sizes[first] / (sizes[first] + sizes[second]))
-    _add_activities(part, found)
-    return found
-
-
-def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
-    """The normal approximation calls 46 to 0 uncertain; the binomial law does not."""
-    pairs = zip(found.table[found.first], found.table[found.second], strict=True)
-    exact = [float(sps.binomtest(int(a), int(a + b), share).pvalue) for a, b in pairs]
-    return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact)))
-
-
-def _add_activities(part: Part, found: ActivityBias) -> None:
-    reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
-    for row in found.table.reset_index(names="activity").to_dict("records"):
-        spread = float(np.sqrt(1 / (row[found.first] + 0.5) + 1 / (row[found.second] + 0.5)))
-        side = f"{found.first} over {found.second}"
-        estimate = Estimate(
-            row["log_ratio"],
-            row["log_ratio"] - reach * spread,
-            row["log_ratio"] + reach * spread,
-            null_mean=found.chance,
-            null_sd=spread,
-            p_value=min(1.0, row["p_exact"]),
-            n=int(row[found.first] + row[found.second]),
-            n_groups=2,
-            notes=(f"{side}; q {row['q_exact']:.2g}; z among activities {row['z_across']:.2f}",),
-        )
-        part.add(estimate, "activity_log_ratio", subject=row["activity"], group=found.first)
 
 
 def table_frame(found: dict[str, Leaning]) -> pd.DataFrame:

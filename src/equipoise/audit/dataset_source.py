@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
 from equipoise.audit.gather import joined, labels_of
@@ -25,7 +27,7 @@ LISTS = ("captions", "objects")
 
 @dataclass(frozen=True)
 class Dataset:
-    """One row an image, as read; nothing is guessed: an image without a group on an axis is undefined there."""
+    """One row per image, as read; nothing is guessed: an image without a group on an axis is undefined there."""
 
     name: str
     frame: pd.DataFrame
@@ -42,6 +44,22 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    @cached_property
+    def sources(self) -> NDArray[Any] | None:
+        """(n,) what keeps images together that are not independent; None where each stands alone.
+
+        The source image, which belongs to its own edits; of images without one, the set.
+        """
+        frame = self.frame
+        ids = frame["image_id"].astype(str)
+        keys = "image " + ids
+        if "set_id" in frame and frame["set_id"].notna().any():
+            keys = keys.where(frame["set_id"].isna(), "set " + frame["set_id"].astype(str))
+        if "source_id" in frame and frame["source_id"].notna().any():
+            source = frame["source_id"].where(frame["source_id"].notna(), ids.where(ids.isin(frame["source_id"])))
+            keys = keys.where(source.isna(), "image " + source.astype(str))
+        return keys.to_numpy(dtype=str) if keys.duplicated().any() else None
 
     @property
     def n_captions(self) -> int:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from equipoise import __version__
+from equipoise.audit.dataset_activities import activities_of
+from equipoise.audit.dataset_family import Family, Judged
 from equipoise.audit.dataset_figure import caption_map, save_map
 from equipoise.audit.dataset_parts import (
     CaptionMap,
     DatasetSettings,
     Part,
-    activities_of,
     captions_part,
     clusters_of,
     counts_of,
@@ -51,9 +52,16 @@ class DatasetAudit:
     axes: tuple[AxisFindings, ...]
     notes: tuple[str, ...]
     folder: Path | None
+    judged: Mapping[tuple[str, str, str | None], Judged] = field(default_factory=dict)
+    """What to think of each number about the whole dataset, by metric, axis and group."""
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether a group's share or a kind of content leans, beyond chance (one correction) and beyond the margin."""
+        return any(one.lopsided for one in self.judged.values())
 
     def __str__(self) -> str:
-        return told(self.dataset, self.axes, self.results)
+        return told(self.dataset, self.axes, self.results, self.judged)
 
 
 def audit_dataset(
@@ -81,16 +89,19 @@ def audit_dataset(
     )
     findings = Findings(SUITE, "")
     findings.notes += dataset.notes
-    if "set_id" in dataset.frame and dataset.frame["set_id"].dropna().duplicated().any():
-        findings.note("images come in sets, so they are not independent: the exact p-values claim too much")
-    parts = [Part(findings, dataset, axis, chosen) for axis in dataset.groups]
+    if dataset.sources is not None:
+        units = len(set(dataset.sources))
+        findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
+    family = Family()
+    parts = [Part(findings, dataset, axis, chosen, family) for axis in dataset.groups]
     found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]
     if not found:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
     if len(found) > 1:
         joint_counts([part for part in parts if part.groups.n_groups > 1])
     folder = None if out is None else Path(out)
-    done = DatasetAudit(dataset, findings.frame(), tuple(found), tuple(findings.notes), folder)
+    judged = family.judge(findings.rows)
+    done = DatasetAudit(dataset, findings.frame(), tuple(found), tuple(findings.notes), folder, judged)
     if folder is not None:
         findings.save(folder)
         _save_settings(folder, source, list(dataset.groups), lexicon, chosen)
@@ -107,6 +118,10 @@ def _on_axis(part: Part, masked: Any, unmasked: Any) -> AxisFindings | None:
     has_captions = any(part.dataset.captions)
     if not has_captions:
         part.findings.note("no captions: no words, clusters, activities, nor a guess from captions")
+    shown = [name for name, count in counts.counts.items() if count]
+    if len(shown) < 2:
+        part.findings.note(f"{part.axis}: every image with a group shows {shown[0]!r}; nothing but that is compared")
+        return AxisFindings(part.axis, part.dataset.labelled_by[part.axis], part.groups.names, counts)
     return AxisFindings(
         axis=part.axis,
         labelled_by=part.dataset.labelled_by[part.axis],

@@ -13,11 +13,14 @@ from math import comb
 from typing import Any
 
 import numpy as np
+from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import GroupMeans, group_means, kept_groups, permuted_labels
+from equipoise.measure.group_means import GroupMeans, group_means, kept_groups, size_of
+from equipoise.measure.group_range import range_interval, t_bounds
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import shuffled_labels
 from equipoise.measure.stats import p_values
 
 __all__ = ["MOST_TEMPLATES", "own_text_means", "prompt_sensitivity"]
@@ -38,8 +41,8 @@ def own_text_means(
     """Mean of each group's own column of ``worth`` (n, G) over its own images, against everybody's images.
 
     ``worth[i, g]`` in [0, 1] is what image i would count if it were of group g. Null: labels shuffled (inside
-    ``shuffle_within`` where given) and every image asked with the text of its new group. A model that is blind to
-    the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,) are not independent.
+    ``shuffle_within`` where given, else as whole clusters) and every image asked with the text of its new group. A
+    model that is blind to the groups has no excess, however unlike its texts are; nor has the gap. ``clusters`` (n,) are not independent.
 
     >>> groups = Groups.from_values(["a"] * 30 + ["b"] * 30)
     >>> blind = np.tile([[0.0, 1.0]], (60, 1))  # text "a" always loses, text "b" always wins, whoever is shown
@@ -56,11 +59,12 @@ def own_text_means(
     inside = groups.defined
     labels = groups.labels[inside]
     sets = None if shuffle_within is None else np.asarray(shuffle_within)[inside]
+    keys = None if clusters is None else np.asarray(clusters)[inside]
     rng = np.random.default_rng(seed)
     draws = np.concatenate(
         [
-            np.stack([(block == g) @ table[inside, g] / (labels == g).sum() for g in kept], axis=1)
-            for block in permuted_labels(labels, permutations, rng, sets)
+            np.stack([(block == g) @ table[inside, g] / np.maximum((block == g).sum(axis=1), 1) for g in kept], axis=1)
+            for block in shuffled_labels(labels, permutations, rng, sets, keys)
         ]
     )
     by_group = {
@@ -88,8 +92,8 @@ def prompt_sensitivity(
     """How far wording alone moves a share: highest minus lowest mean over templates of ``outcomes`` (n, T), 0 or 1.
 
     Chance: each image's answers dealt to the templates at random, as if the wording did not matter (exact: images
-    with the same number of 1s are exchangeable). The interval resamples images; it is that of the two templates
-    that are named.
+    with the same number of 1s are exchangeable). The interval is that of the range over all templates,
+    whichever two are the extremes.
 
     >>> found = prompt_sensitivity([[1, 0], [1, 0], [1, 1], [0, 0]] * 10, ["a photo", "a picture"])
     >>> found.value, found.notes
@@ -108,9 +112,26 @@ def prompt_sensitivity(
         for row, chosen in enumerate(combinations(range(width), int(ones))):
             deals[row, list(chosen)] = 1
         null += rng.multinomial(images, np.full(len(deals), 1 / len(deals)), size=replicates) @ deals
-    patterns, counts = np.unique(given, axis=0, return_counts=True)
-    draws = rng.multinomial(n, counts / n, size=replicates) @ (patterns[:, top] - patterns[:, bottom]) / n
-    low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
+    low, high, why = _wording_interval(given, level)
     note = f'highest with "{names[top]}", lowest with "{names[bottom]}"'
-    found = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note,))
+    found = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note, *why))
     return _against(found, (null.max(axis=1) - null.min(axis=1)) / n, "greater")
+
+
+def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Interval of the range over templates, which share their images; whichever two are the extremes."""
+    distinct = np.unique(outcomes, axis=1)  # templates that always agree are one
+    n, width = distinct.shape
+    covariance = np.atleast_2d(np.cov(distinct.T)) / n if n > 1 else np.zeros((width, width))
+    own = np.diag(covariance)
+    error = np.sqrt(np.maximum(own[:, None] + own - 2 * covariance, 0.0))
+    if width < 2 or not (error > 1e-12)[~np.eye(width, dtype=bool)].all():
+        return None, None, ("no interval: the wording makes the same difference for every image, or none",)
+    means = distinct.mean(axis=0)
+    bounds = t_bounds(means, error, n - 1)
+    if width == 2:
+        z = float(sps.norm.ppf(0.5 + level / 2))
+        low, high = size_of(float(bounds(-z)[0, 1]), float(bounds(z)[0, 1]))
+    else:
+        low, high = range_interval(means, covariance, bounds, level=level)
+    return low, min(1.0, high), ()

@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.group_means import kept_groups
 from equipoise.measure.groups import Groups
-from equipoise.measure.shares import normal_estimate, placements
+from equipoise.measure.label_shuffles import shuffled_labels
+from equipoise.measure.probe_error import deleted_blocks, held_out_variance, jackknife_variance, score_estimate
+from equipoise.measure.shares import placements
 from equipoise.measure.stats import compare, p_values
 from equipoise.text import Lexicon
 
@@ -72,7 +74,8 @@ def caption_probe(
     weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
     compares images of the same fold; interval by DeLong's components; null: labels shuffled and the probe trained
     anew, ``permutations`` times. ``clusters`` (n,) stay in one fold: of copies of an image in training and test the
-    probe would remember the group and not read it.
+    probe would remember the group and not read it. Labels of whole clusters are shuffled, or those inside a cluster
+    that shows several groups.
 
     >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
     >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
@@ -91,17 +94,18 @@ def caption_probe(
     units = np.unique(_keys(clusters, groups)[inside], return_inverse=True)[1].ravel()
     splits = _splits(labels, units, folds, seed)
     value, influence = _auc_of(features, labels, splits, strength)
-    sums = np.bincount(units, influence)
-    error = float(np.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)))
-    notes = () if error > 0 else ("no error was made, so the interval says nothing",)
-    auc = normal_estimate(value, error, len(labels), null_mean=0.5, least=0.0, most=1.0, level=level, notes=notes)
-    auc = replace(auc, n_groups=len(names), dropped=dropped)
+    alone = int(units.max()) + 1 == len(labels)
+    tested = held_out_variance(influence, None if alone else units)
+    training, notes = _training_variance(features, labels, units, splits, strength, seed)
+    more = max(0.0, training - tested) / 2  # the jackknife holds what comes from training twice
+    auc = score_estimate(value, tested, more, int(units.max()) + 1, level=level, null_mean=0.5, notes=notes)
+    auc = replace(auc, n=len(labels), n_groups=len(names), dropped=dropped)
     if permutations:
         rng = np.random.default_rng(seed)
         null = np.array(
             [
                 _auc_of(features, shuffled, splits, strength)[0]
-                for block in permuted_labels(labels, permutations, rng)
+                for block in shuffled_labels(labels, permutations, rng, clusters=None if alone else units)
                 for shuffled in block
             ]
         )
@@ -109,6 +113,28 @@ def caption_probe(
         tests = p_values(value, null)
         auc = replace(auc, p_value=tests.value, p_randomised=tests.randomised)
     return CaptionProbe(auc, _telling(features, labels, names, words, strength), len(words))
+
+
+def _training_variance(
+    features: Any, labels: Labels, units: Labels, splits: list[tuple[Labels, Labels]], strength: float, seed: int
+) -> tuple[float, tuple[str, ...]]:
+    """Jackknife variance of the AUC, the probe trained anew without each block of images."""
+    blocks = deleted_blocks(labels, units, seed)
+    left_out = []
+    try:
+        for block in range(int(blocks.max()) + 1):
+            rows = np.flatnonzero(blocks != block)
+            place = np.full(len(labels), -1)
+            place[rows] = np.arange(len(rows))
+            parts = [(_kept(place[train]), _kept(place[test])) for train, test in splits]
+            left_out.append(_auc_of(features[rows], labels[rows], parts, strength)[0])
+    except InputError:  # without some block no fold holds two groups
+        return 0.0, ("the interval takes the probe as given: too few images to train it without some of them",)
+    return float(jackknife_variance(np.array(left_out))), ()
+
+
+def _kept(rows: Labels) -> Labels:
+    return rows[rows >= 0]
 
 
 def _tfidf(texts: list[str]) -> tuple[Any, NDArray[Any]]:

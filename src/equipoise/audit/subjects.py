@@ -16,10 +16,12 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.strata import strata
 from equipoise.errors import InputError, closest
+from equipoise.measure.retrieval import Groups, with_partners
 
 __all__ = [
     "SetStructure",
     "SubjectQueries",
+    "groups_to_rank",
     "links_of",
     "pool_name",
     "set_codes",
@@ -94,6 +96,8 @@ def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int6
     """(N,) the counterfactual set of each image as a number; ``None`` if an image ``inside`` the pool has none."""
     if "set_id" not in frame or frame["set_id"][inside].isna().any():
         return None
+    if "subject" in frame:  # sets may be numbered anew in each subject
+        return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
     return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
 
 
@@ -119,6 +123,18 @@ def set_structure(
         return SetStructure()
     known = [*frame.attrs.get("axes", ()), *config.axes]
     return SetStructure(sets, strata(frame, list(dict.fromkeys(known)), asked), links_of(frame, config))
+
+
+def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:
+    """``groups``, in linked sets without the images that have no partner: the null needs that."""
+    if structure.links is None or structure.sets is None:
+        return groups
+    kept = with_partners(groups, structure.sets, structure.strata, structure.links)
+    lost = int((groups.defined & ~kept.defined & inside).sum())
+    if lost:
+        why = "a set or a level without every group that its link shows"
+        findings.note(f"{groups.axis}: {lost:,} images of linked sets left out: {why}")
+    return kept
 
 
 def links_of(frame: pd.DataFrame, config: AuditConfig) -> NDArray[np.int64] | None:

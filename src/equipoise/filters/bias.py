@@ -2,7 +2,8 @@
 
 Under the null, who fails inside a set (or a subject) does not depend on the group shown. The failures of a group are
 compared with what its share of each set makes even; the largest deviation, in units of its own spread, is compared
-with the largest of shuffled labels, so the p-values of the groups of an axis hold for all of them together.
+with the largest of shuffled labels, so the p-values of the groups of an axis hold for all of them together. Labels of
+one axis move among images with the same levels of the others (:mod:`equipoise.filters.bias_strata`).
 
 Counts have ties, and a test that counts every tie against the finding would raise the alarm too seldom. So every image
 weighs a little more or less than one, drawn by the seed: ties are broken by chance, and the level is exact.
@@ -10,18 +11,18 @@ weighs a little more or less than one, drawn by the seed: ties are broken by cha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
+from equipoise.filters.bias_strata import Within, strata_of
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.group_means import permuted_labels
 from equipoise.measure.groups import Groups
-from equipoise.measure.stats import mean_interval
+from equipoise.measure.shares import share_interval
 
 __all__ = ["BiasTest", "Within", "bias_test", "global_p_values", "strata_of"]
 
@@ -34,15 +35,6 @@ mean and covariance, which sums over so many sets follow closely."""
 _TIE = 1e-9
 _JITTER = 0.1
 """How far apart equal counts are brought: well under one image."""
-
-
-@dataclass(frozen=True)
-class Within:
-    """What labels are exchanged within: (n,) ``strata``, and (n,) ``units`` whose label moves as one, or ``None``."""
-
-    strata: NDArray[np.int64]
-    name: str
-    units: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -130,15 +122,15 @@ def bias_test(
     expected, variance = problem.moments()
     if not (variance > _TIE).any():
         return None
-    observed = problem.observed()
     rng = np.random.default_rng(seed)
-    exact = len(problem.y) * draws <= EXACT_LIMIT
-    weighed = replace(problem, y=_without_ties(problem.y, rng))
+    exact = len(problem.beyond) * draws <= EXACT_LIMIT
+    weighed = _Problem.of(_without_ties(y, rng), groups, chosen)
+    assert weighed is not None
     null = weighed.shuffled(draws, rng) if exact else weighed.normal(draws, rng)
     spread = np.sqrt(np.clip(variance, 0, None))
     far = np.abs(_scaled(null, spread))
     largest = far.max(axis=1)
-    z = np.abs(_scaled(weighed.observed() - weighed.moments()[0], spread))
+    z = np.abs(_scaled(weighed.deviations(), spread))
     p = (1 + (largest[:, None] >= z - _TIE).sum(axis=0)) / (draws + 1)
     sizes = problem.n_images
     intervals = tuple(_interval(y, groups.labels == g, chosen) for g in problem.kept)
@@ -146,7 +138,7 @@ def bias_test(
     return BiasTest(
         groups.axis,
         tuple(groups.names[g] for g in problem.kept),
-        observed / sizes,
+        problem.failures / sizes,
         expected / sizes,
         spread / sizes,
         p,
@@ -198,48 +190,19 @@ def global_p_values(
     return np.asarray((1 + above) / (draws + 1))
 
 
-def strata_of(frame: pd.DataFrame, groups: Groups) -> Within:
-    """What images may be exchanged with: the set or the source if its images show several groups, else the subject.
-
-    Where all images of a set show the same group, whole sets are exchanged within their subject.
-
-    >>> frame = pd.DataFrame({"set_id": ["a", "a", "b", "b"], "subject": ["s"] * 4})
-    >>> strata_of(frame, Groups.from_values(["f", "m", "f", "m"])).name
-    'sets'
-    >>> strata_of(frame, Groups.from_values(["f", "f", "m", "m"])).name
-    'subjects, whole sets at a time'
-    """
-    subjects = _codes(frame, "subject")
-    place = "subjects" if subjects is not None else "the table"
-    base = subjects if subjects is not None else np.zeros(len(frame), dtype=np.int64)
-    for column, name in (("set_id", "sets"), ("source_id", "sources")):
-        codes = _codes(frame, column)
-        if codes is None:
-            continue
-        seen = pd.DataFrame({"set": codes, "group": groups.labels})[groups.labels >= 0]
-        kinds = seen.groupby("set")["group"].nunique()
-        sizes = seen.groupby("set")["group"].size()
-        several = sizes >= 2
-        if not several.any():
-            continue
-        if (kinds[several] > 1).any():
-            return Within(codes, name)
-        return Within(base, f"{place}, whole {name} at a time", codes)
-    return Within(base, place)
-
-
 @dataclass(frozen=True)
 class _Problem:
-    """The units that are exchanged: their value, label and stratum."""
+    """The units that are exchanged: what they fail beyond what is even, their label and stratum."""
 
-    y: Floats
-    """(u,) failures in each unit."""
-    size: Floats
-    """(u,) images in each unit."""
+    beyond: Floats
+    """(u,) failures in each unit less what is even, which adds up to 0 in every stratum."""
     labels: NDArray[np.int64]
     codes: NDArray[np.int64]
     kept: tuple[int, ...]
     n_images: NDArray[np.int64]
+    """(G,) images of each group."""
+    failures: Floats
+    """(G,) failures of each group."""
 
     @classmethod
     def of(cls, y: Floats, groups: Groups, within: Within) -> _Problem | None:
@@ -251,30 +214,30 @@ class _Problem:
         renumbered = np.full(groups.n_groups, -1)
         renumbered[list(kept)] = range(len(kept))
         values, labels, strata = y[defined], renumbered[groups.labels[defined]], within.strata[defined]
+        failures = np.bincount(labels, values, len(kept)).astype(np.float64)
+        beyond = values - _rates(values, strata if within.cells is None else within.cells[defined])
         size = np.ones(len(values))
         if within.units is not None:
-            together = pd.DataFrame({"y": values, "g": labels, "s": strata, "u": within.units[defined]})
-            of_unit = together.groupby("u", sort=True)
-            found = of_unit.agg(y=("y", "sum"), size=("y", "size"), g=("g", "first"), s=("s", "first"))
-            values, size = found["y"].to_numpy(), found["size"].to_numpy(dtype=np.float64)
-            labels, strata = found["g"].to_numpy(), found["s"].to_numpy()
+            first, units = np.unique(within.units[defined], return_index=True, return_inverse=True)[1:]
+            beyond, size = np.bincount(units, beyond).astype(np.float64), np.bincount(units).astype(np.float64)
+            labels, strata = labels[first], strata[first]
         codes = np.unique(strata, return_inverse=True)[1]
-        return cls(values, size, labels, codes, kept, counts[list(kept)])
+        left = np.bincount(codes, beyond) / np.bincount(codes, size)
+        return cls(beyond - left[codes] * size, labels, codes, kept, counts[list(kept)], failures)
 
-    def observed(self) -> Floats:
-        """(G,) failures of each group."""
-        return np.bincount(self.labels, self.y, len(self.kept)).astype(np.float64)
+    def deviations(self) -> Floats:
+        """(G,) failures of each group less what is even."""
+        return np.bincount(self.labels, self.beyond, len(self.kept)).astype(np.float64)
 
     def moments(self) -> tuple[Floats, Floats]:
-        """(G,) the failures that are even, by each stratum's share of images that failed, and their variance."""
+        """(G,) the failures that are even, by the rate among the images of each cell, and their variance."""
         shares = _shares(self.labels, self.codes, len(self.kept))
-        even = np.bincount(self.labels, self._even(), len(self.kept)).astype(np.float64)
-        return even, self._spread() @ (shares * (1 - shares))
+        return self.failures - self.deviations(), self._spread() @ (shares * (1 - shares))
 
     def shuffled(self, draws: int, rng: np.random.Generator) -> Floats:
         """(R, G) deviations from even when labels are shuffled within strata."""
         live = self._spread()[self.codes] > _TIE
-        beyond, labels, codes = (self.y - self._even())[live], self.labels[live], self.codes[live]
+        beyond, labels, codes = self.beyond[live], self.labels[live], self.codes[live]
         parts = [
             np.stack([(block == g) @ beyond for g in range(len(self.kept))], axis=1)
             for block in permuted_labels(labels, draws, rng, codes)
@@ -290,16 +253,17 @@ class _Problem:
         root = vectors * np.sqrt(np.clip(values, 0, None))
         return np.asarray(rng.standard_normal((draws, len(values))) @ root.T)
 
-    def _even(self) -> Floats:
-        """(u,) the failures of each unit if every image of its stratum failed as often: large sets fail more."""
-        rate = np.bincount(self.codes, self.y) / np.bincount(self.codes, self.size)
-        return np.asarray(rate[self.codes] * self.size, dtype=np.float64)
-
     def _spread(self) -> Floats:
         """(S,) m times the variance (m - 1 denominator) of what its m units fail beyond what is even, by stratum."""
         count = np.bincount(self.codes).astype(np.float64)
-        scatter = np.bincount(self.codes, (self.y - self._even()) ** 2)  # deviations of a stratum add up to 0
+        scatter = np.bincount(self.codes, self.beyond**2)
         return np.where(count > 1, scatter * count / np.maximum(count - 1, 1), 0.0)
+
+
+def _rates(values: Floats, cells: NDArray[Any]) -> Floats:
+    """(n,) the mean of the values in each image's cell."""
+    codes = np.unique(cells, return_inverse=True)[1]
+    return np.asarray((np.bincount(codes, values) / np.bincount(codes))[codes])
 
 
 def _without_ties(y: Any, rng: np.random.Generator) -> Floats:
@@ -321,12 +285,11 @@ def _scaled(gap: Any, spread: Floats) -> Floats:
 
 
 def _interval(y: Floats, mine: NDArray[np.bool_], within: Within) -> tuple[float, float] | None:
-    found = None
-    for clusters in (within.strata, within.units):
-        if found is None and clusters is not None and len(np.unique(clusters[mine])) > 1:
-            found = mean_interval(y[mine], clusters=clusters[mine])
-    found = found if found is not None or within.units is not None else mean_interval(y[mine])
-    return None if found is None else (max(0.0, found[0]), min(1.0, found[1]))
+    """Inside [0, 1] and never without width; ``None`` where a group's images are all of one cluster."""
+    for clusters in (within.clusters, within.units, within.strata):
+        if clusters is not None and (clusters is not within.strata or len(np.unique(clusters[mine])) > 1):
+            return share_interval(y[mine], clusters=clusters[mine])
+    return share_interval(y[mine])
 
 
 def _as_within(within: Any, n: int) -> Within:
@@ -338,14 +301,3 @@ def _as_within(within: Any, n: int) -> Within:
     if len(codes) != n:
         raise InputError(f"within has {len(codes)} entries for {n} images")
     return Within(codes, "strata")
-
-
-def _codes(frame: pd.DataFrame, column: str) -> NDArray[np.int64] | None:
-    """Numbers for the values of a column, one of its own for every missing one; ``None`` if all are missing."""
-    if column not in frame or frame[column].isna().all():
-        return None
-    codes, names = pd.factorize(frame[column], use_na_sentinel=True)
-    missing = codes < 0
-    codes = codes.astype(np.int64)
-    codes[missing] = len(names) + np.arange(int(missing.sum()))
-    return codes

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.filters.bias import BiasTest, bias_test, strata_of
+from equipoise.filters.bias import BiasTest, bias_test
+from equipoise.filters.bias_strata import held_axes, strata_of
 from equipoise.measure.corrections import holm
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.groups import Groups, intersect
@@ -21,6 +22,7 @@ __all__ = ["FUNNEL_COLUMNS", "StepOutcome", "bias_tests", "funnel_of", "result_r
 
 FUNNEL_COLUMNS = ("step", "axis", "group", "subject", "kept", "dropped", "unit")
 UNDEFINED = "undefined"
+JOINED = " × "
 LEVEL = 0.05
 
 
@@ -89,24 +91,37 @@ def funnel_of(frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepO
 
 
 def bias_tests(
-    frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepOutcome], *, draws: int = 999, seed: int = 0
+    frame: pd.DataFrame,
+    axes: Sequence[str],
+    outcomes: Sequence[StepOutcome],
+    *,
+    held: Sequence[str] = (),
+    draws: int = 999,
+    seed: int = 0,
 ) -> list[TestedStep]:
     """Every step on every axis (and on their intersection), p-values corrected over all of them.
 
+    The test of one axis holds the others fixed: those of ``axes``, further ones in ``held``, and placebo columns.
     With so many tests that no p-value of ``draws`` shuffles could stay under 5% after Holm's correction, there are
     more shuffles.
     """
-    found = _tested(frame, axes, outcomes, draws, seed)
+    fixed = held_axes(frame, [*axes, *held])
+    found = _tested(frame, axes, outcomes, fixed, draws, seed)
     if not found:
         return []
     if len(found) / (draws + 1) >= LEVEL:
-        found = _tested(frame, axes, outcomes, math.ceil(2 * len(found) / LEVEL), seed)
+        found = _tested(frame, axes, outcomes, fixed, math.ceil(2 * len(found) / LEVEL), seed)
     corrected = holm([one.test.p_value for one in found])
     return [TestedStep(one.step, one.what, one.test, float(p)) for one, p in zip(found, corrected, strict=True)]
 
 
 def _tested(
-    frame: pd.DataFrame, axes: Sequence[str], outcomes: Sequence[StepOutcome], draws: int, seed: int
+    frame: pd.DataFrame,
+    axes: Sequence[str],
+    outcomes: Sequence[StepOutcome],
+    fixed: Sequence[str],
+    draws: int,
+    seed: int,
 ) -> list[TestedStep]:
     found: list[TestedStep] = []
     for number, outcome in enumerate(outcomes):
@@ -115,7 +130,7 @@ def _tested(
             continue
         part = frame[asked].reset_index(drop=True)
         for groups in _groupings(part, axes):
-            within = strata_of(part, groups)
+            within = strata_of(part, groups, [axis for axis in fixed if axis not in groups.axis.split(JOINED)])
             for what, y in _outcomes(outcome, asked):
                 test = bias_test(y, groups, within, draws=draws, seed=seed + number)
                 if test is not None:
@@ -168,7 +183,7 @@ def _groupings(frame: pd.DataFrame, axes: Sequence[str]) -> list[Groups]:
             found.append(Groups(read.codes.astype(np.int32), read.names, axis=axis))
     if len(found) == 2:
         joint = intersect(*found)
-        found.append(Groups(joint.labels, joint.names, " × ".join(one.axis for one in found)))
+        found.append(Groups(joint.labels, joint.names, JOINED.join(one.axis for one in found)))
     return found
 
 

@@ -97,7 +97,10 @@ def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -
 def _why_untested(outcomes: Sequence[StepOutcome]) -> str:
     if not any(outcome.failed.any() or outcome.dropped.any() for outcome in outcomes):
         return "nothing failed"
-    return "no set, source or subject has images of two groups of which some failed and some did not"
+    return (
+        "no set, source or subject has images of two groups, alike on the other axes, of which some failed and some "
+        "did not"
+    )
 
 
 def _p(value: float) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.evidence import Evidence, Means, as_table
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, result_rows
 from equipoise.filters.gallery import decile_gallery
@@ -88,7 +89,7 @@ def run(
         runner.take(number, step)
     frame = runner.frame
     funnel = funnel_of(frame, chosen, runner.outcomes)
-    tests = bias_tests(frame, chosen, runner.outcomes, draws=draws, seed=seed)
+    tests = bias_tests(_with_held(frame, opened), chosen, runner.outcomes, held=opened.axes, draws=draws, seed=seed)
     rows = result_rows(tests, runner.outcomes)
     results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
     done = FilterRun(runner.combined(), folder, tuple(runner.outcomes), funnel, tuple(tests), results)
@@ -96,6 +97,16 @@ def run(
     write_results(folder / "results.parquet", rows)
     write_whole(folder / "report.txt", (str(done) + "\n").encode())
     return done
+
+
+def _with_held(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
+    """The frame with what the test of bias holds fixed besides: further axes, placebos, and which sets are linked."""
+    further = [
+        name
+        for name in table.types
+        if name not in frame and (name in table.axes or name == "link" or name.startswith(PLACEBO))
+    ]
+    return frame.join(table.to_pandas(further)) if further else frame
 
 
 class _Runner:

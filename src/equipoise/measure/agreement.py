@@ -184,6 +184,9 @@ def _estimate(value: float, draws: Floats, n: int, dropped: dict[str, int], leve
             value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, "no interval: one item"), level=level
         )
     low, high = np.quantile(usable, [(1 - level) / 2, (1 + level) / 2])
+    if low == high:
+        why = "no interval: the resamples do not differ"
+        return Estimate(value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, why), level=level)
     return Estimate(value, float(low), float(high), null_mean=0.0, n=n, dropped=dropped, notes=notes, level=level)
 
 

@@ -7,7 +7,7 @@ unexpected performer alone (U1) or beside someone (U2) (GABInsight).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -153,7 +153,13 @@ def over_activities(
                 values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped
             )
         else:
-            by_category[category] = summarise(
-                values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped
-            )
+            mean = summarise(values, null_value=null_value, level=level, method=method, seed=seed, dropped=dropped)
+            by_category[category] = _within(mean, -1.0, 1.0)  # differences of shares
     return ByActivity(dict(by_activity), by_category, dropped)
+
+
+def _within(estimate: Estimate, least: float, most: float) -> Estimate:
+    """The estimate with its interval cut to the metric's range."""
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return estimate
+    return replace(estimate, ci_low=max(least, estimate.ci_low), ci_high=min(most, estimate.ci_high))

@@ -29,6 +29,7 @@ __all__ = [
     "lic_m",
     "lic_scores",
     "lic_shuffled",
+    "within_range",
 ]
 
 
@@ -136,6 +137,8 @@ def corrected_resampled_t(
     made = Estimate(
         mean, mean - reach, mean + reach, null_mean=null, n=size, n_groups=n_groups, notes=notes, level=level
     )
+    if reach == 0:  # would pass for certainty
+        made = replace(made, ci_low=None, ci_high=None, notes=(*notes, "no interval: all splits alike"))
     if null is None:
         return made
     error = scale * float((given - by_split).std(ddof=1))
@@ -170,9 +173,17 @@ def lic_m(
     0.19
     """
     null = lic_chance(n_groups) if null_value is None else null_value
-    return corrected_resampled_t(
+    found = corrected_resampled_t(
         values, test_share=test_share, null_value=null, level=level, n=n, n_groups=as_count(n_groups, "n_groups")
     )
+    return within_range(found, 0.0, 1.0)
+
+
+def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
+    """The estimate with its interval cut to what is possible: a t over few splits reaches beyond."""
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return estimate
+    return replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
 
 
 def lic_d(
@@ -224,7 +235,7 @@ def lic(
         raise InputError(
             f"model has {len(ours)} splits and human {len(theirs)}; LIC is a difference on the same splits"
         )
-    return corrected_resampled_t(
+    found = corrected_resampled_t(
         ours - theirs,
         test_share=test_share,
         null_value=0.0,
@@ -233,6 +244,7 @@ def lic(
         n=n,
         n_groups=n_groups,
     )
+    return within_range(found, -1.0, 1.0)
 
 
 def _by_split(values: ArrayLike, name: str) -> Floats:

@@ -71,8 +71,8 @@ def cross_fit_folds(
 ) -> tuple[Split, ...]:
     """``folds`` splits of one balanced set, such that each of its rows is tested exactly once.
 
-    The balanced set is that of :func:`balanced_split` with the same seed. All of it is tested instead of a tenth,
-    which narrows the interval: most of the spread of LIC comes from which captions are tested.
+    The balanced set is that of :func:`balanced_split` with the same seed. All of it is tested instead of a tenth, but
+    the scores are not independent: see :func:`equipoise.measure.captions.fold_variance`.
 
     >>> made = cross_fit_folds(["m"] * 60 + ["f"] * 40, folds=4)
     >>> [len(split.test) for split in made], len({int(row) for split in made for row in split.test})

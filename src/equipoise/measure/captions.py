@@ -3,7 +3,8 @@
 The public face of the caption metrics. They take a classifier's probabilities, counts, or words by caption; the
 classifiers themselves are in ``audit``.
 
-- LIC: ``lic_scores``, ``lic_m``, ``lic_d``, ``lic``, ``balanced_split``, ``cross_fit_folds``, ``cross_fitted``
+- LIC: ``lic_scores``, ``lic_m``, ``lic_d``, ``lic``, ``balanced_split``, ``cross_fit_folds``, ``cross_fitted``,
+  ``fold_variance``
 - leakage: ``leakage``, ``leakage_of_vectors``, ``sentence_classification``
 - amplification: ``ba``, ``ba_of_captions``, ``dba_g``, ``dba_o``, ``multi_attribute_amplification``
 - who is named: ``Mentions``, ``error``, ``ratio``, ``neutral_rate``, ``outcome_divergence``
@@ -24,7 +25,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import as_vector
 from equipoise.measure.caption_amplification import SelectedWords, ba, ba_of_captions, select_words
 from equipoise.measure.caption_counts import Amplification, image_keys
-from equipoise.measure.caption_crossfit import cross_fitted
+from equipoise.measure.caption_crossfit import captions_variance, cross_fitted, fold_variance
 from equipoise.measure.caption_directional import dba_g, dba_o
 from equipoise.measure.caption_leakage import (
     FittedLeakage,
@@ -81,6 +82,7 @@ __all__ = [
     "ba",
     "ba_of_captions",
     "balanced_split",
+    "captions_variance",
     "corrected_resampled_t",
     "cross_fit_folds",
     "cross_fitted",
@@ -88,6 +90,7 @@ __all__ = [
     "dba_o",
     "error",
     "error_flags",
+    "fold_variance",
     "in_points",
     "jensen_shannon",
     "leakage",

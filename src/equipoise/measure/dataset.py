@@ -5,14 +5,8 @@ well an attribute can be predicted from features that should not tell, colour an
 """
 
 from equipoise.measure.dataset_clusters import Clusters, caption_clusters, cluster_words, tsne_coordinates
-from equipoise.measure.dataset_counts import (
-    GroupCounts,
-    Leaning,
-    cooccurrence,
-    group_counts,
-    presence_of,
-    representation,
-)
+from equipoise.measure.dataset_counts import Leaning, cooccurrence, presence_of, representation
+from equipoise.measure.dataset_shares import GroupCounts, group_counts
 from equipoise.measure.dataset_visual import (
     COLOURS,
     POSITIONS,

@@ -27,7 +27,7 @@ class Clusters:
     """What the captions of a dataset talk about, and who is in each part."""
 
     leaning: Leaning
-    """``leaning.table``: one row a cluster ("item", as text) and group; ``excess`` is the over-representation
+    """``leaning.table``: one row per cluster ("item", as text) and group; ``excess`` is the over-representation
     Delta."""
     labels: NDArray[np.intp]
     """(n,) the cluster of each image given; -1 for images of undefined group, which take no part."""
@@ -43,6 +43,7 @@ def caption_clusters(
     captions: Sequence[str | Sequence[str]] | None = None,
     features: Any = None,
     *,
+    clusters: Any = None,
     n_clusters: int = CLUSTERS,
     n_words: int = WORDS,
     permutations: int = 999,
@@ -54,8 +55,9 @@ def caption_clusters(
     ``captions``: one neutral caption, or several, an image. ``features`` (n, d): embeddings of them (the mean
     over an image's captions); without it TF-IDF of the captions. K-means with ``n_clusters``, 10 starts,
     seeded; only images of a defined group take part. Delta = share of the group in the cluster - share overall.
-    The clusters do not know the groups, so the exact p-values of the shares hold given the clusters. Names of
-    clusters are left to people.
+    The clusters do not know the groups, so the exact p-values of the shares hold given the clusters. ``clusters``
+    (n,) are something else: images of one source or set, which are not independent
+    (:func:`equipoise.measure.dataset.cooccurrence`). Names of the clusters found are left to people.
 
     >>> captions = ["a cat on a mat", "a cat asleep", "a red bus", "a bus stop"] * 5
     >>> found = caption_clusters(Groups.from_values(["f", "f", "m", "m"] * 5), captions, n_clusters=2)
@@ -84,6 +86,7 @@ def caption_clusters(
     leaning = representation(
         groups.take(inside),
         [f"{label:0{width}d}" for label in found],
+        clusters=None if clusters is None else _keys(clusters, n)[inside],
         permutations=permutations,
         seed=seed,
         level=level,
@@ -178,6 +181,13 @@ def _clustered_rows(features: Any, texts: list[str] | None, inside: NDArray[np.i
         return TfidfVectorizer().fit_transform([texts[i] for i in inside])
     except ValueError as error:
         raise InputError("captions hold no words to cluster by") from error
+
+
+def _keys(clusters: Any, n: int) -> NDArray[Any]:
+    keys = np.asarray(clusters)
+    if keys.shape != (n,):
+        raise InputError(f"clusters has shape {keys.shape} for {n} images; give one key per image")
+    return keys
 
 
 def _joined(caption: str | Sequence[str], index: int) -> str:

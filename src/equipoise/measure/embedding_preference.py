@@ -14,6 +14,7 @@ from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen, row_b
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.group_means import GroupMeans, group_means
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import one_label_each
 from equipoise.measure.shares import share_estimate
 
 __all__ = ["ZeroShot", "edit_recall", "person_preference", "zero_shot_accuracy"]
@@ -61,11 +62,12 @@ def person_preference(
     else:
         rival = to_groups.max(axis=1)
         chance = 1 / (groups.n_groups + 1)
+    apart = clusters is None or one_label_each(groups.labels, np.asarray(clusters))
     return group_means(
         (to_person > rival + COSINE_TIE).astype(np.float64),
         groups,
         clusters=clusters,
-        shuffle_within=clusters,
+        shuffle_within=None if apart else clusters,
         share=True,
         null_value=chance,
         permutations=permutations,

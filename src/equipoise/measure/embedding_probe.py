@@ -18,14 +18,18 @@ from scipy import sparse
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.group_means import kept_groups
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import shuffled_labels
 from equipoise.measure.permutation import p_values
-from equipoise.measure.shares import normal_estimate, placements
+from equipoise.measure.probe_error import deleted_blocks, held_out_variance, jackknife_variance, score_estimate
+from equipoise.measure.shares import placements
 
 __all__ = ["Probe", "linear_probe", "train_test_probe"]
 
 METHODS = ("logistic", "ridge")
+RETRAINED = 5000
+"""Above so many images the probe is not trained anew for its interval: it hardly depends on which they are."""
 Labels = NDArray[np.intp]
 
 
@@ -64,8 +68,10 @@ def linear_probe(
     Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
     ``strength`` and balanced classes, "ridge" least squares on the one-hot groups (as good for most embeddings,
     and far cheaper to permute). ``clusters`` (n,) keep related images (a set, a source image) in one fold. AUC
-    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given) and the probe
-    trained anew, ``permutations`` times; 0 leaves the null at its theoretical mean without a p-value.
+    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given, else clusters
+    exchange theirs as wholes) and the probe trained anew, ``permutations`` times; 0 leaves the null at its
+    theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
+    whichever these are (:mod:`equipoise.measure.probe_error`).
 
     >>> rng = np.random.default_rng(0)
     >>> groups = Groups.from_values(["a", "b"] * 40)
@@ -85,15 +91,33 @@ def linear_probe(
     fit = _fitted_ridge if method == "ridge" else _fitted_logistic
     scores, failed = _held_out_scores(fit, x, labels[None], splits, len(names), strength)
     notes = (f"{failed} of {len(splits)} fits stopped before converging",) if failed else ()
-    result = _result(scores[0], labels, fold_of, sets, names, kept, dropped, notes, level)
+
+    def asked(labelling: Labels, rows: NDArray[np.bool_]) -> Floats:
+        """AUC and balanced accuracy with the items outside ``rows`` left out."""
+        held_out = np.full((len(labelling), len(names)), np.nan)
+        for train, test in splits:
+            train, test = train[rows[train]], test[rows[test]]
+            held_out[test] = fit(x[train], labelling[None, train], x[test], len(names), strength)[0][0]
+        there, folds_there = labelling[rows], fold_of[rows]
+        return np.array([_auc(held_out[rows], there, folds_there)[0], _balanced_accuracy(held_out[rows], there)[0]])
+
+    training, why = _training_variance(asked, labels, sets, seed)
+    plain = _result(scores[0], labels, fold_of, sets, names, kept, dropped, (*notes, *why), level, training)
     if not permutations:
-        return result
+        return plain
     rng = np.random.default_rng(seed)
-    null = []
-    for block in permuted_labels(labels, as_count(permutations, "permutations"), rng, within):
+    null, tested = [], []
+    for block in shuffled_labels(labels, as_count(permutations, "permutations"), rng, within, sets):
         shuffled, _ = _held_out_scores(fit, x, block, splits, len(names), strength)
-        null += [(_auc(s, y, fold_of)[0], _balanced_accuracy(s, y)[0]) for s, y in zip(shuffled, block, strict=True)]
-    return _with_null(result, np.array(null))
+        for drawn, y in zip(shuffled, block, strict=True):
+            both = _auc(drawn, y, fold_of), _balanced_accuracy(drawn, y)
+            null.append([value for value, _ in both])
+            tested.append([held_out_variance(influence, sets) for _, influence in both])
+    if training is None and len(null) > 1:
+        # shuffled labels show what training adds where there is nothing to learn: where there is, it adds less
+        added = np.maximum(0.0, np.var(null, axis=0, ddof=1) - np.mean(tested, axis=0))
+        plain = _result(scores[0], labels, fold_of, sets, names, kept, dropped, notes, level, None, added)
+    return _with_null(plain, np.array(null))
 
 
 def train_test_probe(
@@ -139,7 +163,7 @@ def train_test_probe(
     if not permutations:
         return result
     rng = np.random.default_rng(seed)
-    shuffled = permuted_labels(test, as_count(permutations, "permutations"), rng)
+    shuffled = shuffled_labels(test, as_count(permutations, "permutations"), rng, clusters=sets)
     null = [(_auc(scores, y, fold_of)[0], _balanced_accuracy(scores, y)[0]) for block in shuffled for y in block]
     return _with_null(result, np.array(null))
 
@@ -190,6 +214,20 @@ def _splits(
         if len(np.unique(labels[train])) < len(np.unique(labels)):
             raise InputError("clusters: a group lies in too few clusters to be in every training fold")
     return iter(splits)
+
+
+def _training_variance(
+    asked: Callable[[Labels, NDArray[np.bool_]], Floats], labels: Labels, sets: NDArray[Any] | None, seed: int
+) -> tuple[Floats | None, tuple[str, ...]]:
+    """Jackknife variances of AUC and balanced accuracy, the probe trained anew without each block of items."""
+    if len(labels) > RETRAINED:
+        return None, (f"the interval takes the probe as given: more than {RETRAINED:,} images",)
+    blocks = deleted_blocks(labels, sets, seed)
+    try:
+        left_out = [asked(labels, blocks != block) for block in range(int(blocks.max()) + 1)]
+    except (InputError, ValueError):  # without some block a fold has nothing to learn from or to test on
+        return None, ("the interval takes the probe as given: too few images to train it without some of them",)
+    return jackknife_variance(np.array(left_out)), ()
 
 
 Fit = Callable[[Any, Labels, Any, int, float], tuple[Floats, int]]
@@ -271,7 +309,7 @@ def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats
 def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:
     right = (scores.argmax(axis=1) == labels).astype(np.float64)
     counts = np.bincount(labels, minlength=scores.shape[1])
-    recall = np.bincount(labels, right, minlength=scores.shape[1]) / counts
+    recall = np.bincount(labels, right, minlength=scores.shape[1]) / np.maximum(counts, 1)
     return float(recall.mean()), (right - recall[labels]) / counts[labels] / len(counts)
 
 
@@ -285,20 +323,23 @@ def _result(
     dropped: dict[str, int],
     notes: tuple[str, ...],
     level: float,
+    training: Floats | None = None,
+    added: Floats | None = None,
 ) -> Probe:
-    def estimate(found: tuple[float, Floats], chance: float) -> Estimate:
+    units = len(labels) if sets is None else len(np.unique(sets))
+
+    def estimate(found: tuple[float, Floats], chance: float, at: int) -> Estimate:
         value, influence = found
-        sums = influence if sets is None else np.bincount(np.unique(sets, return_inverse=True)[1], influence)
-        error = float(np.sqrt((sums**2).sum() * len(sums) / max(1, len(sums) - 1)))
-        more = () if error > 0 else ("no error was made, so the interval says nothing",)
-        shown = normal_estimate(
-            value, error, len(labels), null_mean=chance, least=0.0, most=1.0, level=level, notes=(*notes, *more)
-        )
-        return replace(shown, n_groups=len(names), dropped=dropped)
+        tested = held_out_variance(influence, sets)
+        # the jackknife holds what comes from testing once and what comes from training twice
+        more = 0.0 if training is None else max(0.0, float(training[at]) - tested) / 2
+        more += 0.0 if added is None else float(added[at])
+        shown = score_estimate(value, tested, more, units, level=level, null_mean=chance, notes=notes)
+        return replace(shown, n=len(labels), n_groups=len(names), dropped=dropped)
 
     return Probe(
-        auc=estimate(_auc(scores, labels, fold_of), 0.5),
-        balanced_accuracy=estimate(_balanced_accuracy(scores, labels), 1 / len(names)),
+        auc=estimate(_auc(scores, labels, fold_of), 0.5, 0),
+        balanced_accuracy=estimate(_balanced_accuracy(scores, labels), 1 / len(names), 1),
         scores=scores,
         labels=labels,
         names=names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.bootstrap import resampling_weights
 from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import kept_groups, permuted_labels
+from equipoise.measure.group_means import kept_groups, size_of
+from equipoise.measure.group_range import range_interval, stretched_bounds
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import one_label_each, shuffled_labels
 from equipoise.measure.permutation import p_values
 
 __all__ = ["SelfSimilarity", "mean_cosine", "self_similarity"]
@@ -61,6 +63,7 @@ def self_similarity(
     *,
     variant: str = "group_mean",
     clusters: Any = None,
+    shuffle_within: Any = None,
     replicates: int = 1000,
     permutations: int = 999,
     seed: int = 0,
@@ -72,9 +75,9 @@ def self_similarity(
     SS_a = mean cosine over ordered pairs of different images of group a, of ``embeddings`` (n, d). Normalised:
     SS_a / mean_b SS_b - 1 with the unweighted mean over groups (``variant`` "group_mean"). Eq. 4 as printed
     divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
-    comparison only. Chance: labels shuffled over all images, or inside each set where ``clusters`` (n,) are
-    given (they are also what the bootstrap resamples). A group with fewer than two images is listed in
-    ``dropped``.
+    comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
+    ``clusters`` (n,) are given inside these; clusters of one group each exchange it as wholes. The bootstrap resamples
+    clusters. A group with fewer than two images is listed in ``dropped``.
 
     >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
     >>> found = self_similarity(a + b, Groups.from_values(["A"] * 2 + ["B"] * 3), permutations=9, replicates=9)
@@ -94,8 +97,11 @@ def self_similarity(
     place[kept] = np.arange(len(kept))
     labels, rows = place[groups.labels[inside]], unit[inside]
     sets = _sets_of(clusters, len(unit), inside)
+    within = _sets_of(shuffle_within, len(unit), inside, "shuffle_within")
+    if within is None and sets is not None and not one_label_each(labels, sets):
+        within = sets
     names = tuple(groups.names[g] for g in kept)
-    drawn = _drawn(rows, labels, sets, names, replicates, permutations, seed)
+    drawn = _drawn(rows, labels, sets, within, names, replicates, permutations, seed)
     by_group = drawn.estimates(level)
     if not drawn.value.mean() > NOT_ABOVE_ZERO:
         why = f"no normalised form: the groups' mean self-similarity is {drawn.value.mean():.4g}, not above 0"
@@ -146,9 +152,9 @@ class _Drawn:
 
     def gap(self, level: float) -> Estimate:
         top, bottom = int(self.value.argmax()), int(self.value.argmin())
-        return _estimate(
+        shown = _estimate(
             self.value[top] - self.value[bottom],
-            self.draws[:, top] - self.draws[:, bottom],
+            self.draws[:, :0].ravel(),
             self.null.max(axis=1) - self.null.min(axis=1),
             int(self.sizes.sum()),
             len(self.names),
@@ -156,12 +162,31 @@ class _Drawn:
             (f"{self.names[top]} minus {self.names[bottom]}", *self.notes),
             "greater",
         )
+        low, high = self.gap_interval(level)
+        if low is None or high is None or high <= low:
+            return shown.with_notes("no interval: the resamples do not differ")
+        return replace(shown, ci_low=low, ci_high=high)
+
+    def gap_interval(self, level: float) -> tuple[float | None, float | None]:
+        """Interval of the range over all groups, whichever are the extremes, from the bootstrap of each pair."""
+        if len(self.draws) < 2:
+            return None, None
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        pairs = [np.quantile(self.draws - self.draws[:, [other]], tails, axis=0) for other in range(len(self.names))]
+        low, high = np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
+        if len(self.names) == 2:
+            return size_of(float(low[0, 1]), float(high[0, 1]))
+        if not (high > low)[~np.eye(len(self.names), dtype=bool)].all():
+            return None, None
+        bounds = stretched_bounds(self.value, low, high, level)
+        return range_interval(self.value, np.cov(self.draws.T), bounds, level=level)
 
 
 def _drawn(
     rows: Floats,
     labels: NDArray[Any],
     sets: NDArray[Any] | None,
+    within: NDArray[Any] | None,
     names: tuple[str, ...],
     replicates: int,
     permutations: int,
@@ -171,7 +196,7 @@ def _drawn(
     rng = np.random.default_rng(seed)
     null = [
         block
-        for shuffled in permuted_labels(labels, permutations, rng, sets)
+        for shuffled in shuffled_labels(labels, permutations, rng, within, sets)
         for block in _similarities(rows, shuffled, n_groups)
     ]
     draws = np.concatenate(list(_resampled(rows, labels, sets, n_groups, replicates, rng)))
@@ -198,7 +223,8 @@ def _similarities(rows: Floats, labels: NDArray[Any], n_groups: int) -> Iterator
     """Blocks (b, G) of self-similarities for each row of ``labels`` (b, n)."""
     for block in row_blocks(len(labels), len(rows) * n_groups):
         member = labels[block][:, None, :] == np.arange(n_groups)[:, None]
-        count = member.sum(axis=2).astype(np.float64)
+        # clusters that exchange their group as wholes may leave a group with one image: it has no pairs then
+        count = np.maximum(member.sum(axis=2), 2).astype(np.float64)
         sums = member.reshape(-1, len(rows)).astype(np.float64) @ rows
         squares = (sums**2).sum(axis=1).reshape(count.shape)
         yield _from_sums(squares, count, count)
@@ -251,6 +277,8 @@ def _estimate(
     low = high = null_mean = null_sd = tests = None
     if len(draws) > 1:
         low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
+        if low == high:
+            low, high, notes = None, None, (*notes, "no interval: the resamples do not differ")
     if len(null) > 1:
         null_mean, null_sd = float(null.mean()), float(null.std(ddof=1))
         tests = p_values(value, null, alternative=alternative)
@@ -269,10 +297,10 @@ def _estimate(
     )
 
 
-def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_]) -> NDArray[Any] | None:
+def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_], name: str = "clusters") -> NDArray[Any] | None:
     if clusters is None:
         return None
     sets = np.asarray(clusters)
     if sets.shape != (n,):
-        raise InputError(f"clusters has shape {sets.shape} for {n} embeddings; give one key an image")
+        raise InputError(f"{name} has shape {sets.shape} for {n} embeddings; give one key per image")
     return sets[inside]

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
+from equipoise.measure.groups import UNDEFINED, Groups
 
-__all__ = ["Exchange", "codes", "in_pools", "in_sets", "keys_of"]
+__all__ = ["Exchange", "codes", "in_pools", "in_sets", "keys_of", "with_partners"]
 
 Codes = NDArray[np.int64]
 
@@ -67,6 +68,34 @@ def codes(*keys: NDArray[Any]) -> Codes:
         part = np.unique(key, return_inverse=True)[1].astype(np.int64)
         joint = np.unique(joint * (int(part.max(initial=0)) + 1) + part, return_inverse=True)[1].astype(np.int64)
     return joint
+
+
+def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, links: ArrayLike) -> Groups:
+    """``groups`` of linked sets without the images that lack a partner: they become undefined.
+
+    An image whose cell does not show every group that its link shows at that level still tells what its person is like
+    in the sets that show them all, so that it must not stand among the images whose labels move together.
+
+    >>> with_partners(Groups.from_values([*"fmf"]), [1, 1, 2], None, [0, 0, 0]).labels.tolist()
+    [0, 1, -1]
+    """
+    n = len(groups)
+    level = np.zeros(n, dtype=np.int64) if strata is None else np.asarray(strata, dtype=np.int64)
+    usable = np.flatnonzero(groups.defined & (level >= 0))
+    names = groups.labels[usable]
+    cell = codes(keys_of(sets, n, "sets")[usable], level[usable])
+    link = codes(keys_of(links, n, "links")[usable], level[usable])
+    shown, possible = _n_labels(cell, names)[cell], _n_labels(link, names)[link]
+    there = usable[(shown == possible) & (shown > 1)]
+    labels = np.full(n, UNDEFINED, dtype=np.int32)
+    labels[there] = groups.labels[there]
+    return Groups(labels, groups.names, groups.axis)
+
+
+def _n_labels(block: Codes, labels: NDArray[np.int32]) -> Codes:
+    """(blocks,) how many different labels a block holds."""
+    pairs = np.unique(np.stack([block, labels.astype(np.int64)], axis=1), axis=0)
+    return np.bincount(pairs[:, 0], minlength=int(block.max(initial=-1)) + 1).astype(np.int64)
 
 
 def in_pools(labels: NDArray[np.int32], pools: Codes) -> Exchange:

@@ -6,7 +6,7 @@ Its chance level is not 0: the largest of several noisy means always differs fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,20 +15,24 @@ from numpy.typing import NDArray
 from scipy import stats as sps
 
 from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats, as_count, as_vector, row_blocks
+from equipoise.measure.arrays import Floats, as_count, as_vector
 from equipoise.measure.estimate import Estimate
+from equipoise.measure.group_range import Bounds, PairErrors, mover_bounds, range_interval, t_bounds
 from equipoise.measure.groups import Groups
+from equipoise.measure.label_shuffles import permuted_labels, shuffled_labels
 from equipoise.measure.permutation import p_values
-from equipoise.measure.shares import independent_difference, share_estimate
+from equipoise.measure.shares import independent_difference, share_bounds, share_estimate
 from equipoise.measure.stats import summarise
 
 __all__ = [
     "GroupMeans",
     "difference_interval",
+    "gap_interval",
     "group_means",
     "kept_groups",
     "permuted_labels",
     "share_difference_interval",
+    "size_of",
 ]
 
 
@@ -38,8 +42,8 @@ class GroupMeans:
 
     by_group: Mapping[str, Estimate]
     gap: Estimate
-    """Highest minus lowest group mean; chance from shuffled labels; the interval is that of the two groups
-    named, ``None`` where the notes say why."""
+    """Highest minus lowest group mean; chance from shuffled labels; the interval is that of the range of the true
+    means, whichever groups are the extremes, and never below 0; ``None`` where the notes say why."""
     highest: str
     lowest: str
     values: Floats
@@ -63,26 +67,6 @@ def kept_groups(groups: Groups, least: int) -> tuple[list[int], dict[str, int]]:
     return kept, dropped
 
 
-def permuted_labels(
-    labels: NDArray[Any], count: int, rng: np.random.Generator, within: NDArray[Any] | None = None
-) -> Iterator[NDArray[Any]]:
-    """Blocks (b, n) of ``labels`` (n,) in random order, ``count`` rows in all; ``within`` (n,) keeps them in
-    their set.
-
-    >>> rng = np.random.default_rng(0)
-    >>> next(permuted_labels(np.array([0, 1, 2, 3]), 5, rng, np.array([0, 0, 1, 1])))[:, :2].max()
-    np.int64(1)
-    """
-    n = len(labels)
-    sets = np.zeros(n) if within is None else np.unique(within, return_inverse=True)[1].astype(np.float64)
-    by_set = np.argsort(sets, kind="stable")
-    for rows in row_blocks(count, n):
-        order = np.argsort(sets + rng.random((rows.stop - rows.start, n)), axis=1)
-        shuffled = np.empty(order.shape, dtype=labels.dtype)
-        shuffled[:, by_set] = labels[order]
-        yield shuffled
-
-
 def group_means(
     values: Any,
     groups: Groups,
@@ -98,9 +82,10 @@ def group_means(
     """Mean of ``values`` (n,) in each group, and the gap between highest and lowest.
 
     Chance of the gap: labels shuffled over all images of a defined group, or only inside each set of
-    ``shuffle_within`` (n,) for paired data. ``clusters`` (n,) are not independent of each other. ``share`` says
+    ``shuffle_within`` (n,) for paired data. The values of one of the ``clusters`` (n,) are not independent of each
+    other: without ``shuffle_within`` clusters exchange their labels as wholes. ``share`` says
     that the values are in [0, 1]; ``null_value`` is the chance level of a single group's mean, where it has one.
-    The gap's interval is :func:`difference_interval`, of shares :func:`share_difference_interval`.
+    The gap's interval is :func:`gap_interval`.
 
     >>> found = group_means([1.0, 0.0, 1.0, 1.0], Groups.from_values(["a", "a", "b", "b"]), share=True)
     >>> found.highest, found.lowest, found.gap.value
@@ -127,11 +112,8 @@ def group_means(
     highest, lowest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if highest == lowest:  # all means equal: the gap is 0 between any two
         highest, lowest = list(means)[:2]
-    gap = _gap_estimate(numbers, groups, kept, shuffle_within, permutations, seed, level)
-    inside = np.isin(groups.labels, [groups.index(highest), groups.index(lowest)])
-    first = groups.labels[inside] == groups.index(highest)
-    interval = share_difference_interval if share else difference_interval
-    low, high, why = interval(numbers[inside], first, None if keys is None else keys[inside], level=level)
+    gap = _gap_estimate(numbers, groups, kept, keys, shuffle_within, permutations, seed, level)
+    low, high, why = gap_interval(numbers, groups, keys, share=share, level=level)
     gap = replace(
         gap,
         ci_low=low,
@@ -144,22 +126,103 @@ def group_means(
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 
 
+def gap_interval(
+    values: Any, groups: Groups, clusters: Any = None, *, share: bool = False, level: float = 0.95
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Interval of highest minus lowest true mean of ``values`` (n,) over the groups, at least 0; and why there is none.
+
+    Two groups: that of their difference, without what lies below 0 (:func:`difference_interval`, of shares
+    :func:`share_difference_interval`). More: simultaneous, so that the two extremes may be chosen after looking
+    (:func:`equipoise.measure.group_range.range_interval`).
+
+    >>> low, high, _ = gap_interval([5.0, 6, 7, 1, 2, 3, 4, 4, 5], Groups.from_values([*"aaabbbccc"]))
+    >>> bool(0 < low < 2.4 < 4 < high < 6.5)
+    True
+    """
+    numbers, inside = as_vector(values, "values"), groups.defined
+    present, labels = np.unique(groups.labels[inside], return_inverse=True)
+    keys = np.arange(len(numbers)) if clusters is None else np.asarray(clusters)
+    codes = np.unique(keys[inside], return_inverse=True)[1]
+    numbers = numbers[inside]
+    if len(present) == 2:
+        interval = share_difference_interval if share else difference_interval
+        low, high, why = interval(numbers, labels == 0, None if clusters is None else codes, level=level)
+        return (None, None, why) if low is None or high is None else (*size_of(low, high), ())
+    pairs = PairErrors.of(numbers, labels, codes, len(present))
+    if pairs.units.min() < 2:
+        names = [groups.names[present[at]] for at in np.flatnonzero(pairs.units < 2)]
+        return (
+            None,
+            None,
+            (f"no interval: {', '.join(names)} {'has' if len(names) == 1 else 'have'} one independent unit",),
+        )
+    if share:
+        parts = [labels == label for label in range(len(present))]
+        each = [share_bounds(numbers[mine], None if clusters is None else codes[mine]) for mine in parts]
+        covariance, bounds = _share_bounds(pairs, each)
+    else:
+        least = 1e-12 * float(np.abs(numbers).max())
+        if (pairs.error + np.eye(len(present)) <= least).any():
+            return None, None, ("no interval: nothing varies between independent units of two of the groups",)
+        covariance, bounds = pairs.covariance, t_bounds(pairs.means, pairs.error, pairs.freedom)
+    low, high = range_interval(pairs.means, covariance, bounds, level=level)
+    return low, min(high, 1.0) if share else high, ()
+
+
+def size_of(low: float, high: float) -> tuple[float, float]:
+    """Interval of |difference| from that of a difference.
+
+    >>> size_of(-0.5, 0.75), size_of(-3.0, -1.0)
+    ((0.0, 0.75), (1.0, 3.0))
+    """
+    return max(0.0, low, -high), max(high, -low)
+
+
+def _share_bounds(pairs: PairErrors, each: Sequence[Callable[[float], tuple[float, float]]]) -> tuple[Floats, Bounds]:
+    """Covariance and bounds of shares: from the groups' own intervals where these stand apart or a group does not
+    vary, t intervals where sets hold both groups and what they share cancels."""
+
+    def ends(z: float) -> tuple[Floats, Floats]:
+        found = np.array([bounds(float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))) for bounds in each])
+        return found[:, 0], found[:, 1]
+
+    low, high = ends(1.0)
+    still = np.diag(pairs.covariance) <= 1e-24
+    covariance = pairs.covariance + np.diag(np.where(still, ((high - low) / 2) ** 2, 0.0))
+    by_t = pairs.together & ~still[:, None] & ~still & (pairs.error > 1e-12)
+    apart, paired = mover_bounds(pairs.means, ends), t_bounds(pairs.means, pairs.error, pairs.freedom)
+    cancel = pairs.together & ~by_t & (pairs.error <= 1e-12) & ~still[:, None] & ~still
+    if np.triu(cancel, 1).any():  # sets in which two groups always agree: their shares' own errors are on the safe side
+        covariance = np.diag(np.diag(covariance))
+    if not by_t.any():
+        return covariance, apart
+    return covariance, lambda z: np.asarray(np.where(by_t, paired(z), apart(z)))
+
+
 def _gap_estimate(
-    values: Floats, groups: Groups, kept: list[int], within: Any, permutations: int, seed: int, level: float
+    values: Floats,
+    groups: Groups,
+    kept: list[int],
+    clusters: Any,
+    within: Any,
+    permutations: int,
+    seed: int,
+    level: float,
 ) -> Estimate:
     defined = groups.defined
     place = np.full(groups.n_groups, -1)
     place[kept] = np.arange(len(kept))
     labels, numbers = place[groups.labels[defined]], values[defined]
     if within is not None:
-        sets = np.asarray(within)
-        if len(sets) != len(values):
-            raise InputError(f"shuffle_within has {len(sets)} entries for {len(values)} values")
-        within = sets[defined]
+        within = np.asarray(within)
+        if len(within) != len(values):
+            raise InputError(f"shuffle_within has {len(within)} entries for {len(values)} values")
+        within = within[defined]
+    keys = None if clusters is None else clusters[defined]
     observed = float(_gaps(labels[None], numbers, len(kept))[0])
     rng = np.random.default_rng(seed)
     draws = np.concatenate(
-        [_gaps(block, numbers, len(kept)) for block in permuted_labels(labels, permutations, rng, within)]
+        [_gaps(block, numbers, len(kept)) for block in shuffled_labels(labels, permutations, rng, within, keys)]
     )
     tests = p_values(observed, draws, rng=rng)
     return Estimate(
@@ -174,8 +237,10 @@ def _gap_estimate(
 
 def _gaps(labels: NDArray[Any], values: Floats, n_groups: int) -> Floats:
     """(b,) highest minus lowest group mean for each row of ``labels`` (b, n)."""
-    means = np.stack([((labels == g) @ values) / (labels == g).sum(axis=1) for g in range(n_groups)], axis=1)
-    return np.asarray(means.max(axis=1) - means.min(axis=1))
+    counts = [(labels == g).sum(axis=1) for g in range(n_groups)]
+    means = np.stack([((labels == g) @ values) / np.maximum(counts[g], 1) for g in range(n_groups)], axis=1)
+    there = np.stack(counts, axis=1) > 0  # whole clusters that change their labels may leave a group without any
+    return np.asarray(np.where(there, means, -np.inf).max(axis=1) - np.where(there, means, np.inf).min(axis=1))
 
 
 def difference_interval(

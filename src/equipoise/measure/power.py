@@ -85,7 +85,8 @@ def minimum_detectable_effect(
     critical = float(sps.t.ppf(1 - alpha / 2, n - 1))
 
     def shortfall(shift: float) -> float:
-        found = sps.nct.sf(critical, n - 1, shift) + sps.nct.cdf(-critical, n - 1, shift)
+        # the far tail is NaN in scipy where it is below its precision
+        found = sps.nct.sf(critical, n - 1, shift) + np.nan_to_num(sps.nct.cdf(-critical, n - 1, shift))
         return float(found) - power
 
     upper = critical + float(np.abs(sps.t.ppf(power, n - 1))) + 2.0

@@ -10,20 +10,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.estimate import Estimate
+from equipoise.measure.group_means import size_of
+from equipoise.measure.group_range import mover_bounds, range_interval
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values
-from equipoise.measure.shares import independent_difference, share_estimate
+from equipoise.measure.shares import independent_difference, share_bounds, share_estimate
 from equipoise.measure.stats import summarise
 
 __all__ = ["GroupGap", "gap_by_group", "median_rank_by_group", "mrr_by_group", "recall_at_k", "recall_by_group"]
 
 FloatArray = NDArray[np.float64]
 CELLS = 4_000_000
-NOTHING = (None, None)
+NOTHING: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class GroupGap:
     by_group: Mapping[str, Estimate]
     gap: Estimate
     """Highest minus lowest. Chance: the groups' labels shuffled over the images; some gap is always there. The
-    interval is that of the difference between the two groups named in the notes, from their own intervals; ``None``
-    where one of these has none."""
+    interval is that of the range over all groups, from their own intervals, and never below 0; ``None`` where one of
+    these has none."""
     highest: str
     lowest: str
 
@@ -164,7 +167,7 @@ def gap_by_group(
     A mean of values in [0, 1] has the interval of :func:`equipoise.measure.shares.share_estimate` over clusters, other
     means a t interval, anything else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a
     median of so few clusters that even their whole range would miss it too often (fewer than 6 at 95%). Where all
-    ranks are alike a median's interval has no width: half of all ranks would have to lie elsewhere, unseen.
+    draws give the same median there is none either: an interval without width would pass for certainty.
     """
     given = np.asarray(values, dtype=np.float64)
     groups.check_length(len(given))
@@ -185,9 +188,8 @@ def gap_by_group(
     p = p_values(gap, null, rng=rng)
     dropped = {"query of an undefined group": groups.n_undefined}
     dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
-    pair = (names[high], names[low])
-    interval: tuple[float | None, float | None] = independent_difference(*(by_group[name] for name in pair)) or NOTHING
-    without = [f"no interval: {name} has none" for name in pair if by_group[name].ci_low is None]
+    without = [f"no interval: {name} has none" for name in names if by_group[name].ci_low is None]
+    interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
     return GroupGap(
         by_group,
         Estimate(
@@ -215,12 +217,13 @@ def _interval(
     draws: int,
     rng: np.random.Generator,
     level: float,
+    shares: bool,
 ) -> tuple[float | None, float | None, tuple[str, ...]]:
     """Interval of ``statistic`` of rising ``values`` over the clusters ``keys``, and why there is none."""
     units = int(keys.max()) + 1
     if units < 2:
         return None, None, (no_interval_note(values, keys),)
-    if statistic is mean_of and values[0] >= 0 and values[-1] <= 1:
+    if shares:
         found = share_estimate(values, clusters=None if units == len(values) else keys, level=level)
         return found.ci_low, found.ci_high, ()
     if statistic is mean_of:
@@ -231,6 +234,8 @@ def _interval(
     blocks = resampling_weights(units, draws, rng, chunk=CELLS)
     drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
     low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
+    if low == high:
+        return None, None, (f"no interval: the draws of {units} independent units all give {low:g}",)
     return float(low), float(high), ()
 
 
@@ -273,8 +278,48 @@ class _Sorted:
         mine = self.labels == group
         values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
         value = float(statistic(values, np.ones((1, len(values))))[0])
-        low, high, why = _interval(statistic, values, keys, draws, rng, level)
+        low, high, why = _interval(statistic, values, keys, draws, rng, level, self.are_shares(statistic))
         return Estimate(value, low, high, n=len(values), notes=("no null: quality of one group", *why), level=level)
+
+    def gap_interval(
+        self, statistic: Statistic, kept: NDArray[np.intp], found: list[Estimate], level: float
+    ) -> tuple[float, float]:
+        """Interval of the range of the true values from the groups' own intervals."""
+        if len(found) == 2:
+            return size_of(*(independent_difference(found[0], found[1]) or (0.0, np.inf)))
+        values = np.array([estimate.value for estimate in found])
+        by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, found, strict=True)]
+
+        def ends(z: float) -> tuple[FloatArray, FloatArray]:
+            at = float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))
+            pairs = np.array([bounds(at) for bounds in by_level])
+            return pairs[:, 0], pairs[:, 1]
+
+        low, high = ends(1.0)
+        error = (high - low) / 2
+        shortest, longest = range_interval(values, np.diag(error**2), mover_bounds(values, ends), level=level)
+        return shortest, min(longest, 1.0) if self.are_shares(statistic) else longest
+
+    def are_shares(self, statistic: Statistic) -> bool:
+        """Whether the groups' numbers are means of values in [0, 1]."""
+        return statistic is mean_of and float(self.values[0]) >= 0 and float(self.values[-1]) <= 1
+
+    def bounds(self, statistic: Statistic, group: int, found: Estimate) -> Callable[[float], tuple[float, float]]:
+        """One group's interval as a function of its level."""
+        mine = self.labels == group
+        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        alone = int(keys.max()) + 1 == len(values)
+        if self.are_shares(statistic):
+            return share_bounds(values, None if alone else keys)
+        low, high = float(found.ci_low or 0.0), float(found.ci_high or 0.0)
+        freedom = int(keys.max()) if statistic is mean_of else np.inf
+        full = float(sps.t.ppf(0.5 + found.level / 2, freedom))
+
+        def stretched(level: float) -> tuple[float, float]:
+            part = float(sps.t.ppf(0.5 + level / 2, freedom)) / full
+            return found.value - (found.value - low) * part, found.value + (high - found.value) * part
+
+        return stretched
 
     def shuffled_gaps(
         self, statistic: Statistic, kept: NDArray[np.intp], draws: int, rng: np.random.Generator

@@ -20,6 +20,7 @@ from __future__ import annotations
 from equipoise.measure.blocks import Candidates
 from equipoise.measure.chance import Chance, chance
 from equipoise.measure.evaluate import Retrieved, evaluate
+from equipoise.measure.exchange import with_partners
 from equipoise.measure.exposure import attention, exposure, exposure_gap, exposure_ratio
 from equipoise.measure.groups import UNDEFINED, Groups, intersect
 from equipoise.measure.lists import index_bias
@@ -111,4 +112,5 @@ __all__ = [
     "skew",
     "summary",
     "variant_named",
+    "with_partners",
 ]

@@ -7,7 +7,7 @@ yes/no values as would be as certain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,18 +16,20 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_vector
-from equipoise.measure.bootstrap import IntervalMethod, cluster_sums, has_spread, mean_interval
+from equipoise.measure.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.permutation import Alternative
 from equipoise.measure.stats import summarise
 
 __all__ = [
+    "ClusteredShare",
     "ItemScores",
     "independent_difference",
     "jackknife_error",
     "normal_estimate",
     "pair_probability",
     "placements",
+    "share_bounds",
     "share_estimate",
     "share_interval",
     "wilson_interval",
@@ -107,17 +109,50 @@ def share_interval(
     [0.398, 1.0]
     """
     sums = cluster_sums(values, clusters)
-    units, mean = len(sums.sizes), float(sums.mean[0])
-    if units < 2:
+    if len(sums.sizes) < 2:
         return None
-    mean = min(1.0, max(0.0, mean))
-    if not has_spread(sums):
-        return _exact_interval(mean, float(sums.sizes.sum() ** 2 / (sums.sizes**2).sum()), level)
-    found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
-    if method != "t" and found is not None:
-        return max(0.0, found[0]), min(1.0, found[1])
-    reach = float(sps.t.ppf(0.5 + level / 2, units - 1) / sps.norm.ppf(0.5 + level / 2)) * sums.standard_error[0]
-    return _exact_interval(mean, mean * (1 - mean) / float(reach) ** 2, level)
+    if method != "t" and has_spread(sums):
+        found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
+        return None if found is None else (max(0.0, found[0]), min(1.0, found[1]))
+    return ClusteredShare.of(sums).interval(level)
+
+
+@dataclass(frozen=True)
+class ClusteredShare:
+    """All that the interval of a share needs, at any level: :func:`share_interval`."""
+
+    mean: float
+    error: float
+    units: int
+    alike: float
+    """The number of values that clusters without any spread count as."""
+
+    @classmethod
+    def of(cls, sums: ClusterSums) -> ClusteredShare:
+        """From the sums of at least two clusters."""
+        error = float(sums.standard_error[0]) if has_spread(sums) else 0.0
+        alike = float(sums.sizes.sum() ** 2 / (sums.sizes**2).sum())
+        return cls(min(1.0, max(0.0, float(sums.mean[0]))), error, len(sums.sizes), alike)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The interval at this level."""
+        if not self.error:
+            return _exact_interval(self.mean, self.alike, level)
+        upper = 0.5 + level / 2
+        reach = float(sps.t.ppf(upper, self.units - 1) / sps.norm.ppf(upper)) * self.error
+        return _exact_interval(self.mean, self.mean * (1 - self.mean) / reach**2, level)
+
+
+def share_bounds(values: ArrayLike, clusters: ArrayLike | None = None) -> Callable[[float], tuple[float, float]]:
+    """The interval of :func:`share_estimate` as a function of its level, for values of two clusters or more.
+
+    >>> [round(x, 3) for x in share_bounds([1.0] * 20)(0.95)]
+    [0.839, 1.0]
+    """
+    given = as_vector(values, "values")
+    if clusters is None and np.isin(given, (0.0, 1.0)).all():
+        return lambda level: wilson_interval(float(given.sum()), len(given), level=level)
+    return ClusteredShare.of(cluster_sums(given, clusters)).interval
 
 
 def independent_difference(first: Estimate, second: Estimate) -> tuple[float, float] | None:
@@ -271,7 +306,7 @@ def placements(higher: Floats, lower: Floats) -> tuple[Floats, Floats]:
 def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95) -> Estimate:
     """P(a > b) + P(a = b) / 2 for a random a of ``higher`` (n,) and b of ``lower`` (m,): all pairs, exactly (AUC).
 
-    Interval by DeLong's components (1988); Mann-Whitney p-value against 1/2, ties taken into account.
+    Interval by DeLong's components (1988), Wilson's of the smaller side where these do not vary; Mann-Whitney p-value against 1/2, ties taken into account.
 
     >>> pair_probability([3.0, 2.0, 4.0], [1.0, 2.0]).value
     0.9166666666666666
@@ -288,5 +323,9 @@ def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95
     spread = (total + 1 - float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * (total - 1))) / 12
     null_sd = float(np.sqrt(max(0.0, spread) / (n * m)))
     p_value = 1.0 if null_sd == 0 else float(2 * sps.norm.sf(abs(value - 0.5) / null_sd))
-    shown = normal_estimate(value, error, total, null_mean=0.5, least=0.0, most=1.0, level=level)
+    if error <= 1e-12:  # all in order, or all tied: as sure as yes/no values of the smaller side would be
+        low, high = wilson_interval(value * min(n, m), min(n, m), level=level)
+        shown = Estimate(value, low, high, null_mean=0.5, n=total, level=level)
+    else:
+        shown = normal_estimate(value, error, total, null_mean=0.5, least=0.0, most=1.0, level=level)
     return replace(shown, null_sd=null_sd, p_value=min(1.0, p_value))

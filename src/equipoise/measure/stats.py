@@ -9,6 +9,7 @@ The public face of the statistics in this room.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -103,14 +104,19 @@ def compare(
     values_b: ArrayLike,
     *,
     clusters: ArrayLike | None = None,
+    draws: ArrayLike | None = None,
     alternative: Alternative = "two-sided",
     level: float = 0.95,
     method: IntervalMethod = "t",
     seed: int = 0,
 ) -> Estimate:
-    """The mean difference a - b of two models on the same queries, with interval and sign-flip p-value.
+    """The mean difference a - b of two models on the same queries, with interval and p-value.
 
-    Paired: what makes a query hard for both models cancels. Chance level 0: the models could be exchanged.
+    Paired: what makes a query hard for both models cancels. Without ``draws`` the chance level is 0, because the models
+    could be exchanged, and the p-value flips signs of queries. ``draws`` (R,) are those of the same difference when the
+    same labels are shuffled alike for both (``Chance.suite`` of one less that of the other, if their ``shuffle`` is
+    the same): queries that share images are not independent, and then this is the null that holds. The interval is at
+    least as wide as they spread.
 
     >>> compare([0.9, 0.8, 1.1, 1.0], [0.5, 0.6, 0.7, 0.4])
     0.4 [0.1402, 0.6598] chance 0 ± 0.21, excess +0.4, p = 0.12, n = 4
@@ -121,7 +127,7 @@ def compare(
             f"values_a has shape {a.shape} and values_b {b.shape}; a paired comparison needs one value per query "
             "from each model, in the same order"
         )
-    return summarise(
+    flipped = summarise(
         a - b,
         clusters=clusters,
         null_value=0.0,
@@ -130,3 +136,17 @@ def compare(
         method=method,
         seed=seed,
     )
+    joint = np.zeros(0) if draws is None else np.asarray(draws, dtype=np.float64)
+    if joint.size == 0 or np.ptp(joint) <= 0:
+        return flipped
+    low, high = mean_interval(
+        a - b, clusters=clusters, level=level, method=method, seed=seed, least_error=float(joint.std())
+    ) or (None, None)
+    return replace(
+        flipped,
+        ci_low=low,
+        ci_high=high,
+        null_mean=float(joint.mean()),
+        null_sd=float(joint.std()),
+        p_value=p_values(flipped.value, joint, alternative=alternative, rng=seed).value,
+    ).with_notes("chance: labels shuffled alike for both")

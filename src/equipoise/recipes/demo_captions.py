@@ -79,9 +79,11 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
         measured = np.array([row["value"] for row in gaps], dtype=float)
         flat = np.ptp(measured) < 1e-12
         correlations[names[kind]] = 0.0 if flat else float(np.corrcoef(put_in, measured)[0, 1])
+        # the rate is that of the page, of the natural pool; the correlation is over the sets, on the page too
+        wrong = audit.results[(audit.results["metric"] == "error") & (audit.results["model"] == names[kind])]
         say(
-            f"   {kind:6} {100 * errors[names[kind]]:4.1f}% of captions name the wrong gender; whom they name too "
-            f"often, with what was put in: correlation {correlations[names[kind]]:+.2f}"
+            f"   {kind:6} {100 * wrong['value'].iloc[0]:4.1f}% of captions name the wrong gender; whom they name too "
+            f"often in the sets, with what was put in: correlation {correlations[names[kind]]:+.2f}"
         )
     home = folder / "captioner" / "results.parquet"
     write_results(home, pd.concat([read_results(home), pd.DataFrame(rows)], ignore_index=True))

@@ -23,7 +23,7 @@ SMALLER, LARGER, SAME, UNCLEAR = "smaller", "larger", "the same", "no clear chan
 _NOTHING = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """What a remedy did on one axis, or between two of its groups."""
 
@@ -57,6 +57,8 @@ class Change:
         was, left = self.was, self.left
         if was.low is not None and left.high is not None and left.high < was.low:
             return SMALLER
+        if was.high is not None and left.low is not None and was.high < left.low:
+            return LARGER
         d = self.difference
         if d is None or d.p_value is None:
             return UNCLEAR

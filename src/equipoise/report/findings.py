@@ -158,7 +158,7 @@ def bias_rows(one: Series) -> pd.DataFrame:
     rows = _judged(one.results)
     settings = one.source.settings.get("settings")
     named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()
-    rows = rows[~rows["axis"].map(is_placebo) & ~rows["axis"].isin(named)]
+    rows = rows[np.array([not is_placebo(axis) and axis not in named for axis in rows["axis"]], dtype=bool)]
     rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]
     known = rows[rows["metric"].isin([*OF_RETRIEVAL, *BETWEEN_GROUPS])]
     rows = known if len(known) else rows[rows["metric"] == main_metric([one])]

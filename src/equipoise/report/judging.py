@@ -54,7 +54,7 @@ class Verdict:
         return " ".join([self.lead, *self.sentences])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judgement:
     """One axis of one audit."""
 

@@ -33,7 +33,14 @@ def method(series: Sequence[Series]) -> list[str]:
     """How an audit of this kind works, one paragraph a step."""
     kinds = {one.source.kind for one in series}
     told = []
-    if "audit" in kinds or "results" in kinds:
+    suites = {str(name) for one in series for name in one.results["suite"].dropna().unique()}
+    if "audit" in kinds and suites == {"captions-tfidf"}:
+        told.append(
+            "No model is asked. Every caption, the words that name a group taken out, asks for all captions of other "
+            "images, ranked by the words they share (TF-IDF); a caption has the group of its image. What the first K "
+            "captions show is the lean of the captions themselves; chance shuffles the groups over the images."
+        )
+    elif "audit" in kinds or "results" in kinds:
         told += [
             "The model is asked with texts that name a subject and no group. For each subject its own pictures are "
             "ranked by the model's score, and the first K are looked at: a model blind to the groups would fill them "
@@ -46,14 +53,28 @@ def method(series: Sequence[Series]) -> list[str]:
             "asked about. A single subject has few possible values: it gets a p-value, no interval.",
         ]
     if "captions" in kinds:
-        told.append(
-            "For captions, a classifier guesses the group from captions in which the words that name a group are "
-            "masked; LIC is how much surer it is with the model's captions than with the reference captions of the "
-            "same images, in points."
-        )
+        told.append(_of_captions([one for one in series if one.source.kind == "captions"]))
     if "dataset" in kinds:
         told.append("For datasets no model is asked: what is counted is who is shown, and with what.")
     return told
+
+
+def _of_captions(series: Sequence[Series]) -> str:
+    """What LIC is, with what was done: words masked or not, references or none."""
+    masked = all(_words_masked(one.source.settings) for one in series)
+    told = "For captions, a classifier guesses the group from captions"
+    told += " in which the words that name a group are masked; " if masked else ", all words left in; "
+    if all((one.results["metric"] == "lic").any() for one in series):
+        told += "LIC is how much surer it is with the model's captions than with the reference captions of the same "
+        return f"{told}images, in points."
+    told += "LIC_M is how sure it is of the right group, in points. Without reference captions it does not say whether "
+    return f"{told}a model adds to what people's captions give away."
+
+
+def _words_masked(settings: Mapping[str, Any]) -> bool:
+    """Whether words were masked, as the folder says; folders of before say what was asked for."""
+    asked = settings.get("settings")
+    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
 
 
 def definitions(series: Sequence[Series]) -> list[dict[str, str]]:

@@ -85,7 +85,7 @@ def plural(n: Any, word: str) -> str:
     >>> plural(1, "subject"), plural(1200, "subject")
     ('1 subject', '1,200 subjects')
     """
-    return f"{count(n)} {word}" if n == 1 else f"{count(n)} {word}s"
+    return f"{count(n)} {word}" if not pd.isna(n) and n == 1 else f"{count(n)} {word}s"
 
 
 def p_text(value: Any) -> str:

@@ -70,7 +70,7 @@ def outcome_of(
     return Outcome.NOTHING if high <= margin and would else Outcome.CANNOT_TELL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
     """One row of a results table, held against its margin."""
 
@@ -149,7 +149,7 @@ def refined_p(row: pd.Series) -> float:
     (1e-06, 0.001)
     """
     p, sd = float(row["p_value"]), _number(row["null_sd"])
-    if p > LEVEL / 10 or sd is None or sd < _ZERO or not row["n"] > 1:
+    if p > LEVEL / 10 or sd is None or sd < _ZERO or (_number(row["n"]) or 0) < 2:
         return p
     z = abs(float(row["value"]) - float(row["null_mean"])) / sd
     return min(p, max(_FAINTEST, 2 * float(sps.norm.sf(z))))

@@ -198,9 +198,10 @@ def rests_on(found: Judgement) -> str:
     span = ""
     if found.rests_on.low is not None:
         span = f" ({percent(found.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    units = plural(row["n"], "subject" if found.subjects else "unit")
     return (
         f"{found.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
-        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {plural(row['n'], 'subject' if found.subjects else 'unit')}"
+        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {units}"
     )
 
 

@@ -53,7 +53,8 @@ def _outcome(found: Judgement) -> str:
         would = f"; {amount_of(least, found.rests_on.metric)} would have been found" if least else ""
         return f"shows nothing by {found.about} ({size}{would})"
     name = metric_name(found.rests_on.metric, found.rests_on.row["k"])
-    return f"cannot be judged by {found.about} ({name}: {size}, where the margin is {margin})"
+    than = f", where the margin is {margin}" if margin else ""
+    return f"cannot be judged by {found.about} ({name}: {size}{than})"
 
 
 def _against(mine: Judgement, than: Judgement | None, first: Series | None) -> str:

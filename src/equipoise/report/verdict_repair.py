@@ -51,12 +51,13 @@ def add_repair(made: Verdict, repair: Repair) -> None:
     made.sentences.append(f"{told}{tested}: {parts}.")
     level = percent(level_of(repair.after))
     full = [f"{c.about} {_from_to(c)}" for c in single]
+    known = margin_text(single[0].was.metric, single[0].spreads)
+    margin = f" The margin is {known}." if known else ""
     seen = "" if seen_before(repair.after) else " Whether the remedy had seen these subjects is not recorded."
     made.answers.append(
         (
             REPAIRED,
-            f"{told}{tested}. Before and after, with {level} intervals: {'; '.join(full)}. The margin is "
-            f"{margin_text(single[0].was.metric, single[0].spreads)}.{seen}",
+            f"{told}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{seen}",
         )
     )
 
@@ -95,10 +96,10 @@ _WORDS = {SAME: "made no difference", UNCLEAR: "made no clear difference", SMALL
 
 def _part(change: Change) -> str:
     margin = margin_text(change.left.metric, change.spreads)
-    where = f"inside the margin of {margin}" if change.gone else f"not shown to be inside the margin of {margin}"
+    where = f", {'' if change.gone else 'not shown to be '}inside the margin of {margin}" if margin else ""
     what = "the gap" if "gap" in change.left.metric else "the lean"
     sizes = f"from {size_words(change.was)} to {size_words(change.left)}"
-    return f"on {change.about} {what} went {sizes}, {where}"
+    return f"on {change.about} {what} went {sizes}{where}"
 
 
 def _tested(repair: Repair, single: Sequence[Change]) -> str:

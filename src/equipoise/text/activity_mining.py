@@ -48,6 +48,8 @@ class ActivityCounts:
     n_captions: int
     n_triples: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+    mentions: tuple[tuple[int, str, str], ...] = ()
+    """What was counted: the number of the caption, the activity and the group, once each."""
 
 
 def count_activities(
@@ -76,6 +78,7 @@ def count_activities(
     counter: Counter[tuple[str, str, str]] = Counter()
     without_triple = undefined = n_triples = 0
     group_of: dict[str, str | None] = {}
+    mentions: list[tuple[int, str, str]] = []
     for index, triples in enumerate(_all_triples(captions, parser, subjects)):
         without_triple += not triples
         n_triples += len(triples)
@@ -93,9 +96,10 @@ def count_activities(
             else:
                 seen.add((triple.verb, triple.object, str(group)))
         counter.update(seen)
+        mentions += [(index, f"{verb} {noun}", group) for verb, noun, group in sorted(seen)]
     table, groups = _count_table(counter)
     dropped = {"captions without a triple": without_triple, "triples of an undefined group": undefined}
-    return ActivityCounts(table, groups, len(captions), n_triples, dropped)
+    return ActivityCounts(table, groups, len(captions), n_triples, dropped, tuple(mentions))
 
 
 def _all_triples(captions: Sequence[str], parser: Any, subjects: Collection[str]) -> Iterator[tuple[Triple, ...]]:

@@ -23,6 +23,7 @@ from equipoise.audit.suite import Suite
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import mean_interval
+from equipoise.measure.corrections import holm
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.stats import Alternative, p_values
@@ -138,7 +139,9 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
         raise InputError(f"{NAME}: no image is labelled {words.groups[int(np.argmin(groups.counts()))]!r}")
     frame["at"] = pd.Index(by_image.index).get_indexer(pd.Index(frame["image_id"]))
     counts = ", ".join(f"{n:,} {name}" for name, n in zip(groups.names, groups.counts(), strict=True))
-    findings.notes.append(f"images: {counts}, {groups.n_undefined:,} undefined (lexicon {LEXICON}, compat {COMPAT})")
+    findings.notes.append(
+        f"captions of {counts} and {groups.n_undefined:,} undefined images (lexicon {LEXICON}, compat {COMPAT})"
+    )
 
     # Beside other captions the published values would mislead.
     published: Published = PUBLISHED if (len(images), len(frame)) == VAL2017 else {}
@@ -155,7 +158,14 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
         if config.seeds:
             pools = [_balanced(images, frame, groups, seed, ranker) for seed in config.seeds]
             _add(findings, model, "balanced", pools, config, published)
+        _adjust([row for row in findings.rows if row["model"] == model])
     return findings
+
+
+def _adjust(rows: Sequence[dict[str, Any]]) -> None:
+    """Holm over the metrics, depths and pools of one ranking."""
+    for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
+        row["notes"] = "; ".join(part for part in (row["notes"], f"Holm p {p:.3g} over {len(rows)} tests") if part)
 
 
 def _balanced(
@@ -220,7 +230,7 @@ def _estimate(
         p_randomised=p.randomised,
         n=len(queries),
         n_groups=2,
-        notes=("interval over images",),
+        notes=("interval over captions, those of one image together",),
         level=config.level,
     )
 

@@ -19,6 +19,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.own_text import MOST_TEMPLATES, own_text_means, prompt_sensitivity
+from equipoise.audit.strata import strata
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
@@ -72,6 +73,25 @@ def _texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     return list(wanted)
 
 
+def _set_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """(N,) the set of each image; sets of the same name of two subjects are two."""
+    if "subject" not in frame:
+        return np.asarray(pd.factorize(frame["set_id"])[0], dtype=np.int64)
+    return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
+
+
+def _cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64]:
+    """(N,) inside which labels of ``axis`` may move: one set, and the same levels of the other axes that vary in sets.
+
+    Gender labels that moved across skin tones would measure skin tone. An image whose other level is not known stays.
+    """
+    others = strata(frame, tuple(frame.attrs.get("axes", ())), (axis,))
+    cells = sets * (int(others.max(initial=0)) + 1) + others
+    alone = others < 0
+    cells[alone] = cells.max(initial=0) + 1 + np.arange(int(alone.sum()))
+    return np.asarray(np.unique(cells, return_inverse=True)[1], dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class _Axis:
     """One axis of one audit: what is measured, and where the numbers go."""
@@ -82,9 +102,11 @@ class _Axis:
     axis: str
     groups: Groups
     sets: NDArray[Any] | None
-    """The counterfactual set of each image, where every image has one: sets are what intervals and folds keep whole."""
+    """The counterfactual set of each image, where every image has one, or the sets that show the same people: what
+    intervals and folds keep whole."""
     shuffled_in: NDArray[Any] | None
-    """The same where the axis varies inside sets: labels are shuffled inside them; elsewhere over all images."""
+    """Set and levels of the other axes, where the axis varies inside sets: labels are shuffled inside these. Elsewhere
+    whole sets exchange their labels."""
 
     @classmethod
     def of(cls, findings: Findings, evidence: Evidence, config: AuditConfig, axis: str) -> _Axis:
@@ -98,14 +120,16 @@ class _Axis:
             findings.note(f"{axis}: prompts made by rule, look at them: {said}")
         sets = shuffled_in = None
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
-            sets = pd.factorize(frame["set_id"])[0]
-            varies = frame.groupby(sets)[axis].nunique() > 1
-            shuffled_in = sets if varies.mean() > 0.5 else None
-            if shuffled_in is None:
+            sets = _set_codes(frame)
+            if (frame.groupby(sets)[axis].nunique() > 1).any():
+                shuffled_in = _cells(frame, sets, axis)
+            else:
+                findings.note(f"{axis}: the group does not vary inside the sets, so whole sets exchange it")
+            if "link" in frame and frame["link"].notna().all():
                 findings.note(
-                    f"{axis}: the group does not vary inside the sets, so labels are shuffled over all images; "
-                    "p-values take images of a set for independent"
+                    f"{axis}: sets of one link show the same people; intervals keep them together, p-values do not"
                 )
+                sets = pd.factorize(frame["link"])[0]
         return cls(findings, evidence, config, axis, groups, sets, shuffled_in)
 
     def add(self, estimate: Estimate, metric: str, variant: str, **keys: Any) -> None:
@@ -152,7 +176,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 
 def _self_similarity(on: _Axis) -> None:
     vectors = np.asarray(on.evidence.image_vectors(NAME))
-    found = self_similarity(vectors, on.groups, clusters=on.shuffled_in, **on.options())
+    found = self_similarity(vectors, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
     for metric, by_group in (
         ("self_similarity", found.by_group),
         ("self_similarity_normalised", found.normalised),

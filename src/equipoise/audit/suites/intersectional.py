@@ -24,6 +24,7 @@ from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
     SubjectQueries,
+    groups_to_rank,
     pool_name,
     set_structure,
     subject_queries,
@@ -80,6 +81,8 @@ def _measure_axes(
     pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
     pools = np.where(without_twins(evidence.frame), pools, -1)
     inside = pools >= 0
+    structure = set_structure(evidence.frame, config, axes, inside)
+    groups = groups_to_rank(groups, structure, inside, findings)
     present = int((groups.take(inside).counts() > 0).sum())
     for k in config.k or (max(2, present),):
         add_retrieval(
@@ -93,7 +96,7 @@ def _measure_axes(
             queries=queries.names,
             tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-            structure=set_structure(evidence.frame, config, axes, inside),
+            structure=structure,
             pair=pair_among(groups, config),
             subjects=queries.one_each,
             clusters=np.array(queries.names),

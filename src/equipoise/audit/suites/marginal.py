@@ -20,7 +20,14 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.pairs import pair_among
 from equipoise.audit.retrieval import add_retrieval
-from equipoise.audit.subjects import pool_name, set_structure, subject_queries, subject_texts, subjects_asked
+from equipoise.audit.subjects import (
+    groups_to_rank,
+    pool_name,
+    set_structure,
+    subject_queries,
+    subject_texts,
+    subjects_asked,
+)
 from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.measure.retrieval import Candidates
 
@@ -77,10 +84,11 @@ def _measure_given(
             findings.note(f"{name}: left out, all such images are of one group")
             continue
         queries = subject_queries(evidence, asked, config)
+        structure = set_structure(evidence.frame, config, [axis], inside)
         add_retrieval(
             findings,
             queries.source,
-            groups,
+            groups_to_rank(groups, structure, inside, findings),
             config,
             k=k,
             axis=name,
@@ -88,7 +96,7 @@ def _measure_given(
             queries=queries.names,
             tie_order=evidence.tie_order(config.seed),
             candidates=Candidates(image_pool=pools, query_pool=queries.pools),
-            structure=set_structure(evidence.frame, config, [axis], inside),
+            structure=structure,
             pair=pair_among(groups, config),
             subjects=queries.one_each,
             clusters=np.array(queries.names),
