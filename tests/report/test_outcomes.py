@@ -322,7 +322,7 @@ CASES = [
         LEANS,
         (
             "reacts to the visible difference",
-            "not clearly more than to a bag (0.02 spreads [−0.10, 0.14] more, p = 0.700)",
+            "not clearly more than to a bag (0.02 spreads [−0.10, 0.14] more",
         ),
         ("is biased",),
     ),
