@@ -320,7 +320,10 @@ CASES = [
         "a placebo as large as the axis",
         audit(*of_sets(gap=(0.4, 0.3, 0.5, 0.001), size=(0.42, 0.32, 0.52, 0.001), placebo=(0.02, -0.1, 0.14, 0.7))),
         LEANS,
-        ("reacts to the visible difference", "no more than to a bag"),
+        (
+            "reacts to the visible difference",
+            "not clearly more than to a bag (0.02 spreads [−0.10, 0.14] more",
+        ),
         ("is biased",),
     ),
     Case(

@@ -167,8 +167,13 @@ def placebo_words(found: Judgement, one: Series) -> str:
     if found.placebo is None:
         return ""
     names, excess = placebos(one), found.placebo
-    if not found.above_placebo:
+    if not found.above_placebo and float(excess.row["value"]) <= 0:
         return f"no more than to {names}"
+    if not found.above_placebo:  # larger here, and it may be luck: say by how much
+        row = excess.row
+        span = "" if pd.isna(row["ci_low"]) else f" [{amount(row['ci_low'])}, {amount(row['ci_high'])}]"
+        by = f"{amount_of(excess.size, excess.metric)}{span} more, {p_text(row['p_value'])}"
+        return f"not clearly more than to {names} ({by})"
     more = f"{size_words(excess)} more than to {names}"
     own, beside = _beside_placebo(found)
     if beside > found.spreads / 4:
