@@ -120,7 +120,7 @@ def test_a_table_from_the_reader_goes_through(tmp_path, hashed_words, picked):
 
 def test_what_is_missing_or_broken_is_said(scored):
     frame = people(2)
-    with pytest.raises(InputError, match="no scene has captions for hair; import the table with PATA's captions file"):
+    with pytest.raises(InputError, match="the axis 'hair' shows one group, 'red'; an audit compares groups"):
         SUITE.texts(frame.assign(hair="red"), AuditConfig(axes=("hair",)))
     with pytest.raises(InputError, match="column 'negative' holds 'rude'; JSON from axis to a list of captions"):
         SUITE.texts(frame.assign(negative="rude"), AuditConfig())
