@@ -1,7 +1,7 @@
 """The four things that a number can show, and the one function that says which.
 
 *Leans*: beyond chance, and beyond the margin. *Too small to matter*: its interval lies inside the margin, however small
-its p-value. *Nothing found, and would have been*: within chance, with an n that finds what lies beyond the margin.
+its p-value. *Nothing found, and would have been*: within chance, with an n that finds a few margins, which is said.
 *Cannot tell*: everything else. A p-value alone never gives the first, and its absence never the third.
 """
 
@@ -20,8 +20,8 @@ from equipoise.report.margins import SIGNED, TRUE_SIZES, WORSE_BELOW, margin_of
 __all__ = ["Outcome", "Reading", "outcome_of", "read_row", "refined_p"]
 
 LEVEL = 0.05
-NEAR = 1.25
-"""How far beyond the margin the smallest effect that would have been found may lie, to be called near it."""
+FINDS = 1.5
+"""An n counts as enough if it finds an effect of this many margins and rules out a larger one; what it finds is said."""
 _POWER = 0.8
 _ZERO = 1e-12
 _FAINTEST = 1e-6
@@ -66,8 +66,8 @@ def outcome_of(
         if size > margin and low > 0:
             return Outcome.LEANS
         return Outcome.TOO_SMALL if high <= margin else Outcome.CANNOT_TELL
-    would = smallest is not None and smallest <= NEAR * margin
-    return Outcome.NOTHING if high <= margin and would else Outcome.CANNOT_TELL
+    would = smallest is not None and smallest <= FINDS * margin
+    return Outcome.NOTHING if would and high <= FINDS * margin else Outcome.CANNOT_TELL
 
 
 @dataclass(frozen=True, eq=False)

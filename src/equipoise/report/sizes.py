@@ -170,8 +170,9 @@ def placebo_words(found: Judgement, one: Series) -> str:
     if not found.above_placebo and float(excess.row["value"]) <= 0:
         return f"no more than to {names}"
     if not found.above_placebo:  # larger here, and it may be luck: say by how much
-        row = excess.row
-        span = "" if pd.isna(row["ci_low"]) else f" [{amount(row['ci_low'])}, {amount(row['ci_high'])}]"
+        row, span = excess.row, ""
+        if pd.notna(row["ci_low"]) and row["ci_low"] <= 0:  # the test is the more cautious of the two: never gainsay it
+            span = f" [{amount(row['ci_low'])}, {amount(row['ci_high'])}]"
         by = f"{amount_of(excess.size, excess.metric)}{span} more, {p_text(row['p_value'])}"
         return f"not clearly more than to {names} ({by})"
     more = f"{size_words(excess)} more than to {names}"

@@ -220,9 +220,9 @@ def _why_not_biased(found: Judgement, one: Series) -> list[str]:
     """What is missing for a bias, in plain words; nothing where one was found."""
     if found.biased:
         more = placebo_words(found, one)
-        return [f"That is {more}."] if more else []
+        return [f"It reacts to {found.about} {more}."] if more else []
     told = placebo_words(found, one)
-    than = f"It reacts {told}. " if told else ""
+    than = f"It reacts to {found.about} {told}. " if told else ""
     if found.direction is not None:
         pair = sides(found.direction.row)
         whom = f"pictures labelled {pair[0]}" if pair else "one group"

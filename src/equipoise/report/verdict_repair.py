@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from equipoise.report.change import LARGER, SAME, SMALLER, UNCLEAR, Change
+from equipoise.report.findings import axis_name
 from equipoise.report.judging import REPAIRED, Verdict, level_of
 from equipoise.report.margins import margin_text
 from equipoise.report.numbers import joined, p_text, percent, plural, signed
@@ -87,7 +88,11 @@ def _judged(single: Sequence[Change]) -> tuple[str, str]:
     telling = [*fell, *rose] or todo or list(single)
     rest = [c for c in todo if c not in telling]
     parts = [_part(c) for c in telling]
-    parts += [f"on {c.about} it {_WORDS[c.told]}" for c in rest]
+    for axis in dict.fromkeys(c.axis for c in rest):  # an axis of three groups has three pairs: one word for all
+        mine = [c for c in rest if c.axis == axis]
+        kinds = {c.told for c in mine}
+        said = _WORDS[mine[0].told] if len(kinds) == 1 else _WORDS[UNCLEAR]
+        parts.append(f"on {mine[0].about if len(mine) == 1 else axis_name(axis)} it {said}")
     return word, "; ".join(parts)
 
 
