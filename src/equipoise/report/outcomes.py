@@ -21,7 +21,7 @@ __all__ = ["Outcome", "Reading", "outcome_of", "read_row", "refined_p"]
 
 LEVEL = 0.05
 FINDS = 1.5
-"""An n counts as enough if it finds an effect of this many margins and rules out a larger one; what it finds is said."""
+"""An n counts as enough if it finds an effect of this many margins and rules out more; what it finds is said."""
 _POWER = 0.8
 _ZERO = 1e-12
 _FAINTEST = 1e-6
