@@ -278,7 +278,7 @@ def _largest(audit: Audit, metric: str, axis: str) -> pd.Series:
     """The row of the pair of groups with the largest value."""
     rows = audit.results
     rows = rows[rows["subject"].isna() & (rows["metric"] == metric) & (rows["axis"] == axis)]
-    return rows.loc[rows["value"].idxmax()]
+    return rows.iloc[int(rows["value"].to_numpy(dtype=float).argmax())]
 
 
 def _headline(audit: Audit, name: str, say: Say) -> None:
