@@ -199,15 +199,17 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
 
 
 def test_the_verdict_answers_what_people_ask(two_runs):
-    """Is it biased, how large, against whom, did the repair work, what was put in: each in the one paragraph."""
+    """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the one paragraph.
+
+    Against whom is said where single subjects are sure, and with three sets of each they are not.
+    """
     (first, _), _ = two_runs
     page = first.page.read_text(encoding="utf-8")
     text = html.unescape(re.sub(r"<[^>]+>", "", re.search(r'<p class="verdict">(.*?)</p>', page, re.S)[1]))
-    asked = ("is biased by perceived gender", "95% intervals", "Against whom", "put in on purpose", "The repair")
+    asked = ("is biased by perceived gender", "95% intervals", "put in on purpose", "The repair")
     for told in (*asked, "as much as to a bag, a mirror image or brightness", "mini:clip-fair, asked the same, reacts"):
         assert told in text, text
-    assert "labelled female" in text
-    assert "labelled male" in text
+    assert "in favour of pictures labelled male" in text, "the fair twin's own preference"
     assert len(text.split()) < 320, len(text.split())
 
 
