@@ -199,18 +199,18 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
 
 
 def test_the_verdict_answers_what_people_ask(two_runs):
-    """Is it biased, how sure, against whom, did the repair work, what was put in: each in the one paragraph."""
-    import html
-    import re
+    """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the one paragraph.
 
+    Against whom is said where single subjects are sure, and with three sets of each they are not.
+    """
     (first, _), _ = two_runs
     page = first.page.read_text(encoding="utf-8")
     text = html.unescape(re.sub(r"<[^>]+>", "", re.search(r'<p class="verdict">(.*?)</p>', page, re.S)[1]))
-    for told in ("is biased by perceived gender", "We are sure", "Against whom", "put in on purpose", "The repair"):
+    asked = ("is biased by perceived gender", "95% intervals", "put in on purpose", "The repair")
+    for told in (*asked, "as much as to a bag, a mirror image or brightness", "mini:clip-fair, asked the same, reacts"):
         assert told in text, text
-    assert "labelled female" in text
     assert "labelled male" in text
-    assert len(text.split()) < 230, len(text.split())
+    assert len(text.split()) < 320, len(text.split())
 
 
 def test_a_generator_that_draws_noise_leaves_nothing(tmp_path):

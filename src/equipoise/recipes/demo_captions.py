@@ -92,8 +92,11 @@ def measure_captioner(folder: Path, natural: Table, sets: Table, say: Callable[[
 
 def _unchanged(levels: pd.DataFrame) -> NDArray[np.bool_]:
     """(n,) whether every placebo of a row is at its usual level."""
-    usual = {column_of(name): level for name, (level, _) in PLACEBOS.items()}
-    return np.asarray(np.all([levels[name].to_numpy() == usual[str(name)] for name in levels], axis=0))
+    unchanged = np.ones(len(levels), dtype=bool)
+    for name, (usual, _) in PLACEBOS.items():
+        if column_of(name) in levels:
+            unchanged &= (levels[column_of(name)] == usual).to_numpy()
+    return unchanged
 
 
 def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -> dict[str, list[str]]:
