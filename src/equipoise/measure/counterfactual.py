@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.bootstrap import mean_interval, no_interval_note
@@ -26,7 +27,7 @@ from equipoise.measure.corrections import holm
 from equipoise.measure.decomposition import Decomposition, Term, decompose
 from equipoise.measure.estimate import Estimate
 from equipoise.measure.gap_cells import GapCells, gap_cells
-from equipoise.measure.gap_sizes import error_of_mean, flip_test
+from equipoise.measure.gap_sizes import error_of_mean, flip_test, independent_units
 from equipoise.measure.groups import Groups
 from equipoise.measure.permutation import p_values, sign_flip
 
@@ -158,9 +159,10 @@ def _gaps_of(
         if subject is None and cells.links is not None:
             every = np.full(len(cells.subjects), np.nan)
             every[members] = gaps[:, column]
-            linked = flip_test(cells, every, members[there], unit, draws, seed)
-            p_value, spread = max(p_value, linked[0]), max(spread, linked[1])
+            p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
             shared = error_of_mean(cells, every, members[there], unit)
+            few = independent_units(cells, members[there], unit)
+            shared *= float(sps.t.ppf(0.5 + level / 2, max(1, few - 1)) / sps.norm.ppf(0.5 + level / 2))
             notes = (*notes, "linked sets flip together")
         interval = mean_interval(unit, level=level, least_error=shared)
         low, high = interval or (None, None)

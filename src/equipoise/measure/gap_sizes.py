@@ -45,6 +45,7 @@ __all__ = [
     "error_of_mean",
     "flip_test",
     "gap_cells",
+    "independent_units",
     "outranks",
     "squared_gaps",
     "squared_pivots",
@@ -95,7 +96,8 @@ def standard_gaps(
             error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
             spread_part = _covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
             total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
-            interval = _t_interval(value, total, len(units), level) if error > 0 else None
+            few = independent_units(cells, members, units)
+            interval = _t_interval(value, total, few, level) if error > 0 and few > 1 else None
             low, high = interval or (None, None)
             notes = () if interval else (no_interval_note(units),)
             estimate = Estimate(
@@ -130,7 +132,8 @@ def outranks(
             units = _units(cells, pair.wins, members, whole=subject is None)
             test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
             value = float(units.mean())
-            interval = _share_interval(value, error_of_mean(cells, pair.wins, members, units), len(units), level)
+            error = error_of_mean(cells, pair.wins, members, units)
+            interval = _share_interval(value, error, independent_units(cells, members, units), level)
             low, high = interval or (None, None)
             estimate = Estimate(
                 value,
@@ -351,17 +354,23 @@ def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp]
     return float(np.sqrt(max(plain**2, by_link, both)))
 
 
+def independent_units(cells: GapCells, members: NDArray[np.intp], units: FloatArray) -> int:
+    """How many things vary on their own: the units, or the links where sets share them and these are fewer."""
+    codes = _linked(cells, members)
+    return len(units) if codes is None else min(len(units), int(codes.max()) + 1)
+
+
 def flip_test(
     cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
 ) -> tuple[float, float]:
-    """P-value and sd of the mean under flipped signs: of units, or of links where sets share them."""
+    """P-value and sd of the mean under flipped signs of units, and of links where sets share them: the larger."""
+    test = sign_flip(units, draws=draws, seed=seed)
     codes = _linked(cells, members)
-    if codes is not None:
-        parts = np.bincount(codes, _weights(cells, members) * values[members])
-        test = sign_flip(parts * len(parts), draws=draws, seed=seed)
-    else:
-        test = sign_flip(units, draws=draws, seed=seed)
-    return float(test.p_value), float(test.null_sd)
+    if codes is None:
+        return float(test.p_value), float(test.null_sd)
+    parts = np.bincount(codes, _weights(cells, members) * values[members])
+    linked = sign_flip(parts * len(parts), draws=draws, seed=seed)
+    return max(float(test.p_value), float(linked.p_value)), max(float(test.null_sd), float(linked.null_sd))
 
 
 def _covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> float:
