@@ -162,8 +162,11 @@ def reach(reading: Reading, spreads: float) -> str:
     return told
 
 
-def placebo_words(found: Judgement, one: Series) -> str:
-    """How the reaction compares with that to what nobody calls a group; empty where nothing was compared."""
+def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
+    """How the reaction compares with that to what nobody calls a group; empty where nothing was compared.
+
+    ``short`` leaves out by how many spreads, where it says how many times.
+    """
     if found.placebo is None:
         return ""
     names, excess = placebos(one), found.placebo
@@ -178,7 +181,8 @@ def placebo_words(found: Judgement, one: Series) -> str:
     more = f"{size_words(excess)} more than to {names}"
     own, beside = _beside_placebo(found)
     if beside > found.spreads / 4:
-        more = f"{own / beside:.1f} times as much as to {names} ({size_words(excess)} more)"
+        more = f"{own / beside:.1f} times as much as to {names}"
+        more += "" if short else f" ({size_words(excess)} more)"
     return more
 
 

@@ -219,7 +219,7 @@ def _also(found: Judgement) -> str:
 def _why_not_biased(found: Judgement, one: Series) -> list[str]:
     """What is missing for a bias, in plain words; nothing where one was found."""
     if found.biased:
-        more = placebo_words(found, one)
+        more = placebo_words(found, one, short=True)
         return [f"It reacts to {found.about} {more}."] if more else []
     told = placebo_words(found, one)
     than = f"It reacts to {found.about} {told}. " if told else ""

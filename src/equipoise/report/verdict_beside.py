@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from equipoise.report.findings import metric_name
 from equipoise.report.judging import Judgement
 from equipoise.report.margins import margin_text
-from equipoise.report.numbers import joined
 from equipoise.report.outcomes import Outcome
 from equipoise.report.sizes import amount_of, placebo_words, sides, size_words
 from equipoise.report.sources import Series
@@ -35,15 +34,15 @@ def beside(
     mine = next((j for j in its if j.about == about), its[0])
     than = next((j for j in found if j.about == mine.about), None)
     begin = f"For comparison, {other.label}" if first is not None else other.label
-    told = f"{begin}, asked the same, {_outcome(mine)}{_against(mine, than, first)}"
+    told = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
     placebo = placebo_words(mine, other) if mine.outcome is Outcome.LEANS else ""
-    told += f", {placebo}" if placebo else ""
-    rest = [j.about for j in its if j is not mine and j.outcome is Outcome.LEANS and " x " not in j.axis]
-    return f"{told}{f'; it reacts on {joined(rest)} too' if rest else ''}{ending}."
+    told += f"; that is {placebo}" if placebo else ""
+    return f"{told}{ending}."
 
 
-def _outcome(found: Judgement) -> str:
-    size, margin = size_words(found.rests_on), margin_text(found.rests_on.metric, found.spreads)
+def _outcome(found: Judgement, against: str) -> str:
+    """The outcome with its size; ``against`` is what the first model has."""
+    size, margin = f"{size_words(found.rests_on)}{against}", margin_text(found.rests_on.metric, found.spreads)
     if found.outcome is Outcome.LEANS:
         pair = None if found.direction is None else sides(found.direction.row)
         if found.biased and pair and found.truth is None:
@@ -71,4 +70,4 @@ def _against(mine: Judgement, than: Judgement | None, first: Series | None) -> s
         (r for r in than.readings if r.metric == mine.rests_on.metric and r.row["group"] == mine.rests_on.row["group"]),
         next((r for r in than.readings if r.metric == mine.rests_on.metric), None),
     )
-    return "" if theirs is None else f", where {first.label} has {amount_of(theirs.size, theirs.metric)}"
+    return "" if theirs is None else f" ({first.label}: {amount_of(theirs.size, theirs.metric)})"
