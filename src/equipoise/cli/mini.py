@@ -73,6 +73,7 @@ def evaluate(
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
     from equipoise.recipes.train_mini.cards import write_card
+    from equipoise.recipes.train_mini.editions import edition_in
     from equipoise.recipes.train_mini.evaluate import figures_of
     from equipoise.recipes.train_mini.wanted import is_met, wanted
 
@@ -82,7 +83,7 @@ def evaluate(
     if not any((home / name).is_file() for name in ("config.json", "model_index.json")):
         raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
     figures = figures_of(part, home, FOLDER / "clip")
-    rules = wanted(part)
+    rules = wanted(part, edition_in(home).name if part == "vae" else "first")
     for name, value in figures.items():
         rule = rules.get(name)
         verdict = "" if rule is None else f"  wanted {rule}{'' if is_met(rule, value) else '  MISSED'}"

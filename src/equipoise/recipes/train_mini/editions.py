@@ -6,14 +6,16 @@ are to be trained on it together, because none can read the grid of the other ed
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.loop import Schedule
 
-__all__ = ["EDITIONS", "FIRST", "SECOND", "Edition", "edition", "edition_of"]
+__all__ = ["EDITIONS", "FIRST", "SECOND", "Edition", "edition", "edition_in", "edition_of"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Edition:
     decoder: Schedule | None
     """Then the decoder alone learns on, for squared errors: what it is given stays as it is."""
     kl_weight: float
+    noise: float
+    """How much noise the decoder is given beside the latents, as a share of their spread: what a generator draws is
+    never exact, and a decoder that knows this keeps its edges sharp.
+    """
     edges: float
     """What an error in the differences of neighbouring pixels counts beside one in the pixels: blur costs extra."""
     phrased: bool
@@ -68,6 +74,7 @@ FIRST = Edition(
     crops_until=4000,
     decoder=Schedule(steps=800, batch=48, rate=6e-4, warmup=50, weight_decay=0.0, average=0.99, half=True),
     kl_weight=1e-6,
+    noise=0.0,
     edges=0.0,
     phrased=False,
 )
@@ -76,10 +83,11 @@ SECOND = Edition(
     blocks=(16, 32),
     unet_blocks=(32, 32, 64, 96),
     unet_reads=(False, True, True, False),
-    schedule=Schedule(steps=4000, batch=16, rate=3e-3, weight_decay=0.0, save_every=100, average=0.995, half=True),
+    schedule=Schedule(steps=4000, batch=16, rate=2e-3, weight_decay=0.0, save_every=100, average=0.995, half=True),
     crops_until=2400,
     decoder=None,
-    kl_weight=1e-3,
+    kl_weight=1e-4,
+    noise=0.05,
     edges=1.0,
     phrased=True,
 )
@@ -99,7 +107,17 @@ def edition(name: str) -> Edition:
 
 def edition_of(vae: Any) -> Edition:
     """The edition that an autoencoder belongs to, by the fineness of its grid."""
-    factor = 2 ** (len(vae.config.block_out_channels) - 1)
+    return _by_levels(len(vae.config.block_out_channels))
+
+
+def edition_in(folder: Path) -> Edition:
+    """The edition of the autoencoder, or of the generator that holds one, in ``folder``."""
+    path = next(p for p in (folder / "vae" / "config.json", folder / "config.json") if p.is_file())
+    return _by_levels(len(json.loads(path.read_text(encoding="utf-8"))["block_out_channels"]))
+
+
+def _by_levels(levels: int) -> Edition:
+    factor = 2 ** (levels - 1)
     fitting = [each for each in EDITIONS.values() if each.factor == factor]
     if not fitting:
         known = " or ".join(f"{each.factor} ({each.name})" for each in EDITIONS.values())

@@ -91,7 +91,10 @@ def train_vae(
         torch.manual_seed(step)  # the noise of the latents
         images = _batch(config, step, plan)
         found = vae.encode(images).latent_dist
-        made = vae.decode(found.sample()).sample.float()
+        latents = found.sample()
+        if plan.noise:  # in units of their spread, so that larger latents would gain nothing
+            latents = latents + plan.noise * latents.std() * torch.randn_like(latents)
+        made = vae.decode(latents).sample.float()
         spread = found.kl().mean() / images[0].numel()
         total = l1_loss(made, images) + mse_loss(made, images) + plan.kl_weight * spread
         return total + plan.edges * edge_errors(made, images) if plan.edges else total
