@@ -53,8 +53,16 @@ def train(
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; give a folder for the model")
     home = Path(work) if work else target.with_name(f"{target.name}-work")
-    parents = {"vae": Path(vae) if vae else None, "start": Path(start) if start else None}
-    run(part, home, target, typer.echo, strength=strength, edition=edition or None, **parents)
+    run(
+        part,
+        home,
+        target,
+        typer.echo,
+        strength=strength,
+        edition=edition or None,
+        vae=Path(vae) if vae else None,
+        start=Path(start) if start else None,
+    )
     typer.echo(f"saved {target}")
 
 

@@ -132,7 +132,8 @@ def _person(found: re.Match[str]) -> _Person:
 def _said(person: _Person, rng: np.random.Generator) -> str:
     """The noun phrase in words that are drawn; what is not said of a person stays unsaid."""
     u = rng.random(6)  # always as many, so that one phrase does not move the draws of the next
-    before, after = [], []
+    before: list[str] = []
+    after: list[str] = []
     years = _drawn(_AGE_BEFORE.get(person.age, ()) + _AGE_AFTER.get(person.age, ()), u[0])
     (after if years.startswith(("of ", "who ")) else before).append(years)
     before.append(person.build)
