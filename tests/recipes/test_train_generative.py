@@ -194,6 +194,20 @@ def test_editions_do_not_mix(second, tmp_path):
         editions.edition_of(deep)
 
 
+def test_the_command_trains_another_edition_into_a_folder_of_its_own(home, tmp_path):
+    from typer.testing import CliRunner
+
+    from equipoise.cli.mini import app
+
+    refused = CliRunner().invoke(app, ["train", "vae", "--edition", "second"])
+    assert isinstance(refused.exception, InputError)
+    assert "--out" in str(refused.exception)
+    done = CliRunner().invoke(app, ["train", "vae", "--edition", "second", "-o", str(tmp_path / "vae2")])
+    assert done.exit_code == 0, done.output
+    assert editions.edition_in(tmp_path / "vae2").name == "second"
+    assert editions.edition_in(home / "diffusion").name == "first"
+
+
 def test_blurred_edges_cost_more_than_a_shifted_colour():
     sharp = (torch.arange(8) >= 4).float().expand(1, 1, 8, 8)
     blurred = torch.nn.functional.avg_pool2d(sharp, (1, 3), stride=1, padding=(0, 1), count_include_pad=False)

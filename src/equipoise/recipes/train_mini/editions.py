@@ -83,8 +83,10 @@ SECOND = Edition(
     blocks=(16, 32),
     unet_blocks=(32, 32, 64, 96),
     unet_reads=(False, True, True, False),
-    schedule=Schedule(steps=4000, batch=16, rate=2e-3, weight_decay=0.0, save_every=100, average=0.995, half=True),
-    crops_until=2400,
+    schedule=Schedule(
+        steps=5000, batch=16, rate=2e-3, weight_decay=0.0, save_every=50, again=(2000,), average=0.995, half=True
+    ),
+    crops_until=1300,
     decoder=None,
     kl_weight=1e-4,
     noise=0.05,
