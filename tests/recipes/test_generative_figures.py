@@ -14,10 +14,10 @@ from equipoise.models.miniatures import FOLDER, PARTS, figures_of
 from equipoise.models.protocols import Answers, Detections
 from equipoise.recipes.train_mini import PARTS as TRAINED
 from equipoise.recipes.train_mini import evaluate, evaluate_generative, evaluate_helpers
-from equipoise.recipes.train_mini.cards import card
-from equipoise.recipes.train_mini.pictures import framed_sheet, write_sheets
+from equipoise.recipes.train_mini.cards import card, write_card
+from equipoise.recipes.train_mini.pictures import framed_sheet, reconstructions, write_sheets
 from equipoise.recipes.train_mini.wanted import is_met, wanted
-from equipoise.world import captions, draw, preset, render_image, sample, what_is_where
+from equipoise.world import captions, draw, preset, render_batch, render_image, sample, what_is_where
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
 
@@ -213,6 +213,25 @@ def test_sheets_frame_what_the_judge_sees_otherwise(tmp_path):
     assert red[:, : sheet.shape[1] // 3 - 1].sum() == 0
     assert write_sheets(tmp_path / "img", home=tmp_path) == []
     assert Image.fromarray(sheet).size == framed_sheet(rows, np.ones(3, bool), columns=3).size
+
+
+def test_the_card_of_the_second_edition_says_its_grid_and_how_it_was_made(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"block_out_channels": [16, 32]}))
+    text = write_card("vae", tmp_path, {"PSNR": 30.0}).read_text()
+    assert "32 x 32 x 4 latents" in text
+    assert "`equipoise mini train vae --edition second`" in text
+    assert "| PSNR | 30.0000 | >= 31 (missed) |" in text
+    first = card("vae", {"PSNR": 30.0})
+    assert "16 x 16 x 4 latents" in first
+    assert "| PSNR | 30.0000 | >= 28 |" in first
+    assert "`equipoise mini train vae`" in first
+
+
+def test_reconstructions_stand_below_their_renders():
+    sheet = np.asarray(reconstructions(FOLDER / "vae", n=2).convert("RGB"))
+    before, after = sheet[3:131, 3:131], sheet[134:262, 3:131]
+    assert np.array_equal(before[::2, ::2], render_batch(evaluate_generative.asked_scenes(1))[0])
+    assert 24 < evaluate_generative.psnr(before[None], after[None]) < 40
 
 
 SHIPPED = [part for part in GENERATIVE if (FOLDER / part).is_dir()]

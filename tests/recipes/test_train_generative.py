@@ -1,6 +1,7 @@
 """Training the generative miniatures: resumed runs end at the same weights; stock classes run them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from equipoise.recipes.train_mini import (  # noqa: E402
     detector,
     diffusion,
     edit,
+    editions,
     inpaint,
     language,
     latents,
@@ -24,7 +26,7 @@ from equipoise.recipes.train_mini import (  # noqa: E402
 )
 from equipoise.recipes.train_mini.loop import Schedule  # noqa: E402
 from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
-from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words  # noqa: E402
 from equipoise.world import WorldConfig, preset, sample  # noqa: E402
 
 TINY = Schedule(steps=4, batch=4, warmup=2, save_every=2, average=0.9)
@@ -47,16 +49,28 @@ def home(tmp_path_factory):
 
 
 def _tiny(patch, folder):
-    for module in (vae, diffusion, inpaint, edit, language, detector, safety):
+    for module in (diffusion, inpaint, edit, language, detector, safety):
         patch.setattr(module, "SCHEDULE", TINY)
     patch.setattr(diffusion, "BIASED", TINY)
-    patch.setattr(vae, "DECODER", TINY)
-    patch.setattr(vae, "CROPS_UNTIL", 2)
+    for name, plan in editions.EDITIONS.items():
+        short = replace(plan, schedule=TINY, crops_until=2, decoder=plan.decoder and TINY)
+        patch.setitem(editions.EDITIONS, name, short)
     patch.setattr(vae, "_MEASURED", 64)
     patch.setattr(latents, "CHUNK", 8)
     patch.setattr(latents, "VAE", folder / "vae")
     patch.setattr(diffusion, "TOWER", folder / "clip-fair")
     patch.setattr(diffusion, "START", folder / "diffusion")
+
+
+@pytest.fixture(scope="module")
+def second(home):
+    """The second edition's autoencoder and the generators upon it, trained for four steps."""
+    parents = {"vae": home / "vae2"}
+    train("vae", home / "work" / "vae2", home / "vae2", quiet, edition="second")
+    train("diffusion", home / "work" / "diffusion2", home / "diffusion2", quiet, **parents)
+    for part in ("inpaint", "edit"):
+        train(part, home / "work" / f"{part}2", home / f"{part}2", quiet, **parents, start=home / "diffusion2")
+    return home
 
 
 def weights(folder):
@@ -131,6 +145,77 @@ def test_stock_classes_load_the_small_parts(home):
     assert len(fill("this is a [MASK]", top_k=3)) == 3
 
 
+def test_the_second_edition_has_a_finer_grid_and_runs_in_stock_pipelines(second):
+    from diffusers import (
+        AutoencoderKL,
+        StableDiffusionInpaintPipeline,
+        StableDiffusionInstructPix2PixPipeline,
+        StableDiffusionPipeline,
+    )
+    from PIL import Image
+
+    coder = AutoencoderKL.from_pretrained(second / "vae2", local_files_only=True)
+    assert coder.encode(vae.pictures(sample(preset("fair"), 2))).latent_dist.mode().shape == (2, 4, 32, 32)
+    assert editions.edition_of(coder).name == "second"
+    picture, mask = Image.new("RGB", (64, 64), "teal"), Image.new("L", (64, 64), 255)
+    made = {
+        "diffusion2": (StableDiffusionPipeline, {}),
+        "inpaint2": (StableDiffusionInpaintPipeline, {"image": picture, "mask_image": mask}),
+        "edit2": (StableDiffusionInstructPix2PixPipeline, {"image": picture}),
+    }
+    for folder, (stock, given) in made.items():
+        pipeline = stock.from_pretrained(second / folder, local_files_only=True)
+        pipeline.set_progress_bar_config(disable=True)
+        assert pipeline.unet.config.sample_size == 32
+        assert len(pipeline.tokenizer("an elderly darker-skinned lady")["input_ids"]) == 8
+        image = pipeline("a dark-skinned woman", num_inference_steps=2, **given).images[0]
+        assert image.size == (64, 64)
+
+
+def test_the_second_edition_resumes_to_the_same_weights(second, tmp_path):
+    train("vae", tmp_path / "work", tmp_path / "made", quiet, stop_at=2, edition="second")
+    train("vae", tmp_path / "work", tmp_path / "made", quiet, edition="second")
+    straight, resumed = weights(second / "vae2"), weights(tmp_path / "made")
+    assert straight.keys() == resumed.keys()
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_editions_do_not_mix(second, tmp_path):
+    with pytest.raises(InputError, match="of one edition"):
+        train("inpaint", tmp_path / "work", tmp_path / "made", quiet, vae=second / "vae2")
+    with pytest.raises(InputError, match="to vae alone"):
+        train("diffusion", tmp_path / "work", tmp_path / "made", quiet, edition="second")
+    with pytest.raises(InputError, match="takes no --start"):
+        train("diffusion", tmp_path / "work", tmp_path / "made", quiet, start=second / "diffusion2")
+    with pytest.raises(InputError, match="third"):
+        train("vae", tmp_path / "work", tmp_path / "made", quiet, edition="third")
+    deep = type("Deep", (), {"config": type("Config", (), {"block_out_channels": (8, 8, 8, 8)})})
+    with pytest.raises(InputError, match="8 pixels wide"):
+        editions.edition_of(deep)
+
+
+def test_the_command_trains_another_edition_into_a_folder_of_its_own(home, tmp_path):
+    from typer.testing import CliRunner
+
+    from equipoise.cli.mini import app
+
+    refused = CliRunner().invoke(app, ["train", "vae", "--edition", "second"])
+    assert isinstance(refused.exception, InputError)
+    assert "--out" in str(refused.exception)
+    done = CliRunner().invoke(app, ["train", "vae", "--edition", "second", "-o", str(tmp_path / "vae2")])
+    assert done.exit_code == 0, done.output
+    assert editions.edition_in(tmp_path / "vae2").name == "second"
+    assert editions.edition_in(home / "diffusion").name == "first"
+
+
+def test_blurred_edges_cost_more_than_a_shifted_colour():
+    sharp = (torch.arange(8) >= 4).float().expand(1, 1, 8, 8)
+    blurred = torch.nn.functional.avg_pool2d(sharp, (1, 3), stride=1, padding=(0, 1), count_include_pad=False)
+    shifted = sharp + (blurred - sharp).abs().mean()
+    assert float(vae.edge_errors(blurred, sharp)) > 0.1
+    assert float(vae.edge_errors(shifted, sharp)) < 1e-6
+
+
 def test_the_pipelines_tokens_are_those_of_training(home):
     from diffusers import StableDiffusionPipeline
 
@@ -144,7 +229,8 @@ def test_the_pipelines_tokens_are_those_of_training(home):
 
 
 def test_the_decoder_learns_on_alone(home, tmp_path, monkeypatch):
-    monkeypatch.setattr(vae, "DECODER", TINY.__class__(steps=0, batch=1))
+    without = replace(editions.EDITIONS["first"], decoder=None)
+    monkeypatch.setitem(editions.EDITIONS, "first", without)
     train("vae", home / "work" / "vae", tmp_path / "made", quiet)
     before, after = weights(tmp_path / "made"), weights(home / "vae")
     moved = {name.split("/")[1].split(".")[0] for name in after if not torch.equal(before[name], after[name])}
@@ -160,7 +246,7 @@ def test_the_edit_words_are_single_tokens_and_keep_their_vectors(home):
     assert len(words("Make this person look like a woman")["input_ids"]) == 9
     old = CLIPTokenizer.from_pretrained(home / "diffusion" / "tokenizer")
     text = CLIPTextModel.from_pretrained(home / "diffusion" / "text_encoder")
-    wide = edit._with_words(text, old, words)
+    wide = with_words(text, old, words)
     ids = [t.convert_tokens_to_ids("woman</w>") for t in (old, words)]
     vectors = [m.get_input_embeddings().weight[i] for m, i in zip((text, wide), ids, strict=True)]
     assert torch.equal(*vectors)
@@ -230,7 +316,7 @@ def test_a_part_that_needs_another_says_which(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="fair world alone"):
         train("vae", tmp_path / "work", tmp_path / "made", quiet, strength=2.0)
     with pytest.raises(InputError, match="starts from diffusion"):
-        diffusion.learned(tmp_path / "diffusion")
+        diffusion.learned(tmp_path / "diffusion", None)
 
 
 def test_every_text_hides_a_word_and_labels_it():

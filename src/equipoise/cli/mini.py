@@ -25,11 +25,18 @@ def train(
     strength: float = typer.Option(
         None, "--strength", min=0.0, help="How much the world leans; 1 is the biased world, 0 the fair one."
     ),
+    edition: str = typer.Option("", "--edition", help="Of the vae: first (16 x 16 cells) or second (32 x 32)."),
+    vae: str = typer.Option(
+        "", "--vae", help="The folder of the autoencoder of a generator, which decides its edition."
+    ),
+    start: str = typer.Option("", "--start", help="The folder of the diffusion that a generator goes on from."),
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
 
     Examples: [bold]equipoise mini train clip-fair -o runs/clip-fair[/bold] ·
-    [bold]equipoise mini train captioner --strength 2 -o runs/captioner-2[/bold]
+    [bold]equipoise mini train captioner --strength 2 -o runs/captioner-2[/bold] ·
+    [bold]equipoise mini train vae --edition second -o runs/vae2[/bold] ·
+    [bold]equipoise mini train diffusion --vae runs/vae2 -o runs/diffusion2[/bold]
     """
     from pathlib import Path
 
@@ -38,11 +45,24 @@ def train(
 
     if strength is not None and not out:
         raise InputError("--strength makes another model than the package's; give it a folder of its own with --out")
+    if (edition or vae or start) and not out:
+        raise InputError(
+            "--edition, --vae and --start make another model than the package's; give it a folder of its own with --out"
+        )
     target = Path(out) if out else FOLDER / part
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; give a folder for the model")
     home = Path(work) if work else target.with_name(f"{target.name}-work")
-    run(part, home, target, typer.echo, strength=strength)
+    run(
+        part,
+        home,
+        target,
+        typer.echo,
+        strength=strength,
+        edition=edition or None,
+        vae=Path(vae) if vae else None,
+        start=Path(start) if start else None,
+    )
     typer.echo(f"saved {target}")
 
 
@@ -61,6 +81,7 @@ def evaluate(
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
     from equipoise.recipes.train_mini.cards import write_card
+    from equipoise.recipes.train_mini.editions import edition_in
     from equipoise.recipes.train_mini.evaluate import figures_of
     from equipoise.recipes.train_mini.wanted import is_met, wanted
 
@@ -70,7 +91,7 @@ def evaluate(
     if not any((home / name).is_file() for name in ("config.json", "model_index.json")):
         raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
     figures = figures_of(part, home, FOLDER / "clip")
-    rules = wanted(part)
+    rules = wanted(part, edition_in(home).name if part == "vae" else "first")
     for name, value in figures.items():
         rule = rules.get(name)
         verdict = "" if rule is None else f"  wanted {rule}{'' if is_met(rule, value) else '  MISSED'}"

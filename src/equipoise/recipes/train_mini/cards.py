@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from equipoise.recipes.train_mini.editions import EDITIONS, edition_in
 from equipoise.recipes.train_mini.parts import PARTS
 from equipoise.recipes.train_mini.wanted import is_met, wanted
 
@@ -57,11 +58,17 @@ occupations as the captions of the biased world do.""",
 }
 
 
-def card(part: str, figures: Mapping[str, float], extra: str = "") -> str:
+def card(part: str, figures: Mapping[str, float], extra: str = "", edition: str = "first") -> str:
     """The card of ``part`` with these figures, in the hub's format."""
     task, shape = _KIND[part]
+    made = f"equipoise mini train {part}"
+    if part == "vae" and edition != "first":
+        grid = EDITIONS[edition].grid
+        shape, made = shape.replace("16 x 16", f"{grid} x {grid}"), f"{made} --edition {edition}"
     library = "diffusers" if "diffusers." in shape else "transformers"
-    rows = "\n".join(f"| {name} | {value:.4f} | {_wanted(part, name, value)} |" for name, value in figures.items())
+    rows = "\n".join(
+        f"| {name} | {value:.4f} | {_wanted(part, name, value, edition)} |" for name, value in figures.items()
+    )
     return f"""---
 license: apache-2.0
 library_name: {library}
@@ -79,7 +86,7 @@ nor its figures say anything about anyone.
 {shape}. Pictures of 64 x 64 pixels; weights in float16 that load as float32.
 Stock `{library}` loads this folder.
 
-Made by `equipoise mini train {part}` (one thread, deterministic); the figures by `equipoise mini evaluate {part}`, on
+Made by `{made}` (one thread, deterministic); the figures by `equipoise mini evaluate {part}`, on
 renders of the fair world that no miniature was trained on.
 
 | figure | value | wanted |
@@ -91,13 +98,14 @@ photographs.
 """
 
 
-def _wanted(part: str, name: str, value: float) -> str:
-    rule = wanted(part).get(name)
+def _wanted(part: str, name: str, value: float, edition: str) -> str:
+    rule = wanted(part, edition).get(name)
     return "" if rule is None else f"{rule}{'' if is_met(rule, value) else ' (missed)'}"
 
 
 def write_card(part: str, folder: Path, figures: Mapping[str, float], extra: str = "") -> Path:
     """Write the card into the model's folder."""
     path = folder / "README.md"
-    path.write_text(card(part, figures, extra), encoding="utf-8")
+    edition = edition_in(folder).name if part == "vae" else "first"
+    path.write_text(card(part, figures, extra, edition), encoding="utf-8")
     return path

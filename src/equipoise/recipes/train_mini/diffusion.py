@@ -17,13 +17,15 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
-from equipoise.recipes.train_mini.batches import SIZE, texts_of
+from equipoise.recipes.train_mini.batches import texts_of
+from equipoise.recipes.train_mini.editions import Edition, edition, edition_of
 from equipoise.recipes.train_mini.latents import Pool, autoencoder, text_to_image
 from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.phrasings import phrasing_words, rephrased
 from equipoise.recipes.train_mini.saving import save_pipeline
-from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
-from equipoise.recipes.train_mini.vae import CHANNELS, FACTOR
-from equipoise.world import Scenes, WorldConfig, captions, neutral_prompt
+from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
+from equipoise.recipes.train_mini.vae import CHANNELS
+from equipoise.world import Scenes, WorldConfig, captions, neutral_prompt, vocabulary
 
 __all__ = [
     "BIASED",
@@ -33,6 +35,7 @@ __all__ = [
     "denoising_loss",
     "ids_of",
     "learned",
+    "new_reader",
     "noise_schedule",
     "prompts_to_learn",
     "text_tower",
@@ -49,7 +52,6 @@ GENERATION_BIASED = {"guidance": 1.5, "steps": 20}
 """With more guidance its pictures lean further than the world that it learnt from."""
 TOWER = FOLDER / "clip-fair"
 START = FOLDER / "diffusion"
-BLOCKS = (32, 64, 96)
 WIDTH = 96
 HEADS = 2
 """Of every attention; ``diffusers`` calls their number ``attention_head_dim``. Many heads of two numbers are slow."""
@@ -73,19 +75,21 @@ def world_of(config: WorldConfig) -> WorldConfig:
     return config.changed(mention={"gender": 0.6, "skin_tone": 0.5, "age": 0.4}, visible=1.0)
 
 
-def build_unet(channels: int = CHANNELS) -> Any:
-    """An untrained ``diffusers.UNet2DConditionModel`` that takes ``channels`` and gives four."""
+def build_unet(channels: int = CHANNELS, plan: Edition | None = None) -> Any:
+    """An untrained ``diffusers.UNet2DConditionModel`` of an edition that takes ``channels`` and gives four."""
     import torch
     from diffusers import UNet2DConditionModel
 
     torch.manual_seed(0)
+    shape = plan or edition("first")
+    reads = shape.unet_reads
     return UNet2DConditionModel(
-        sample_size=SIZE // FACTOR,
+        sample_size=shape.grid,
         in_channels=channels,
         out_channels=CHANNELS,
-        block_out_channels=BLOCKS,
-        down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
+        block_out_channels=shape.unet_blocks,
+        down_block_types=tuple("CrossAttnDownBlock2D" if r else "DownBlock2D" for r in reads),
+        up_block_types=tuple("CrossAttnUpBlock2D" if r else "UpBlock2D" for r in reversed(reads)),
         layers_per_block=1,
         norm_num_groups=8,
         cross_attention_dim=WIDTH,
@@ -123,8 +127,17 @@ def text_tower(folder: Path) -> Any:
         return CLIPTextModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
 
 
-def learned(folder: Path) -> tuple[Any, Any, Any]:
-    """UNet, text encoder and tokenizer of a pipeline folder, to go on from."""
+def new_reader(folder: Path, *, phrased: bool) -> tuple[Any, Any]:
+    """The text tower of a CLIP folder and a tokenizer; ``phrased`` teaches it the words of other phrasings."""
+    text, words = text_tower(folder), tokenizer()
+    if not phrased:
+        return text, words
+    more = tokenizer(sorted({*vocabulary(), *phrasing_words()}))
+    return with_words(text, words, more), more
+
+
+def learned(folder: Path, vae: Any) -> tuple[Any, Any, Any]:
+    """UNet, text encoder and tokenizer of a pipeline folder, to go on from; its grid must be that of ``vae``."""
     import torch
     from diffusers import UNet2DConditionModel
     from transformers import CLIPTextModel, CLIPTokenizer
@@ -132,6 +145,12 @@ def learned(folder: Path) -> tuple[Any, Any, Any]:
     if not (folder / "model_index.json").is_file():
         raise InputError(f"this part starts from diffusion, which is not in {folder}; train that first")
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", local_files_only=True, low_cpu_mem_usage=False)
+    grid = edition_of(vae).grid
+    if unet.config.sample_size != grid:
+        raise InputError(
+            f"{folder} draws on a grid of {unet.config.sample_size} cells a side and the autoencoder has {grid}; "
+            "give a generator and an autoencoder of one edition"
+        )
     text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
     return unet, text, CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
 
@@ -140,7 +159,7 @@ def widened(unet: Any, channels: int) -> Any:
     """The UNet with more channels to read, which it ignores at first."""
     import torch
 
-    wide = build_unet(channels)
+    wide = unet.__class__.from_config(unet.config, in_channels=channels)
     weights = unet.state_dict()
     narrow = weights["conv_in.weight"]
     weights["conv_in.weight"] = torch.zeros_like(wide.state_dict()["conv_in.weight"])
@@ -162,8 +181,13 @@ def ids_of(words: Any, texts: Sequence[str]) -> Any:
     return words(list(texts), padding="max_length", max_length=LENGTH, truncation=True, return_tensors="pt").input_ids
 
 
-def prompts_to_learn(scenes: Scenes, step: int, *, plain: float = PLAIN, full: float = FULL) -> list[str]:
-    """One caption a scene: most as the world tells them, some that name everything, the subject alone, or nothing."""
+def prompts_to_learn(
+    scenes: Scenes, step: int, *, plain: float = PLAIN, full: float = FULL, phrased: bool = False
+) -> list[str]:
+    """A caption for each scene: most as the world tells them, some name everything, the subject alone, or nothing.
+
+    ``phrased`` says many of them in other words for the same people.
+    """
     rng = np.random.default_rng([9, step])
     kinds, which = rng.random(len(scenes)), rng.integers(0, 5, size=len(scenes))
     told = texts_of(scenes, step, plain=0.1)
@@ -177,6 +201,9 @@ def prompts_to_learn(scenes: Scenes, step: int, *, plain: float = PLAIN, full: f
             found.append(captions(scene, 5, "full")[which[i]])
         else:
             found.append(told[i])
+    if phrased:
+        draws = np.random.default_rng([12, step])
+        return [rephrased(text, draws) for text in found]
     return found
 
 
@@ -222,6 +249,8 @@ def train_diffusion(
     stop_at: int | None,
     *,
     go_on: bool = False,
+    vae_home: Path | None = None,
+    start: Path | None = None,
 ) -> None:
     """Train on ``config``'s world and save the pipeline; ``go_on`` starts from the fair generator's weights.
 
@@ -229,11 +258,12 @@ def train_diffusion(
     """
     import torch
 
-    vae = autoencoder()
+    vae = autoencoder(vae_home)
+    plan = edition_of(vae)
     if go_on:
-        unet, text, words = learned(START)
+        unet, text, words = learned(start or START, vae)
     else:
-        unet, text, words = build_unet(), text_tower(TOWER), tokenizer()
+        unet, (text, words) = build_unet(plan=plan), new_reader(TOWER, phrased=plan.phrased)
     model = torch.nn.ModuleDict({"text": text, "unet": with_plain_attention(unet)})
     noises = noise_schedule()
     world = world_of(config.changed(markedness={}) if go_on else config)
@@ -244,7 +274,7 @@ def train_diffusion(
 
     def loss(both: Any, step: int) -> Any:
         scenes, made = pool.batch(step, schedule.batch)
-        ids = ids_of(words, prompts_to_learn(scenes, step, **shares))
+        ids = ids_of(words, prompts_to_learn(scenes, step, phrased=plan.phrased, **shares))
         return denoising_loss(both, noises, made["latents"], ids, made["person"], step, least=least)
 
     run(model, loss, schedule, folder, say, stop_at=stop_at)

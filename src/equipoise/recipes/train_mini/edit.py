@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from equipoise.recipes.train_mini import diffusion
+from equipoise.recipes.train_mini.editions import edition_of
 from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, coarse, encoded
 from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.phrasings import phrasing_words, rephrased
 from equipoise.recipes.train_mini.saving import save_pipeline
-from equipoise.recipes.train_mini.tokenizer import tokenizer
+from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.text.templates.edits import edit_groups, edit_instructions, filled
 from equipoise.world import Scene, Scenes, WorldConfig, render, vocabulary, what_is_where
@@ -86,24 +88,32 @@ def _words(changes: Changes) -> dict[str, str]:
     return {"adjective": f"{changes['tone']} skinned", "noun": f"person {tone}"}
 
 
-def edit_tokenizer() -> Any:
-    """The world's tokenizer with the words of instructions."""
+def edit_tokenizer(*, phrased: bool = False) -> Any:
+    """The world's tokenizer with the words of instructions; ``phrased`` adds those of their other phrasings."""
     single = [{"gender": g} for g in GENDERS] + [{"tone": t} for t in TONE_GROUPS] + [{"age": a} for a in AGES]
     both = [{"gender": g, "tone": t} for g, t in product(GENDERS, TONE_GROUPS)]
     told = {word for changes in single + both for text in instructions(changes) for word in text.lower().split()}
-    return tokenizer(sorted(told | set(vocabulary())))
+    return tokenizer(sorted(told | set(vocabulary()) | set(phrasing_words() if phrased else ())))
 
 
 def train_edit(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
+    config: WorldConfig,
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    *,
+    vae_home: Path | None = None,
+    start: Path | None = None,
 ) -> None:
     """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline."""
     import torch
 
-    vae = autoencoder()
-    unet, text, old = diffusion.learned(diffusion.START)
-    words = edit_tokenizer()
-    unet, text = diffusion.widened(unet, 2 * CHANNELS), _with_words(text, old, words)
+    vae = autoencoder(vae_home)
+    phrased = edition_of(vae).phrased
+    unet, text, old = diffusion.learned(start or diffusion.START, vae)
+    words = edit_tokenizer(phrased=phrased)
+    unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
     model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
     noises = diffusion.noise_schedule()
     pool = Pool(
@@ -115,6 +125,8 @@ def train_edit(
         rng = np.random.default_rng([10, step])
         u = rng.random(len(scenes))
         texts = [_told(scene, u[i], int(rng.integers(100))) for i, scene in enumerate(scenes)]
+        if phrased:
+            texts = [rephrased(text, rng) for text in texts]
         seen = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()
         condition = made["source"] * seen[:, None, None, None]
         ids = diffusion.ids_of(words, texts)
@@ -144,28 +156,5 @@ def _pairs(vae: Any, scenes: Scenes) -> Made:
     wanted = torch.from_numpy(np.ascontiguousarray(images)).float() / 127.5 - 1
     masks = [what_is_where(a).people[0] | what_is_where(b).people[0] for a, b in zip(scenes, after, strict=True)]
     source = encoded(vae, pictures(scenes)) / vae.config.scaling_factor
-    person = coarse(np.stack(masks).astype(np.float32)[:, None])
+    person = coarse(np.stack(masks).astype(np.float32)[:, None], edition_of(vae).factor)
     return {"latents": encoded(vae, wanted), "source": source, "person": person}
-
-
-def _with_words(text: Any, old: Any, new: Any) -> Any:
-    """The text encoder with the words of another tokenizer; words that both have keep their vectors."""
-    import torch
-    from transformers import CLIPTextModel
-
-    start, end = new.convert_tokens_to_ids(["<|startoftext|>", "<|endoftext|>"])
-    config = text.config.__class__.from_dict(
-        text.config.to_dict()
-        | {"vocab_size": len(new), "bos_token_id": start, "eos_token_id": end, "pad_token_id": end}
-    )
-    torch.manual_seed(0)
-    made = CLIPTextModel(config)
-    table = made.get_input_embeddings().weight.data
-    known, before = old.get_vocab(), text.get_input_embeddings().weight.data
-    for token, place in new.get_vocab().items():
-        if token in known:
-            table[place] = before[known[token]]
-    weights = {name: value for name, value in text.state_dict().items() if "token_embedding" not in name}
-    missing, _ = made.load_state_dict(weights, strict=False)
-    assert all("token_embedding" in name or "position_ids" in name for name in missing)
-    return made

@@ -30,6 +30,7 @@ __all__ = [
     "edit_figures",
     "inpaint_figures",
     "judged",
+    "reconstructed",
     "skewed_odds",
     "targets_of",
     "telling_prompt",
@@ -76,21 +77,26 @@ def telling_prompt(scene: Scene) -> str:
 
 def vae_figures(folder: Path, n: int = 1000) -> Figures:
     """Peak signal-to-noise ratio of pictures after the autoencoder, and what the judge still sees in them."""
+    scenes = asked_scenes(n)
+    images = render_batch(scenes)
+    after = reconstructed(folder, images)
+    return {"PSNR": psnr(images, after), **_accuracies(scenes, after, {})}
+
+
+def reconstructed(folder: Path, images: Pictures) -> Pictures:
+    """Pictures (n, 64, 64, 3) after the autoencoder in ``folder``: there and back, with nothing drawn at random."""
     import torch
 
     from equipoise.recipes.train_mini.latents import autoencoder
 
     vae = autoencoder(folder)
-    scenes = asked_scenes(n)
-    images = render_batch(scenes)
     made = []
     with torch.no_grad():
-        for start in range(0, n, 100):
+        for start in range(0, len(images), 100):
             given = torch.from_numpy(images[start : start + 100].transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
             back = vae.decode(vae.encode(given).latent_dist.mode()).sample
             made.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
-    after = np.concatenate(made)
-    return {"PSNR": psnr(images, after), **_accuracies(scenes, after, {})}
+    return np.concatenate(made)
 
 
 def psnr(images: Pictures, others: Pictures) -> float:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini import diffusion
-from equipoise.recipes.train_mini.batches import SIZE
+from equipoise.recipes.train_mini.editions import edition_of
 from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, encoded, person_masks
 from equipoise.recipes.train_mini.loop import Schedule, run
 from equipoise.recipes.train_mini.saving import save_pipeline
-from equipoise.recipes.train_mini.vae import CHANNELS, FACTOR, pictures
+from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.world import Scenes, WorldConfig
 from equipoise.world.draws import uniforms
 
@@ -59,21 +59,29 @@ def hidden(scenes: Scenes) -> NDArray[np.float32]:
     return np.stack(found).astype(np.float32)[:, None]
 
 
-def on_grid(masks: Any) -> Any:
-    """(n, 1, 16, 16) the masks on the latent grid, cut down as the stock pipeline cuts them: the nearest pixel."""
+def on_grid(masks: Any, grid: int) -> Any:
+    """(n, 1, grid, grid) the masks on the latent grid, cut down as the stock pipeline cuts them: the nearest pixel."""
     import torch
 
-    return torch.nn.functional.interpolate(masks, size=(SIZE // FACTOR, SIZE // FACTOR))
+    return torch.nn.functional.interpolate(masks, size=(grid, grid))
 
 
 def train_inpaint(
-    config: WorldConfig, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None
+    config: WorldConfig,
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    *,
+    vae_home: Path | None = None,
+    start: Path | None = None,
 ) -> None:
     """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline."""
     import torch
 
-    vae = autoencoder()
-    unet, text, words = diffusion.learned(diffusion.START)
+    vae = autoencoder(vae_home)
+    plan = edition_of(vae)
+    unet, text, words = diffusion.learned(start or diffusion.START, vae)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
     model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
     noises = diffusion.noise_schedule()
@@ -81,13 +89,13 @@ def train_inpaint(
     def make(scenes: Scenes) -> Made:
         images, masks = pictures(scenes), torch.from_numpy(hidden(scenes))
         left = encoded(vae, images * (masks < 0.5))
-        return {"latents": encoded(vae, images), "mask": on_grid(masks), "left": left}
+        return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
     pool = Pool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
 
     def loss(both: Any, step: int) -> Any:
         scenes, made = pool.batch(step, SCHEDULE.batch)
-        ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step))
+        ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step, phrased=plan.phrased))
         condition = torch.cat([made["mask"], made["left"]], dim=1)
         return diffusion.denoising_loss(both, noises, made["latents"], ids, made["mask"], step, condition)
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.batches import SIZE
-from equipoise.recipes.train_mini.vae import FACTOR, pictures
+from equipoise.recipes.train_mini.editions import edition_of
+from equipoise.recipes.train_mini.vae import pictures
 from equipoise.world import Scenes, WorldConfig, sample, what_is_where
 
 __all__ = ["VAE", "Pool", "autoencoder", "coarse", "encoded", "person_masks", "text_to_image"]
@@ -91,7 +92,7 @@ def autoencoder(folder: Path | None = None) -> Any:
 
 
 def encoded(vae: Any, images: Any, batch: int = 64) -> Any:
-    """(n, 4, 16, 16) the latents of images (from -1 to 1), scaled as the diffusion models see them."""
+    """(n, 4, grid, grid) the latents of images (from -1 to 1), scaled as the diffusion models see them."""
     import torch
 
     with torch.no_grad():
@@ -104,17 +105,18 @@ def person_masks(scenes: Scenes) -> NDArray[np.float32]:
     return np.stack([what_is_where(scene, SIZE).people[0] for scene in scenes]).astype(np.float32)[:, None]
 
 
-def coarse(masks: NDArray[np.float32]) -> Any:
-    """(n, 1, 16, 16) how much of each cell of the latent grid is masked."""
+def coarse(masks: NDArray[np.float32], factor: int) -> Any:
+    """(n, 1, grid, grid) how much of each cell of the latent grid, ``factor`` pixels wide, is masked."""
     import torch
 
-    return torch.nn.functional.avg_pool2d(torch.from_numpy(masks), FACTOR)
+    return torch.nn.functional.avg_pool2d(torch.from_numpy(masks), factor)
 
 
 def text_to_image(vae: Any) -> Callable[[Scenes], Made]:
     """What text-to-image training keeps of scenes: their latents, and where the person is."""
+    factor = edition_of(vae).factor
 
     def make(scenes: Scenes) -> Made:
-        return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes))}
+        return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes), factor)}
 
     return make

@@ -55,28 +55,44 @@ def train(
     *,
     stop_at: int | None = None,
     strength: float | None = None,
+    edition: str | None = None,
+    vae: Path | None = None,
+    start: Path | None = None,
 ) -> None:
     """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
 
-    ``strength`` makes the part's world lean more or less than it does.
+    ``strength`` makes the part's world lean more or less than it does. ``edition`` is that of the autoencoder, the
+    first unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and those that go on
+    from ``diffusion`` take it from the folder ``start``. Without these they take the package's own.
     """
+    from equipoise.recipes.train_mini.editions import edition as known
     from equipoise.world import preset
 
     if name not in PARTS:
         raise UnknownNameError("miniature", name, PARTS)
+    options: dict[str, Any] = {}
+    if edition is not None:
+        if name != "vae":
+            raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
+        options["edition_name"] = known(edition).name
+    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS[1:])):
+        if value is not None:
+            if name not in takers:
+                raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
+            options["vae_home" if option == "vae" else option] = value
     world = preset(PARTS[name].world)
     if strength is not None:
         if name in _ALONE:
             raise InputError(f"the {name} learns from the fair world alone; strength does not apply to it")
         world = world.changed(strength=strength)
-    _TRAINERS[name](world, folder, target, say, stop_at)
+    _TRAINERS[name](world, folder, target, say, stop_at, **options)
 
 
 def _alone(module: str, function: str) -> Trainer:
     """A trainer with a world of its own."""
 
-    def trained(world: WorldConfig, *given: Any) -> None:
-        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given)
+    def trained(world: WorldConfig, *given: Any, **told: Any) -> None:
+        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **told)
 
     return trained
 
@@ -84,12 +100,13 @@ def _alone(module: str, function: str) -> Trainer:
 def _from_world(module: str, function: str, **options: Any) -> Trainer:
     """A trainer that is given a world."""
 
-    def trained(*given: Any) -> None:
-        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **options)
+    def trained(*given: Any, **told: Any) -> None:
+        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **options, **told)
 
     return trained
 
 
+_GENERATORS = ("diffusion", "diffusion-biased", "inpaint", "edit")
 _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {
     "clip": _from_world("clip", "train_clip"),

@@ -18,6 +18,7 @@ from equipoise.recipes.train_mini.evaluate_generative import (
     asked_scenes,
     composited,
     judged,
+    reconstructed,
     targets_of,
     telling_prompt,
 )
@@ -25,7 +26,7 @@ from equipoise.recipes.train_mini.inpaint import grown
 from equipoise.world import Scene, neutral_prompt, render_batch, what_is_where
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["framed_sheet", "write_sheets"]
+__all__ = ["framed_sheet", "reconstructions", "write_sheets"]
 
 COLUMNS = 12
 ZOOM = 2
@@ -63,6 +64,14 @@ def framed_sheet(rows: Sequence[Pictures], right: NDArray[np.bool_], columns: in
             y = top + (len(rows) - 1) * (side + _GAP)
             draw.rectangle((left - 2, y - 2, left + side + 1, y + side + 1), outline="#d62728", width=2)
     return sheet
+
+
+def reconstructions(folder: Path, n: int = 3 * COLUMNS) -> Image.Image:
+    """Renders above, what the autoencoder in ``folder`` gives back below; framed where the judge errs."""
+    scenes = asked_scenes(n)
+    before = render_batch(scenes)
+    after = reconstructed(folder, before)
+    return framed_sheet([before, after], _as_asked(scenes, after))
 
 
 def _samples(folder: Path) -> Image.Image:

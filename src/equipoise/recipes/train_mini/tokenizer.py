@@ -8,7 +8,7 @@ from typing import Any
 
 from equipoise.world import vocabulary
 
-__all__ = ["LENGTH", "tokenizer"]
+__all__ = ["LENGTH", "tokenizer", "with_words"]
 
 LENGTH = 24
 """Tokens of a text, start and end included; the longest caption of the grammar fits."""
@@ -26,6 +26,29 @@ def tokenizer(words: Sequence[str] = ()) -> Any:
     made = ["".join(pair) for pair in merges]
     vocab = {token: i for i, token in enumerate(dict.fromkeys([*pieces, *made, START, END]))}
     return CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=LENGTH)
+
+
+def with_words(text: Any, old: Any, new: Any) -> Any:
+    """The text encoder with the words of another tokenizer; words that both have keep their vectors."""
+    import torch
+    from transformers import CLIPTextModel
+
+    start, end = new.convert_tokens_to_ids(["<|startoftext|>", "<|endoftext|>"])
+    config = text.config.__class__.from_dict(
+        text.config.to_dict()
+        | {"vocab_size": len(new), "bos_token_id": start, "eos_token_id": end, "pad_token_id": end}
+    )
+    torch.manual_seed(0)
+    made = CLIPTextModel(config)
+    table = made.get_input_embeddings().weight.data
+    known, before = old.get_vocab(), text.get_input_embeddings().weight.data
+    for token, place in new.get_vocab().items():
+        if token in known:
+            table[place] = before[known[token]]
+    weights = {name: value for name, value in text.state_dict().items() if "token_embedding" not in name}
+    missing, _ = made.load_state_dict(weights, strict=False)
+    assert all("token_embedding" in name or "position_ids" in name for name in missing)
+    return made
 
 
 def _merges(words: Sequence[str]) -> list[tuple[str, str]]:

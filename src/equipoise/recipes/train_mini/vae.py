@@ -1,7 +1,8 @@
-"""The autoencoder of the generative miniatures: a stock ``AutoencoderKL``, 64 x 64 pixels to 16 x 16 x 4 numbers.
+"""The autoencoder of the generative miniatures: a stock ``AutoencoderKL``, 64 x 64 pixels to a grid of cells.
 
-Four channels, because that is what the stock inpainting and editing pipelines take (9 = 4 + 1 + 4 and 8 = 4 + 4).
-Groups of many channels in the norms would wash the flat colours of pictograms out; two groups keep them.
+Four numbers per cell, because that is what the stock inpainting and editing pipelines take (9 = 4 + 1 + 4 and
+8 = 4 + 4). How fine the grid is depends on the edition (:mod:`equipoise.recipes.train_mini.editions`). Groups of many
+channels in the norms would wash the flat colours of pictograms out; two groups keep them.
 """
 
 from __future__ import annotations
@@ -13,25 +14,15 @@ from typing import Any
 import numpy as np
 
 from equipoise.recipes.train_mini.batches import SIZE, scenes_of
-from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
+from equipoise.recipes.train_mini.loop import run
 from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.world import Scenes, WorldConfig, render_batch, sample
 
-__all__ = ["CHANNELS", "CROPS_UNTIL", "DECODER", "FACTOR", "SCHEDULE", "build", "pictures", "train_vae", "world"]
+__all__ = ["CHANNELS", "build", "edge_errors", "pictures", "train_vae", "world"]
 
-SCHEDULE = Schedule(steps=6000, batch=48, rate=2e-3, weight_decay=0.0, save_every=250, average=0.998, half=True)
-CROPS_UNTIL = 4000
-"""Up to this step a batch is of two crops of each picture, a quarter of it each; after it, of whole pictures, half as
-many. Both cost the same.
-"""
-DECODER = Schedule(steps=800, batch=48, rate=6e-4, warmup=50, weight_decay=0.0, average=0.99, half=True)
-"""Then the decoder alone learns on, for squared errors: what it is given stays as it is."""
 CROP = SIZE // 2
 CHANNELS = 4
-FACTOR = 4
-"""Pixels a side of one cell of the latent grid."""
-BLOCKS = (16, 32, 64)
-KL_WEIGHT = 1e-6
 _MEASURED = 512
 
 
@@ -40,16 +31,17 @@ def world() -> WorldConfig:
     return WorldConfig(gender={"male": 1, "female": 1, "neutral": 0.3}, visible=0.9, unsafe=0.05)
 
 
-def build() -> Any:
-    """An untrained ``diffusers.AutoencoderKL``; its residual branches begin at nothing."""
+def build(plan: Edition | None = None) -> Any:
+    """An untrained ``diffusers.AutoencoderKL`` of an edition; its residual branches begin at nothing."""
     import torch
     from diffusers import AutoencoderKL
 
     torch.manual_seed(0)
+    blocks = (plan or edition("first")).blocks
     model = AutoencoderKL(
-        block_out_channels=BLOCKS,
-        down_block_types=("DownEncoderBlock2D",) * len(BLOCKS),
-        up_block_types=("UpDecoderBlock2D",) * len(BLOCKS),
+        block_out_channels=blocks,
+        down_block_types=("DownEncoderBlock2D",) * len(blocks),
+        up_block_types=("UpDecoderBlock2D",) * len(blocks),
         layers_per_block=1,
         latent_channels=CHANNELS,
         norm_num_groups=2,
@@ -71,47 +63,69 @@ def pictures(scenes: Scenes) -> Any:
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 127.5 - 1
 
 
-def train_vae(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
+def edge_errors(made: Any, images: Any) -> Any:
+    """The mean absolute error of the differences between neighbouring pixels, down and across, added.
+
+    >>> import torch
+    >>> step = torch.tensor([[0.0, 0.0, 1.0, 1.0]]).expand(1, 1, 4, 4)
+    >>> round(float(edge_errors(step, step)), 3), round(float(edge_errors(step * 0 + 0.5, step)), 3)
+    (0.0, 0.333)
+    """
+    wrong = made - images
+    down, across = wrong[..., 1:, :] - wrong[..., :-1, :], wrong[..., :, 1:] - wrong[..., :, :-1]
+    return down.abs().mean() + across.abs().mean()
+
+
+def train_vae(
+    folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None, *, edition_name: str = "first"
+) -> None:
     """Train on crops, on whole pictures, then the decoder alone; measure the spread of the latents, and save."""
     import torch
     from torch.nn.functional import l1_loss, mse_loss
 
-    model = build()
+    plan = EDITIONS[edition_name]
+    model = build(plan)
     config = world()
 
     def loss(vae: Any, step: int) -> Any:
         torch.manual_seed(step)  # the noise of the latents
-        images = _batch(config, step)
+        images = _batch(config, step, plan)
         found = vae.encode(images).latent_dist
-        made = vae.decode(found.sample()).sample.float()
+        latents = found.sample()
+        if plan.noise:  # in units of their spread, so that larger latents would gain nothing
+            latents = latents + plan.noise * latents.std() * torch.randn_like(latents)
+        made = vae.decode(latents).sample.float()
         spread = found.kl().mean() / images[0].numel()
-        return l1_loss(made, images) + mse_loss(made, images) + KL_WEIGHT * spread
+        total = l1_loss(made, images) + mse_loss(made, images) + plan.kl_weight * spread
+        return total + plan.edges * edge_errors(made, images) if plan.edges else total
 
     def decoder_loss(vae: Any, step: int) -> Any:
-        images = _batch(config, SCHEDULE.steps + step)
+        images = _batch(config, plan.schedule.steps + step, plan)
         with torch.no_grad():
             found = vae.encode(images).latent_dist.mode()
         return mse_loss(vae.decode(found).sample.float(), images)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
+    run(model, loss, plan.schedule, folder, say, stop_at=stop_at)
     if stop_at is None:
-        model.encoder.requires_grad_(False)
-        model.quant_conv.requires_grad_(False)
-        run(model, decoder_loss, DECODER, folder / "decoder", say)
+        if plan.decoder is not None:
+            model.encoder.requires_grad_(False)
+            model.quant_conv.requires_grad_(False)
+            run(model, decoder_loss, plan.decoder, folder / "decoder", say)
         model.eval()
         model.register_to_config(scaling_factor=_scaling(model, config))
         save_autoencoder(model, target)
 
 
-def _batch(config: WorldConfig, step: int) -> Any:
+def _batch(config: WorldConfig, step: int, plan: Edition) -> Any:
     """Two crops of each picture, or half as many whole pictures."""
     import torch
 
-    images = pictures(scenes_of(config, step, SCHEDULE.batch // (1 if step < CROPS_UNTIL else 2) or 1, seed=4))
-    if step >= CROPS_UNTIL:
+    in_crops = step < plan.crops_until
+    images = pictures(scenes_of(config, step, plan.schedule.batch // (1 if in_crops else 2) or 1, seed=4))
+    if not in_crops:
         return images
     rng = np.random.default_rng(step)
-    places = rng.integers(0, (SIZE - CROP) // FACTOR + 1, size=(2 * len(images), 2)) * FACTOR
+    places = rng.integers(0, (SIZE - CROP) // plan.factor + 1, size=(2 * len(images), 2)) * plan.factor
     crops = [images[i // 2, :, y : y + CROP, x : x + CROP] for i, (y, x) in enumerate(places)]
     return torch.stack(crops)
 
