@@ -120,6 +120,8 @@ def _on_audit(one: Series, found: list[Judgement]) -> Verdict:
         made.sentences += _why_not_biased(top, one)
     else:
         made.sentences.append(_why(top))
+    if top.outcome is Outcome.LEANS:
+        made.sentences += [_as_well(j, one) for j in same[1:] if " x " not in j.axis and ":" not in j.axis]
     others = [j for j in found if j not in same and " x " not in j.axis and ":" not in j.axis]
     if others:
         made.sentences.append(_others(others))
@@ -134,6 +136,12 @@ def _on_audit(one: Series, found: list[Judgement]) -> Verdict:
     if with_placebo:
         made.answers.append((PLACEBO, " ".join(with_placebo)))
     return made
+
+
+def _as_well(found: Judgement, one: Series) -> str:
+    """The size on another axis of the same outcome."""
+    more = placebo_words(found, one, short=True)
+    return f"On {found.about} it is {size_words(found.rests_on)}{f', {more}' if more else ''}."
 
 
 def _axes(found: Sequence[Judgement]) -> str:

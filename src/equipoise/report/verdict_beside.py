@@ -50,7 +50,7 @@ def _outcome(found: Judgement, against: str) -> str:
         if found.biased:
             return f"is biased by {found.about} ({size} beyond chance)"
         whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
-        return f"reacts to the visible difference in {found.about} by {size}{whom}"
+        return f"is not shown to be biased: it reacts to the visible difference in {found.about} by {size}{whom}"
     if found.outcome is Outcome.TOO_SMALL:
         return f"shows by {found.about} what is too small to matter ({size}, inside the margin of {margin})"
     if found.outcome is Outcome.NOTHING:

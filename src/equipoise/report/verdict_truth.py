@@ -42,7 +42,7 @@ def not_put_in(other: Series, truths: Sequence[Recovered]) -> str:
     mine = [one for one in truths if one.label == other.label and one.correlation is not None]
     if not mine or any(_agrees(one) for one in mine):
         return ""
-    return "; what it prefers does not follow what was put into the first"
+    return "; what it prefers does not follow the bias that was put in"
 
 
 def _strength(one: Recovered) -> float:
