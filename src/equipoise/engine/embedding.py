@@ -10,15 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equipoise.data.images import decode
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.engine.content import image_ids
+from equipoise.engine.asking import Asking, StoredEncoder
 from equipoise.engine.mapping import map as map_table
-from equipoise.engine.store import EmbeddingStore
-from equipoise.errors import InputError
 
-__all__ = ["ImageEncoder", "embed_images"]
+__all__ = ["ImageEncoder", "dimension_of", "embed_images"]
 
 
 class ImageEncoder(Protocol):
@@ -42,47 +39,17 @@ class _StoredVectors:
     image_root: str = field(compare=False)
 
     @cached_property
-    def store(self) -> EmbeddingStore:
-        return EmbeddingStore(self.store_root, self.encoder.key)
+    def stored(self) -> StoredEncoder:
+        # Kept at once: the engine may be killed between any two batches. Out of memory is left to the engine, which
+        # halves the batch and notes it.
+        return StoredEncoder(self.encoder, Asking(store=self.store_root), seconds_between_saves=0, halve=False)
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
-        made: list[Any] = [_id_or_error(row["image"], self.image_root) for row in rows]
-        named = [i for i, item in enumerate(made) if isinstance(item, bytes)]
-        ids = [made[i] for i in named]
-        known, missing = self.store.get(ids)
-        new: dict[bytes, Any] = {}
-        for i, vector, is_missing in zip(named, known, missing, strict=True):
-            if not is_missing:
-                made[i] = self._row(vector)
-            elif made[i] not in new:
-                new[made[i]] = _image_or_error(rows[i]["image"], self.image_root)
-        new |= self._encoded({name: image for name, image in new.items() if not isinstance(image, Exception)})
-        return [new[item] if isinstance(item, bytes) else item for item in made]
-
-    def _encoded(self, images: dict[bytes, Any]) -> dict[bytes, Any]:
-        """The rows of images that are new; out of memory is left to the engine, which halves and notes it."""
-        if not images:
-            return {}
-        vectors = np.asarray(self.encoder.encode_images(list(images.values())), np.float32)
-        self.store.add(list(images), vectors)
-        return {name: self._row(vector) for name, vector in zip(images, vectors, strict=True)}
-
-    def _row(self, vector: Any) -> dict[str, Any]:
-        return {"vector": vector, "model": self.encoder.key}
-
-
-def _id_or_error(image: Any, root: str) -> bytes | InputError:
-    try:
-        return bytes(image_ids([image], root=root)[0])
-    except InputError as error:
-        return error
-
-
-def _image_or_error(image: Any, root: str) -> Any:
-    try:
-        return decode(image, root=root)
-    except InputError as error:
-        return error
+        good, vectors, errors = self.stored.images([row["image"] for row in rows], root=self.image_root)
+        made: list[Any] = [errors.get(place) for place in range(len(rows))]
+        for place, vector in zip(good, vectors, strict=True):
+            made[place] = {"vector": vector, "model": self.encoder.key}
+        return made
 
 
 def embed_images(
@@ -101,8 +68,11 @@ def embed_images(
     """
     opened = table if isinstance(table, Table) else Table.open(table)
     function = _StoredVectors(encoder, None if store is None else str(store), str(opened.image_root.absolute()))
-    # an encoder of images alone says its dimension; others are asked for a text
-    known = function.store.dim or getattr(encoder, "dim", None)
-    dim = int(known or np.shape(encoder.encode_texts(["a"]))[1])
-    schema = schema_for("embeddings", dim=dim)
+    schema = schema_for("embeddings", dim=dimension_of(encoder, function.stored))
     return map_table(function, opened, output, columns=["image"], schema=schema, **options)
+
+
+def dimension_of(encoder: Any, stored: StoredEncoder) -> int:
+    """The length of an encoder's vectors: as the store has it, as it says itself, or that of a text it is asked for."""
+    known = (stored.store.dim if stored.store is not None else None) or getattr(encoder, "dim", None)
+    return int(known or np.shape(encoder.encode_texts(["a"]))[1])
