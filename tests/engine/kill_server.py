@@ -68,6 +68,11 @@ class Colours:
         self._note("images", len(images))
         return np.stack(small)
 
+    def caption(self, images: list[Any], *, seed: int) -> list[str]:
+        time.sleep(0.01)
+        self._note("captions", len(images))
+        return [f"red {image.getpixel((0, 0))[0]}" for image in images]
+
     def encode_texts(self, texts: list[str]) -> Any:
         import numpy as np
 
@@ -85,7 +90,23 @@ def run_audit(table: str, out: str, log: str, engine: str = "local", keep: bool 
     run(Colours(log), "intersectional", table, out, config={"draws": 20}, asking=how)
 
 
-JOBS = {"map": run_map, "store": run_store, "audit": run_audit}
+def run_captions(table: str, out: str, log: str) -> None:
+    from equipoise.data import Table
+    from equipoise.engine import Asking, captions
+
+    said = dict(captions(Colours(log), Table.open(table), Asking(batch_size=4, progress=False)))
+    with open(out, "w") as file:
+        json.dump(said, file)
+
+
+def run_embed(table: str, out: str, log: str) -> None:
+    from equipoise.engine import Asking, asking, embed
+
+    asking.SECONDS_BETWEEN_SAVES = 0
+    embed(Colours(log), table, out, texts=["a", "bc"], how=Asking(batch_size=4, progress=False))
+
+
+JOBS = {"map": run_map, "store": run_store, "audit": run_audit, "captions": run_captions, "embed": run_embed}
 
 
 def child(order: dict[str, Any]) -> int:
@@ -105,7 +126,8 @@ def serve() -> None:
     import equipoise.audit.suites.intersectional
     import equipoise.data.layers
     import equipoise.data.validation
-    import equipoise.engine.encoding
+    import equipoise.engine.answers
+    import equipoise.engine.embedding
     import equipoise.engine.mapping
     import equipoise.engine.store  # noqa: F401
 

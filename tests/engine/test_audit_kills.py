@@ -42,11 +42,6 @@ class Undisturbed:
         return folders | {"log": str(home / log)} | more
 
 
-def results_of(folder: Path, files: Any) -> dict[str, str]:
-    """The hash of every file of an audit; what a killed run left in a hidden folder is no result."""
-    return {name: sha for name, sha in files(folder).items() if not name.startswith(".")}
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, children: Any, made_rows: Any, all_files: Any) -> Undisturbed:
     home = tmp_path_factory.mktemp("audit")
@@ -57,7 +52,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, children: Any, made_ro
     found = Undisturbed(home / "in", {}, home)
     assert children.run("audit", **found.order(home, "log")) == 0
     assert asked_for(home / "log")["images"] == N_IMAGES
-    found.results = results_of(home / "out", all_files)
+    found.results = all_files(home / "out")
     assert {"results.parquet", "queries.parquet", "_evidence/images.npy"} <= set(found.results)
     return found
 
@@ -78,7 +73,7 @@ def kill_and_go_on(seed: int, undisturbed: Undisturbed, children: Any, home: Pat
     assert 4 * (wanted - 1) <= kept < N_IMAGES
     assert children.run("audit", **undisturbed.order(home, "second")) == 0
     assert asked_for(home / "second") == {"images": N_IMAGES - kept, "texts": 0}
-    assert results_of(home / "out", files) == undisturbed.results
+    assert files(home / "out") == undisturbed.results
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -102,7 +97,7 @@ def test_a_second_audit_asks_the_model_nothing(
     again = undisturbed.order(undisturbed.home, "again") | {"out": str(tmp_path / "out")}
     assert children.run("audit", **again) == 0
     assert asked_for(undisturbed.home / "again") == {"images": 0, "texts": 0}
-    assert results_of(tmp_path / "out", files) == undisturbed.results
+    assert files(tmp_path / "out") == undisturbed.results
 
 
 def test_without_the_cache_nothing_is_kept_and_the_results_are_the_same(
@@ -111,7 +106,7 @@ def test_without_the_cache_nothing_is_kept_and_the_results_are_the_same(
     assert children.run("audit", **undisturbed.order(tmp_path, "log", keep=False)) == 0
     assert not (tmp_path / "cache").exists()
     assert asked_for(tmp_path / "log")["images"] == N_IMAGES
-    assert results_of(tmp_path / "out", files) == undisturbed.results
+    assert files(tmp_path / "out") == undisturbed.results
 
 
 @pytest.mark.slow
@@ -124,5 +119,5 @@ def test_ray_gives_the_same_bytes(
     keep: bool, undisturbed: Undisturbed, children: Any, tmp_path: Path, files: Any
 ) -> None:
     assert children.run("audit", **undisturbed.order(tmp_path, "log", engine="ray", keep=keep)) == 0
-    assert results_of(tmp_path / "out", files) == undisturbed.results
+    assert files(tmp_path / "out") == undisturbed.results
     assert (tmp_path / "cache").exists() == keep

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
+    from equipoise.engine.answers import captions
     from equipoise.engine.asking import Asking
-    from equipoise.engine.embedding import embed_images
+    from equipoise.engine.embedding import embed, embed_images
     from equipoise.engine.encoding import vector_batches, vectors
     from equipoise.engine.job import Interrupted, JobError
     from equipoise.engine.mapping import map, map_layer
@@ -23,6 +24,8 @@ __all__ = [
     "EmbeddingStore",
     "Interrupted",
     "JobError",
+    "captions",
+    "embed",
     "embed_images",
     "map",
     "map_layer",
@@ -36,6 +39,8 @@ _HOMES = {
     "EmbeddingStore": "store",
     "Interrupted": "job",
     "JobError": "job",
+    "captions": "answers",
+    "embed": "embedding",
     "embed_images": "embedding",
     "map": "mapping",
     "map_layer": "mapping",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +22,16 @@ from equipoise.engine.progress import NoProgress, Progress
 from equipoise.engine.reading import exact_batches
 from equipoise.errors import InputError
 
-__all__ = ["file_vectors", "image_batches", "vector_batches", "vectors"]
+__all__ = [
+    "file_vectors",
+    "filled_by_ray",
+    "image_batches",
+    "kept_ids",
+    "progress_of",
+    "ray_folder",
+    "vector_batches",
+    "vectors",
+]
 
 _TEXTS = 256
 
@@ -54,7 +63,7 @@ def vectors(
     if not isinstance(source, Table | str | Path):
         return _of_texts(model, list(source), chosen)
     table = source if isinstance(source, Table) else Table.open(source)
-    wanted = _kept_ids(table) if ids is None else list(ids)
+    wanted = kept_ids(table) if ids is None else list(ids)
     out: Vectors | None = None
     n_found = 0
     for at, some in vector_batches(model, table, wanted, chosen):
@@ -84,8 +93,7 @@ def _encoded(model: Any, table: Table, ids: list[str], how: Asking) -> Iterator[
     place = {name: i for i, name in enumerate(ids)}
     with ExitStack() as stack:
         if how.engine == "ray":
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="equipoise-ray-"))
-            how = _filled_by_ray(model, table, place.keys(), how, Path(folder))
+            how = filled_by_ray(model, table, place.keys(), how, Path(stack.enter_context(ray_folder())))
         encoder = stack.enter_context(StoredEncoder(model, how))
         bar = stack.enter_context(progress_of(f"vectors by {encoder.name}", len(ids), how))
         for names, images in image_batches(table, how.batch_size, place):
@@ -97,10 +105,10 @@ def _encoded(model: Any, table: Table, ids: list[str], how: Asking) -> Iterator[
 
 
 def image_batches(
-    table: Table, batch_size: int, wanted: Collection[str] | None = None
+    table: Table, batch_size: int, wanted: Collection[str] | None = None, shards: Iterable[int] | None = None
 ) -> Iterator[tuple[list[str], list[Any]]]:
     """Ids and image values of the ``wanted`` rows, batch after batch: those among so many rows of one shard."""
-    for index in range(len(table.shards)):
+    for index in range(len(table.shards)) if shards is None else shards:
         for batch in exact_batches(
             table.shard_batches(index, ["image_id", "image"], batch_size=batch_size), batch_size
         ):
@@ -116,9 +124,9 @@ def file_vectors(
     chosen = how or Asking()
     with ExitStack() as stack:
         if chosen.engine == "ray":
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="equipoise-ray-")))
+            folder = Path(stack.enter_context(ray_folder()))
             table = _table_of_files(files, folder / "files", chosen.batch_size)
-            chosen = _filled_by_ray(model, table, frozenset(_kept_ids(table)), chosen, folder)
+            chosen = filled_by_ray(model, table, frozenset(kept_ids(table)), chosen, folder)
         encoder = stack.enter_context(StoredEncoder(model, chosen))
         for start in range(0, len(files), chosen.batch_size):
             good, found, errors = encoder.images(files[start : start + chosen.batch_size])
@@ -129,6 +137,11 @@ def _table_of_files(files: Sequence[Path], folder: Path, batch_size: int) -> Tab
     """The files as a table of paths, in shards that workers share: each of whole batches."""
     rows = [{"image_id": str(i), "image": {"path": str(path.absolute())}} for i, path in enumerate(files)]
     return Table.create(folder, rows, rows_per_shard=8 * batch_size)
+
+
+def ray_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where workers note what they have done; on a cluster ``TMPDIR`` is a folder that every machine sees."""
+    return tempfile.TemporaryDirectory(prefix="equipoise-ray-")
 
 
 def progress_of(what: str, total: int, how: Asking) -> Progress:
@@ -145,12 +158,13 @@ def _of_texts(model: Any, texts: list[str], how: Asking) -> Vectors:
         return np.concatenate([encoder.texts(texts[i : i + _TEXTS]) for i in range(0, len(texts), _TEXTS)])
 
 
-def _kept_ids(table: Table) -> list[str]:
+def kept_ids(table: Table) -> list[str]:
+    """The ids of a table's images, without those that a filter dropped."""
     names: list[str] = table.to_pandas(["image_id"], only_kept="keep" in table.columns)["image_id"].tolist()
     return names
 
 
-def _filled_by_ray(model: Any, table: Table, wanted: Collection[str], how: Asking, folder: Path) -> Asking:
+def filled_by_ray(model: Any, table: Table, wanted: Collection[str], how: Asking, folder: Path) -> Asking:
     """Let Ray's workers put the vectors into the store; how to read them there."""
     root = str(Path(how.store if how.store is not None else default_store_root()).absolute())
     here = replace(how, store=root if how.keep else str(folder / "store"), keep=True, engine="local", workers=None)
