@@ -179,3 +179,28 @@ def test_the_commands(people: Table, tmp_path: Path) -> None:
         invoked("caption", "mini", people.path, "-o", tmp_path / "said.txt")
     with pytest.raises(InputError, match="holds embeddings already"):
         invoked("embed", f"table:{tmp_path / 'vectors'}", people.path, "-o", tmp_path / "x")
+    with pytest.raises(InputError, match="3 workers were asked for, but the local engine is one"):
+        invoked("audit", "mini", "-s", "faces", "-t", people.path, "-o", tmp_path / "run", "--workers", 3)
+
+
+def test_a_second_audit_by_the_command_encodes_nothing(
+    people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    from equipoise.models.hugging_face import HuggingFaceEncoder
+
+    asked: list[int] = []
+    whole = HuggingFaceEncoder.encode_images
+
+    def counted(self: Any, images: Sequence[Any]) -> Any:
+        asked.append(len(images))
+        return whole(self, images)
+
+    monkeypatch.setattr(HuggingFaceEncoder, "encode_images", counted)
+    order = ["audit", "mini", "-s", "faces", "-t", people.path, "--axis", "gender", "--draws", 20, "--no-report"]
+    for name, seen in (("first", 25), ("second", 25), ("third", 50)):
+        done = invoked(*order, "-o", tmp_path / name, *(["--no-cache"] if name == "third" else []))
+        assert done.exit_code == 0
+        assert sum(asked) == seen
+    read = [(tmp_path / name / "results.parquet").read_bytes() for name in ("first", "second", "third")]
+    assert read[0] == read[1] == read[2]

@@ -4,6 +4,7 @@ import io
 import re
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from equipoise.data import Table
-from equipoise.engine import Asking, EmbeddingStore, vector_batches, vectors
+from equipoise.engine import Asking, EmbeddingStore, embed, vector_batches, vectors
 from equipoise.engine.cache import stores
 from equipoise.engine.encoding import file_vectors
 from equipoise.engine.progress import Progress
@@ -203,3 +204,42 @@ def test_progress_that_is_brief_says_nothing_of_quick_work() -> None:
         ) as progress:
             progress.advance(2)
         assert out.getvalue() == told
+
+
+def test_ray_workers_encode_the_same_batches_and_the_driver_none(
+    people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's part is played by the local engine: the same function, batches and store, as pickled for a worker."""
+    import pickle
+
+    from equipoise.engine import encoding
+    from equipoise.engine import map as map_table
+
+    batches: list[int] = []
+
+    def in_a_worker(fn: Any, *given: Any, **options: Any) -> Table:
+        assert options.pop("engine") == "ray"
+        assert options.pop("workers") == 2
+        copy = pickle.loads(pickle.dumps(fn))
+        made = map_table(copy, *given, **options)
+        if hasattr(copy, "encoder"):
+            batches.extend(copy.encoder.images)
+        return made
+
+    monkeypatch.setattr(encoding, "map_table", in_a_worker)
+    truth = vectors(Colours(), people, Asking(batch_size=4, keep=False, progress=False))
+    ray = Asking(batch_size=4, engine="ray", workers=2, progress=False)
+    for how in (ray, replace(ray, keep=False)):
+        encoder, batches[:] = Colours(), []
+        np.testing.assert_array_equal(vectors(encoder, people, how), truth)
+        assert encoder.images == []
+        assert batches == [4, 4, 2, 4, 4, 2, 4, 1]
+    assert len(EmbeddingStore(None, "colours 2")) == 25
+    made = embed(Colours(), people, tmp_path / "ray", how=ray)
+    assert made.fingerprint == embed(Colours(), people, tmp_path / "local", how=QUIET).fingerprint
+
+    class Nameless(Colours):
+        key = ""
+
+    with pytest.raises(InputError, match="needs an encoder with a key"):
+        vectors(Nameless(), people, ray)
