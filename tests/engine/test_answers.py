@@ -80,6 +80,15 @@ def test_an_image_that_cannot_be_read_gets_no_caption(make_rows: Any, tmp_path: 
     assert sum(isinstance(text, str) for text in said.values()) == 4
 
 
+def test_a_store_that_was_killed_before_its_first_answer(tmp_path: Path) -> None:
+    store = AnswerStore(tmp_path, "toy")
+    store.path.mkdir()
+    (store.path / "answers.sqlite").touch()
+    assert (len(store), store.get([b"a"])) == (0, {})
+    store.add({b"a": "x"})
+    assert store.get([b"a"]) == {b"a": "x"}
+
+
 def test_a_captioner_that_gives_too_few_is_refused(people: Table) -> None:
     class Short(Reds):
         def caption(self, images: Sequence[Any], *, seed: int) -> list[str]:
@@ -172,7 +181,7 @@ def test_the_commands(people: Table, tmp_path: Path) -> None:
     assert inputs.models[0].captions["img-0001"] == rows[1]["caption"]
     listed = invoked("cache", "info").output
     assert "27 vectors of" in listed
-    assert "25 captions" in listed
+    assert "25 answers" in listed
     assert "deleted 2 stores" in invoked("cache", "clear", "--yes").output
     assert "nothing to clear" in invoked("cache", "clear", "--yes").output
     with pytest.raises(InputError, match=r"ends in \.jsonl"):

@@ -15,7 +15,7 @@ ROOT = typer.Option(
     None,
     "--root",
     help="The folder of stores of embeddings; by default 'embeddings' in EQUIPOISE_CACHE or the system's cache, with "
-    "the captions beside it.",
+    "captions and detections beside it.",
 )
 
 
@@ -23,7 +23,7 @@ ROOT = typer.Option(
 def info(
     root: str | None = ROOT, as_json: bool = typer.Option(False, "--json", help="Print JSON for a program to read.")
 ) -> None:
-    """Say which models' embeddings and captions are kept, how many, and how much room they take.
+    """Say which models' embeddings, captions and detections are kept, how many, and how much room they take.
 
     Example: [bold]equipoise cache info[/bold]
     """
@@ -44,7 +44,7 @@ def info(
     for line in _lines(found):
         typer.echo(line)
     if said:
-        typer.echo("captions:")
+        typer.echo("captions and detections:")
         for line in _lines(said):
             typer.echo(line)
 
@@ -55,7 +55,7 @@ def clear(
     key: str | None = typer.Option(None, "--key", help="Only what is kept under this key, as info prints it."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
 ) -> None:
-    """Delete kept embeddings and captions; they are computed again when they are needed.
+    """Delete kept embeddings, captions and detections; they are computed again when they are needed.
 
     Only folders that are stores are deleted, and none that holds anything else.
 
@@ -86,7 +86,7 @@ def clear(
 
 
 def _answers(root: str | None) -> list[StoreInfo]:
-    """The stores of captions, which are in the cache alone."""
+    """The stores of captions and detections, which are in the cache alone."""
     from equipoise.engine.answers import answer_stores
 
     return [] if root is not None else [store.info() for store in answer_stores()]
@@ -112,7 +112,7 @@ def _lines(found: list[StoreInfo]) -> list[str]:
 
 def _content(info: StoreInfo) -> str:
     if info.dim is None and info.path.parent.name == "answers":
-        return f"{info.n:>10,} captions        "
+        return f"{info.n:>10,} answers         "
     return f"{info.n:>10,} vectors of {info.dim or 0:>5}"
 
 

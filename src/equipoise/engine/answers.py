@@ -1,32 +1,32 @@
-"""What models say of images in words: asked once, kept by content, found again after a kill."""
+"""What models say of images, as text: captions, and detections as JSON. Asked once, kept by content."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.engine.asking import Asking
-from equipoise.engine.cache import StoreInfo, cache_root
+from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids
 from equipoise.engine.encoding import image_batches, kept_ids, progress_of, ray_folder
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.store import folder_name
 from equipoise.errors import InputError
 
-__all__ = ["AnswerStore", "answer_stores", "captions"]
+__all__ = ["AnswerStore", "answer_stores", "captions", "default_answer_root"]
 
 _FILE = "answers.sqlite"
-_MARKER = "store.json"
 _FORMAT = "equipoise answer store"
 _LONGEST_WAIT = 600.0
 
@@ -36,6 +36,7 @@ class AnswerStore:
 
     What is added is on disk, whole, when :meth:`add` returns. Several processes may use one store.
 
+    >>> import tempfile
     >>> store = AnswerStore(tempfile.mkdtemp(), "toy captioner")
     >>> store.add({b"a": "a dog"})
     >>> store.get([b"a", b"b"])
@@ -54,24 +55,48 @@ class AnswerStore:
         if not ids or not (self.path / _FILE).exists():
             return {}
         with closing(self._opened()) as file:
+            if not _has_table(file):
+                return {}
             marks = ",".join("?" * len(ids))
             return dict(file.execute(f"SELECT id, answer FROM answers WHERE id IN ({marks})", list(ids)).fetchall())
 
     def add(self, answers: Mapping[bytes, str]) -> None:
         """Keep ``answers``; one that is there stays."""
         self.path.mkdir(parents=True, exist_ok=True)
-        if not (self.path / _MARKER).exists():
-            (self.path / _MARKER).write_text(json.dumps({"format": _FORMAT, "key": self.key}), encoding="utf-8")
+        if not (self.path / MARKER).exists():
+            write_whole(self.path / MARKER, json.dumps({"format": _FORMAT, "key": self.key}).encode())
         with closing(self._opened()) as file, file:
             file.execute("CREATE TABLE IF NOT EXISTS answers (id BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")
             file.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
+
+    def answers(self, images: Sequence[Any], ask: Callable[[list[Any]], Sequence[str]]) -> list[str]:
+        """What is known of each decoded image, and what ``ask`` says of the others, which is kept.
+
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> store = AnswerStore(tempfile.mkdtemp(), "toy detector")
+        >>> asked = []
+        >>> def sizes(images):
+        ...     asked.extend(images)
+        ...     return [str(image.size) for image in images]
+        >>> small, large = Image.new("RGB", (2, 2)), Image.new("RGB", (9, 9))
+        >>> store.answers([small, large, small], sizes), store.answers([large], sizes), len(asked)
+        (['(2, 2)', '(9, 9)', '(2, 2)'], ['(9, 9)'], 2)
+        """
+        names = [row.tobytes() for row in image_ids(images)]
+        known = self.get(names)
+        new = {name: image for name, image in zip(names, images, strict=True) if name not in known}
+        if new:
+            said = dict(zip(new, ask(list(new.values())), strict=True))
+            self.add(said)
+            known |= said
+        return [known[name] for name in names]
 
     def __len__(self) -> int:
         if not (self.path / _FILE).exists():
             return 0
         with closing(self._opened()) as file:
-            known = file.execute("SELECT name FROM sqlite_master WHERE name = 'answers'").fetchone()
-            return int(file.execute("SELECT count(*) FROM answers").fetchone()[0]) if known else 0
+            return int(file.execute("SELECT count(*) FROM answers").fetchone()[0]) if _has_table(file) else 0
 
     def info(self) -> StoreInfo:
         """How much is in the store."""
@@ -80,13 +105,18 @@ class AnswerStore:
 
     def delete(self) -> None:
         """Delete the store; a folder that holds anything else is refused."""
-        others = [path.name for path in self.path.iterdir() if not path.name.startswith((_FILE, _MARKER))]
+        others = [path.name for path in self.path.iterdir() if not path.name.startswith((_FILE, MARKER, "."))]
         if others:
             raise InputError(f"{self.path} holds {others[0]!r}, which is not part of a store; move it away first")
         shutil.rmtree(self.path)
 
     def _opened(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path / _FILE, timeout=_LONGEST_WAIT)
+
+
+def _has_table(file: sqlite3.Connection) -> bool:
+    """Whether anything was ever added: a process may have been killed when the file was there and empty."""
+    return file.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone() is not None
 
 
 def default_answer_root() -> Path:
@@ -98,9 +128,9 @@ def answer_stores(root: str | Path | None = None) -> list[AnswerStore]:
     """The answer stores below ``root`` (default: the cache), by key."""
     place = Path(root) if root is not None else default_answer_root()
     found = []
-    for marker in sorted(place.glob(f"*/{_MARKER}")):
-        about = json.loads(marker.read_text(encoding="utf-8"))
-        if about.get("format") == _FORMAT and not marker.parent.is_symlink():
+    for folder in sorted(place.iterdir()) if place.is_dir() else ():
+        about = read_marker(folder, _FORMAT)
+        if about is not None and not folder.is_symlink():
             found.append(AnswerStore(place, about["key"]))
     return sorted(found, key=lambda store: store.key)
 

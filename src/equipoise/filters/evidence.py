@@ -209,7 +209,8 @@ class Evidence:
             return [from_json(cell) for cell in self.column("detections")]
         adapter: Detector = self._adapter(chosen, "detector")
         name = f"detections-{_short(adapter.key, threshold)}"
-        found = self.measured(name, looked_at(adapter, threshold), {"detections": "json"}, decode=True)
+        looked = looked_at(adapter, threshold, cache=self.means.cache)
+        found = self.measured(name, looked, {"detections": "json"}, decode=True)
         return [from_json(cell) for cell in found["detections"]]
 
     def measured(
