@@ -1,6 +1,7 @@
 import importlib.util
+import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,24 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("EQUIPOISE_RANDOM") else "repeatable")
+
+
+_CACHES = itertools.count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache for fixtures that serve several tests; nobody's own cache is read or written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQUIPOISE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_the_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache for each test: encoders of different tests may share a key."""
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
+
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

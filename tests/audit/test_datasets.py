@@ -183,6 +183,36 @@ def test_images_are_probed_where_features_are_given(table, embeddings_table):
     assert "gender guessed from person-masked images" in str(found)
 
 
+def test_an_encoder_gives_the_features_that_a_table_of_its_embeddings_gives(tmp_path):
+    from PIL import Image
+
+    from equipoise.engine import embed
+
+    class Colours:
+        name = key = "colours"
+
+        def encode_images(self, images):
+            return np.array([np.asarray(image, np.float32).mean(axis=(0, 1)) for image in images])
+
+        def encode_texts(self, texts):
+            return np.zeros((len(texts), 3))
+
+    rng = np.random.default_rng(0)
+    shades = rng.integers(0, 256, size=(120, 3), dtype=np.uint8)
+    data = [
+        row | {"image": Image.new("RGB", (2, 2), tuple(map(int, shade))), "captions": None}
+        for row, shade in zip(people(120), shades, strict=True)
+    ]
+    table = Table.create(tmp_path / "faces", data, axes=["gender", "age"])
+    made = embed(Colours(), table, tmp_path / "vectors")
+    asked = audit_dataset(table.path, axes=["gender"], encoder=Colours(), settings=FAST)
+    read = audit_dataset(table.path, axes=["gender"], features=made.path, settings=FAST)
+    assert len(rows(asked, "attribute_auc", variant="images")) == 1
+    pd.testing.assert_frame_equal(asked.results, read.results)
+    with pytest.raises(InputError, match="--features or --encoder, one of them"):
+        audit_dataset(table.path, axes=["gender"], encoder=Colours(), features=made.path, settings=FAST)
+
+
 def test_a_table_without_captions_still_counts(tmp_path):
     data = [row | {"captions": None} for row in people(100)]
     table = Table.create(tmp_path / "faces", data, axes=["gender", "age"])

@@ -105,6 +105,18 @@ def files() -> Callable[[Path], dict[str, str]]:
     return files_of
 
 
+@pytest.fixture(scope="module")
+def made_rows() -> Callable[[int], list[dict[str, Any]]]:
+    """As ``make_rows``, for fixtures of a module."""
+    return rows_of
+
+
+@pytest.fixture(scope="module")
+def all_files() -> Callable[[Path], dict[str, str]]:
+    """As ``files``, for fixtures of a module."""
+    return files_of
+
+
 @pytest.fixture
 def people(tmp_path: Path) -> Any:
     """A table of 25 images in three shards of 10, 10 and 5."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from typing import Any
 
@@ -46,11 +47,71 @@ def run_store(root: str, numbers: list[int], at_once: int) -> None:
         opened.add(text_ids(map(str, some)), np.array([[n, 1.0] for n in some], np.float32))
 
 
-JOBS = {"map": run_map, "store": run_store}
+class Colours:
+    """The mean colours of the corners of an image; slow, and writes down how many images and texts it was asked for."""
+
+    name = key = "colours"
+    logit_scale = 100.0
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def _note(self, what: str, n: int) -> None:
+        with open(self.log, "a") as file:
+            file.write(f"{what} {n}\n")
+
+    def encode_images(self, images: list[Any]) -> Any:
+        import numpy as np
+
+        time.sleep(0.01)
+        small = [np.asarray(image.resize((2, 2)), np.float32).ravel() + 1 for image in images]
+        self._note("images", len(images))
+        return np.stack(small)
+
+    def caption(self, images: list[Any], *, seed: int) -> list[str]:
+        time.sleep(0.01)
+        self._note("captions", len(images))
+        return [f"red {image.getpixel((0, 0))[0]}" for image in images]
+
+    def encode_texts(self, texts: list[str]) -> Any:
+        import numpy as np
+
+        self._note("texts", len(texts))
+        return np.array([[len(text) + i % 7 for i in range(12)] for text in texts], np.float32)
+
+
+def run_audit(table: str, out: str, log: str, engine: str = "local", keep: bool = True) -> None:
+    """An audit whose every batch of four is kept at once."""
+    from equipoise.audit import run
+    from equipoise.engine import Asking, asking
+
+    asking.SECONDS_BETWEEN_SAVES = 0
+    how = Asking(batch_size=4, progress=False, engine=engine, keep=keep)
+    run(Colours(log), "intersectional", table, out, config={"draws": 20}, asking=how)
+
+
+def run_captions(table: str, out: str, log: str) -> None:
+    from equipoise.data import Table
+    from equipoise.engine import Asking, captions
+
+    said = dict(captions(Colours(log), Table.open(table), Asking(batch_size=4, progress=False)))
+    with open(out, "w") as file:
+        json.dump(said, file)
+
+
+def run_embed(table: str, out: str, log: str) -> None:
+    from equipoise.engine import Asking, asking, embed
+
+    asking.SECONDS_BETWEEN_SAVES = 0
+    embed(Colours(log), table, out, texts=["a", "bc"], how=Asking(batch_size=4, progress=False))
+
+
+JOBS = {"map": run_map, "store": run_store, "audit": run_audit, "captions": run_captions, "embed": run_embed}
 
 
 def child(order: dict[str, Any]) -> int:
     os.environ["EQUIPOISE_FAILPOINT"] = order.get("failpoint", "")
+    os.environ["EQUIPOISE_CACHE"] = order["arguments"].pop("cache", os.devnull)
     try:
         JOBS[order["job"]](**order["arguments"])
     except BaseException:
@@ -61,8 +122,12 @@ def child(order: dict[str, Any]) -> int:
 
 def serve() -> None:
 
+    import equipoise.audit.running
+    import equipoise.audit.suites.intersectional
     import equipoise.data.layers
     import equipoise.data.validation
+    import equipoise.engine.answers
+    import equipoise.engine.embedding
     import equipoise.engine.mapping
     import equipoise.engine.store  # noqa: F401
 

@@ -25,6 +25,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
 from equipoise.audit.published import PublishedValues, published_values
 from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.engine import Asking
 from equipoise.errors import InputError
 from equipoise.measure.corrections import holm
 
@@ -142,13 +143,15 @@ def audit_captions(
     published: str | None = None,
     settings: CaptionSettings | None = None,
     say: Callable[[str], None] | None = None,
+    asking: Asking | None = None,
 ) -> CaptionAudit:
     """Measure the captions in ``predictions``, one file a model; write everything to the folder ``out`` if given.
 
     ``references`` are human captions (without them there is no LIC_D, BA or quality), ``labels`` a column's name or a
     file, see :func:`equipoise.audit.caption_inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and
     ``encoder`` (a spec, or an object that encodes) CLIPScore. ``masked`` are captions on masked images, each as
-    ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured.
+    ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
+    is asked; what the cache knows is not encoded again.
 
     The folder appears whole at the end: ``results.parquet`` and ``results.json``, ``config.json`` with settings, files
     and versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
@@ -178,7 +181,7 @@ def audit_captions(
     human = None if inputs.references is None else HumanCaptions.of(inputs.references, ids, words.lexicon)
     scores = None
     if encoder is not None:
-        scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell)
+        scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell, asking)
     findings = Findings(SUITE, "")
     findings.notes += [*inputs.notes, *words.notes, *further_notes, *java_notes]
     found: dict[str, Lic] = {}

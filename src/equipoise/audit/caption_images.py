@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise import engine
 from equipoise.audit.caption_inputs import Dropped, ModelCaptions
-from equipoise.data.images import decode
+from equipoise.engine.encoding import file_vectors
 from equipoise.errors import InputError
 from equipoise.measure.quality import clip_score, ref_clip_score
 from equipoise.measure.shares import ItemScores
@@ -51,14 +52,21 @@ class ImageScores:
     """Scores of captions against their images by one encoder."""
 
     def __init__(
-        self, encoder: Any, images: str | Path | None, ids: Iterable[str], dropped: Dropped, say: Callable[[str], None]
+        self,
+        encoder: Any,
+        images: str | Path | None,
+        ids: Iterable[str],
+        dropped: Dropped,
+        say: Callable[[str], None],
+        asking: engine.Asking | None = None,
     ) -> None:
         self._encoder = encoder
+        self._asking = asking or engine.Asking(batch_size=_BATCH)
         wanted = sorted(set(ids))
         if hasattr(encoder, "encode_images"):
             if images is None:
                 raise InputError("--encoder needs the images themselves: give their folder with --images")
-            self._vectors = _encoded(encoder, Path(images), wanted, dropped, say)
+            self._vectors = _encoded(encoder, Path(images), wanted, dropped, say, self._asking)
         else:
             self._vectors = dict(zip(wanted, encoder.image_vectors(wanted), strict=True))
         if not self._vectors:
@@ -83,15 +91,19 @@ class ImageScores:
         return ids, plain, scored
 
     def _texts(self, texts: Sequence[str]) -> np.ndarray:
-        encode = getattr(self._encoder, "encode_texts", None) or self._encoder.text_vectors
         distinct = list(dict.fromkeys(PROMPT + text.strip() for text in texts))
         place = {text: i for i, text in enumerate(distinct)}
-        vectors = np.asarray(encode(distinct))
+        vectors = engine.vectors(self._encoder, distinct, self._asking)
         return vectors[[place[PROMPT + text.strip()] for text in texts]]
 
 
 def _encoded(
-    encoder: Any, folder: Path, wanted: Sequence[str], dropped: Dropped, say: Callable[[str], None]
+    encoder: Any,
+    folder: Path,
+    wanted: Sequence[str],
+    dropped: Dropped,
+    say: Callable[[str], None],
+    asking: engine.Asking,
 ) -> dict[str, np.ndarray]:
     files = image_files(folder)
     vectors: dict[str, np.ndarray] = {}
@@ -99,15 +111,11 @@ def _encoded(
     for name in wanted:
         if name not in files:
             dropped.add(folder, name, IMAGE_MISSING)
-    for start in range(0, len(there), _BATCH):
-        batch = []
-        for name in there[start : start + _BATCH]:
-            try:
-                batch.append((name, decode(files[name].name, root=files[name].parent)))
-            except InputError as error:
-                dropped.add(folder, name, f"image cannot be read: {error}")
-        if batch:
-            made = np.asarray(encoder.encode_images([image for _, image in batch]))
-            vectors |= {name: vector for (name, _), vector in zip(batch, made, strict=True)}
-        say(f"images: {min(start + _BATCH, len(there)):,} of {len(there):,} embedded")
+    done = 0
+    for at, some, errors in file_vectors(encoder, [files[name] for name in there], asking):
+        for place, error in errors.items():
+            dropped.add(folder, there[place], f"image cannot be read: {error}")
+        vectors |= {there[place]: vector for place, vector in zip(at, some, strict=True)}
+        done += len(at) + len(errors)
+        say(f"images: {done:,} of {len(there):,} embedded")
     return vectors

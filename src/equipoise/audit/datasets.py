@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from equipoise import __version__
+from equipoise import __version__, engine
 from equipoise.audit.dataset_activities import activities_of
 from equipoise.audit.dataset_family import Family, Judged
 from equipoise.audit.dataset_figure import caption_map, save_map
@@ -35,6 +36,7 @@ from equipoise.audit.dataset_source import Dataset, read_dataset
 from equipoise.audit.dataset_text import AxisFindings, told
 from equipoise.audit.findings import Findings
 from equipoise.audit.probes import stored_features
+from equipoise.data import Table
 from equipoise.data.atomic import atomic_file
 from equipoise.errors import InputError
 
@@ -72,13 +74,16 @@ def audit_dataset(
     lexicon: str = "equipoise",
     features: str | Path | None = None,
     masked_features: str | Path | None = None,
+    encoder: Any = None,
+    asking: engine.Asking | None = None,
     settings: DatasetSettings | None = None,
 ) -> DatasetAudit:
     """Run every analysis on ``source``, a table's folder or a COCO captions file; write everything to ``out`` if given.
 
     ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
-    masked; with them the group is also guessed from images. The folder holds ``results.parquet`` and
-    ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
+    masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
+    ``features``: it is asked about the images of the table, as ``asking`` says. The folder holds ``results.parquet``
+    and ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
     ``map`` as CSV, and the map of captions as SVG.
     """
     chosen = settings or DatasetSettings()
@@ -87,6 +92,10 @@ def audit_dataset(
     masked, unmasked = (
         None if folder is None else stored_features(folder, ids) for folder in (masked_features, features)
     )
+    if encoder is not None:
+        if features is not None:
+            raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
+        unmasked = _features_by(encoder, source, ids, asking)
     findings = Findings(SUITE, "")
     findings.notes += dataset.notes
     if dataset.sources is not None:
@@ -109,6 +118,16 @@ def audit_dataset(
             _save_tables(folder, dataset, one, chosen)
         (folder / "report.txt").write_text(f"{done}\n", encoding="utf-8")
     return done
+
+
+def _features_by(encoder: Any, source: str | Path, ids: list[str], asking: engine.Asking | None) -> Any:
+    """Features (n, d) of these images of a table by a model."""
+    from equipoise.models import load
+
+    if not Path(source).is_dir():
+        raise InputError(f"{source}: holds captions and no images, which --encoder needs; give a table")
+    model = load(encoder) if isinstance(encoder, str) else encoder
+    return np.asarray(engine.vectors(model, Table.open(source), asking, ids=ids), dtype=np.float64)
 
 
 def _on_axis(part: Part, masked: Any, unmasked: Any) -> AxisFindings | None:

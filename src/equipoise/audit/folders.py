@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.locks import locked
 from equipoise.errors import InputError
 
 __all__ = ["CONFIG", "Stage", "check_for_comparison", "check_same", "folder_for", "read_settings", "staged"]
@@ -19,6 +20,7 @@ __all__ = ["CONFIG", "Stage", "check_for_comparison", "check_same", "folder_for"
 CONFIG = "audit.json"
 EVIDENCE = "_evidence"
 _STAGE = ".audit-"
+_LOCK = ".audit-lock"
 
 
 def folder_for(out: str | Path) -> Path:
@@ -101,7 +103,10 @@ class Stage:
 
 @contextmanager
 def staged(folder: Path | None) -> Iterator[Stage | None]:
-    """A stage in ``folder`` (``None`` without one); if what is done there fails, all that was created goes again."""
+    """A stage in ``folder`` (``None`` without one); if what is done there fails, all that was created goes again.
+
+    One audit at a time writes into a folder, so that the stage of one that was killed can be cleared away.
+    """
     if folder is None:
         yield None
         return
@@ -112,12 +117,17 @@ def staged(folder: Path | None) -> Iterator[Stage | None]:
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({(error.strerror or 'error').lower()})") from None
     try:
-        yield stage
-    except InputError as error:
-        if not stage.costly or (folder / CONFIG).exists():
-            raise
-        stage.keep_evidence()
-        raise InputError(f"{error} (what the model gave is kept in {folder / EVIDENCE})") from None
+        with locked(folder / _LOCK, what=f"the audit in {folder}"):
+            for left in folder.glob(f"{_STAGE}*"):
+                if left.is_dir() and left != stage.path:
+                    shutil.rmtree(left, ignore_errors=True)
+            try:
+                yield stage
+            except InputError as error:
+                if not stage.costly or (folder / CONFIG).exists():
+                    raise
+                stage.keep_evidence()
+                raise InputError(f"{error} (what the model gave is kept in {folder / EVIDENCE})") from None
     finally:
         shutil.rmtree(stage.path, ignore_errors=True)
         for path in created:

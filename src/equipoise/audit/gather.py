@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise import engine
 from equipoise.audit.evidence import FOLDER, Evidence, unit
 from equipoise.data import Table
-from equipoise.data.images import decode
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError
@@ -31,8 +31,6 @@ Vectors = NDArray[Any]
 Batch = tuple[NDArray[np.int64], Vectors]
 """Row numbers of images, and their vectors."""
 
-_IMAGES = 64
-_TEXTS = 256
 _NOT_LABELS = {"image", "captions", "people", "params"}
 
 
@@ -56,51 +54,26 @@ def joined(frame: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def from_model(
-    model: Encoder | Precomputed, table: Table, frame: pd.DataFrame, texts: Sequence[str], folder: Path | None
+    model: Encoder | Precomputed,
+    table: Table,
+    frame: pd.DataFrame,
+    texts: Sequence[str],
+    folder: Path | None,
+    how: engine.Asking | None = None,
 ) -> Evidence:
-    """Ask ``model`` for the vectors of every image and text; with a ``folder``, the images' are kept there."""
+    """Ask ``model`` for the vectors of every image and text; with a ``folder``, the images' are kept there.
+
+    ``how``: in which batches, on which engine, and whether through the cache (see :class:`equipoise.engine.Asking`).
+    """
     ids = frame["image_id"]
-    if isinstance(model, Precomputed):
-        batches = _precomputed(model, ids)
-        vectors = np.asarray(model.text_vectors(list(texts))) if texts else None
-    else:
-        batches = _encoded(model, table, ids)
-        vectors = _encoded_texts(model, texts) if texts else None
+    vectors = np.asarray(engine.vectors(model, list(texts), how)) if texts else None
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(texts)):
         raise InputError(f"{model.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
+    batches = engine.vector_batches(model, table, ids.tolist(), how)
     made = _units(batches, ids, model.name)
     images = _in_memory(made, len(ids)) if folder is None else _on_disk(made, len(ids), folder / FOLDER / "images.npy")
     scale = getattr(model, "logit_scale", None)
     return Evidence(frame, texts, model=model.name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
-
-
-def _precomputed(model: Precomputed, ids: pd.Series[Any]) -> Iterator[Batch]:
-    if hasattr(model, "image_batches"):
-        return iter(model.image_batches(ids.tolist()))
-    return iter([(np.arange(len(ids)), np.asarray(model.image_vectors(ids.tolist())))])
-
-
-def _encoded(model: Encoder, table: Table, ids: pd.Series[Any]) -> Iterator[Batch]:
-    from tqdm import tqdm
-
-    start = 0
-    kept = "keep" in table.columns
-    with tqdm(total=len(ids), desc=f"encoding with {model.name}", unit="image", disable=None) as bar:
-        for batch in table.batches(["image_id", "image"], batch_size=_IMAGES, only_kept=kept):
-            images = []
-            for row in batch.to_pylist():
-                try:
-                    images.append(decode(row["image"], root=table.image_root))
-                except InputError as error:
-                    raise InputError(f"{table.path}: image {row['image_id']!r}: {error}") from None
-            yield np.arange(start, start + len(images)), np.asarray(model.encode_images(images))
-            start += len(images)
-            bar.update(len(images))
-
-
-def _encoded_texts(model: Encoder, texts: Sequence[str]) -> Vectors:
-    parts = [np.asarray(model.encode_texts(list(texts[i : i + _TEXTS]))) for i in range(0, len(texts), _TEXTS)]
-    return np.concatenate(parts)
 
 
 def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str) -> Iterator[Batch]:

@@ -26,6 +26,7 @@ from equipoise.data.twins import without_twins
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
+    from equipoise.engine import Asking
     from equipoise.models import Encoder, Precomputed
 
 __all__ = ["Audit", "measure_again", "run", "run_captions", "texts_asked"]
@@ -60,11 +61,13 @@ def run(
     config: AuditConfig | Mapping[str, Any] | None = None,
     scores: str | Path | Table | None = None,
     model_options: Mapping[str, Any] | None = None,
+    asking: Asking | None = None,
 ) -> Audit:
     """Ask ``model`` what ``suite`` asks, over the images of ``table``; write everything to the folder ``out`` if given.
 
     ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object that encodes, or ``None`` when ``scores`` (a table
-    of scores) takes its place; ``model_options`` (``device``, ``dtype``, …) go to :func:`equipoise.models.load`. The
+    of scores) takes its place; ``model_options`` (``device``, ``dtype``, …) go to :func:`equipoise.models.load`, and
+    ``asking`` says how it is asked (:class:`equipoise.engine.Asking`): what the cache knows is not encoded again. The
     folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and the evidence, from
     which :func:`measure_again` needs no model. A refused audit leaves nothing behind, except what an encoder spent
     time on. A folder that holds something else, or the audit of another model, suite or table, is refused.
@@ -96,7 +99,7 @@ def run(
         if isinstance(asked, Table):
             evidence = from_scores(asked, frame, texts, name)
         else:
-            evidence = from_model(asked, source, frame, texts, None if stage is None else stage.path)
+            evidence = from_model(asked, source, frame, texts, None if stage is None else stage.path, asking)
         if stage is not None:
             evidence.save(stage.path)
             stage.costly = hasattr(asked, "encode_images")

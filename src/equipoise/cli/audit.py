@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 from equipoise.errors import InputError
 from equipoise.text.prompt_places import PLACES
@@ -58,6 +59,9 @@ def audit(
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
     dtype: str = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16."),
     allow_pickle: bool = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors."),
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
     remedy: str = typer.Option("", "--remedy", help="A remedy to put behind the model: a folder of mitigate."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
@@ -88,6 +92,7 @@ def audit(
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
         unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle, "--remedy": remedy}
+        unread |= {"--engine": "" if engine == "local" else engine, "--workers": workers}
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
@@ -111,7 +116,8 @@ def audit(
         if remedy:
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
             asked = _repaired(spec, remedy, images, options)
-        done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options)
+        how = asking(engine, workers, cache)
+        done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options, asking=how)
     _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:
         write_page(done.folder)

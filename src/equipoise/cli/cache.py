@@ -9,10 +9,13 @@ import typer
 if TYPE_CHECKING:
     from equipoise.engine.cache import StoreInfo
 
-app = typer.Typer(no_args_is_help=True, help="See and clear the embeddings that are kept between runs.")
+app = typer.Typer(no_args_is_help=True, help="See and clear what models gave that is kept between runs.")
 
 ROOT = typer.Option(
-    None, "--root", help="The folder of the stores; by default 'embeddings' in EQUIPOISE_CACHE or the system's cache."
+    None,
+    "--root",
+    help="The folder of stores of embeddings; by default 'embeddings' in EQUIPOISE_CACHE or the system's cache, with "
+    "captions and detections beside it.",
 )
 
 
@@ -20,54 +23,73 @@ ROOT = typer.Option(
 def info(
     root: str | None = ROOT, as_json: bool = typer.Option(False, "--json", help="Print JSON for a program to read.")
 ) -> None:
-    """Say which encoders' embeddings are kept, how many, and how much room they take.
+    """Say which models' embeddings, captions and detections are kept, how many, and how much room they take.
 
     Example: [bold]equipoise cache info[/bold]
     """
     from equipoise.engine.cache import default_store_root, stores
 
     _check_root(root)
-    found = stores(root)
+    found, said = stores(root), _answers(root)
     if as_json:
         import json
 
         entries = [
             {"key": i.key, "path": str(i.path), "n": i.n, "dim": i.dim, "segments": i.n_segments, "bytes": i.n_bytes}
-            for i in found
+            for i in [*found, *said]
         ]
         typer.echo(json.dumps(entries, indent=2))
         return
     typer.echo(f"embeddings in {root or default_store_root()}:")
     for line in _lines(found):
         typer.echo(line)
+    if said:
+        typer.echo("captions and detections:")
+        for line in _lines(said):
+            typer.echo(line)
 
 
 @app.command()
 def clear(
     root: str | None = ROOT,
-    key: str | None = typer.Option(None, "--key", help="Only the embeddings of this encoder, as info prints it."),
+    key: str | None = typer.Option(None, "--key", help="Only what is kept under this key, as info prints it."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
 ) -> None:
-    """Delete kept embeddings; they are computed again when they are needed.
+    """Delete kept embeddings, captions and detections; they are computed again when they are needed.
 
-    Only folders that are embedding stores are deleted, and none that holds anything else.
+    Only folders that are stores are deleted, and none that holds anything else.
 
     Example: [bold]equipoise cache clear --key hf:openai/clip-vit-base-patch32[/bold]
     """
+    from equipoise.engine.answers import answer_stores
     from equipoise.engine.cache import chosen_stores, clear_stores
 
     _check_root(root)
-    found = chosen_stores(root, key=key)
-    if not found:
+    said = [info for info in _answers(root) if key in (None, info.key)]
+    found = [] if key is not None and said else chosen_stores(root, key=key)
+    if not found and not said:
         typer.echo("there is nothing to clear")
         return
-    for line in _lines(found):
+    together = [*found, *said]
+    for line in _lines(together):
         typer.echo(line)
     if not yes:
-        typer.confirm(f"Delete {'this store' if len(found) == 1 else f'these {len(found)} stores'}?", abort=True)
-    removed = clear_stores(root, key=key)
+        which = "this store" if len(together) == 1 else f"these {len(together)} stores"
+        typer.confirm(f"Delete {which}?", abort=True)
+    removed = clear_stores(root, key=key) if found else []
+    for store in answer_stores() if said else ():
+        if store.key in [info.key for info in said]:
+            removed.append(store.info())
+            store.delete()
     room = _size(sum(info.n_bytes for info in removed))
     typer.echo(f"deleted {len(removed)} {'store' if len(removed) == 1 else 'stores'}, {room}")
+
+
+def _answers(root: str | None) -> list[StoreInfo]:
+    """The stores of captions and detections, which are in the cache alone."""
+    from equipoise.engine.answers import answer_stores
+
+    return [] if root is not None else [store.info() for store in answer_stores()]
 
 
 def _check_root(root: str | None) -> None:
@@ -85,10 +107,13 @@ def _lines(found: list[StoreInfo]) -> list[str]:
     if not found:
         return ["  none"]
     width = max(len(info.key) for info in found)
-    return [
-        f"  {info.key:<{width}}  {info.n:>10,} vectors of {info.dim or 0:>5}  {_size(info.n_bytes):>9}"
-        for info in found
-    ]
+    return [f"  {info.key:<{width}}  {_content(info)}  {_size(info.n_bytes):>9}" for info in found]
+
+
+def _content(info: StoreInfo) -> str:
+    if info.dim is None and info.path.parent.name == "answers":
+        return f"{info.n:>10,} answers         "
+    return f"{info.n:>10,} vectors of {info.dim or 0:>5}"
 
 
 def _size(n_bytes: float) -> str:

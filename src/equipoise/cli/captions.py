@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -48,6 +49,9 @@ def captions(
     encoder: str = typer.Option(
         "", "--encoder", help="The model of CLIPScore, such as hf:openai/clip-vit-base-patch32."
     ),
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
     masked: list[str] = typer.Option(
         [],
         "--masked",
@@ -99,6 +103,7 @@ def captions(
             seed=seed,
         ),
         say=lambda text: typer.echo(text, err=True),
+        asking=asking(engine, workers, cache, batch_size=32),
     )
     typer.echo(str(done))
     for note in done.notes:

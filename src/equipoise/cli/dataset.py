@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -16,6 +17,10 @@ def dataset(
     masked_features: str = typer.Option(
         "", "--masked-features", help="A table of embeddings of the same images with the person masked."
     ),
+    encoder: str = typer.Option("", "--encoder", help="A model that embeds the images, in place of --features."),
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
     draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null."),
@@ -24,7 +29,8 @@ def dataset(
 ) -> None:
     """Show where a dataset is lopsided: groups, what leans to whom, clusters of captions, activities, what tells.
 
-    No model is asked. Captions alone are enough: the lexicon reads perceived groups from them.
+    No model is asked, unless --encoder names one. Captions alone are enough: the lexicon reads perceived groups from
+    them.
 
     Examples:
 
@@ -41,6 +47,8 @@ def dataset(
         lexicon=lexicon,
         features=features or None,
         masked_features=masked_features or None,
+        encoder=encoder or None,
+        asking=asking(engine, workers, cache),
         settings=DatasetSettings(clusters=clusters, min_images=min_images, permutations=draws, seed=seed),
     )
     typer.echo(str(done))

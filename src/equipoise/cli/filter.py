@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS
 from equipoise.errors import InputError
 
 
@@ -34,6 +35,9 @@ def filter(
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of shuffles and random choices."),
     device: str = typer.Option("", "--device", help="Where models run, such as cuda or cpu."),
     batch_size: int = typer.Option(32, "--batch-size", min=1, help="Images a model sees at a time."),
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done; load no model, write nothing."),
     names: bool = typer.Option(False, "--list", help="List filters, presets and settings, and stop."),
 ) -> None:
@@ -91,6 +95,9 @@ def filter(
         options={"device": device} if device else {},
         batch_size=batch_size,
         progress=True,
+        engine=engine,
+        workers=workers,
+        cache=cache,
     )
     done = run(
         opened,

@@ -290,6 +290,9 @@ def scenes(
     Example: [bold]equipoise generate scenes runs/gab -g 'api:https://api.openai.com/v1#dall-e-3' --price 0.04 --dry-run
     [/bold]
     """
+    from functools import partial
+
+    from equipoise.engine import vectors
     from equipoise.generate import ScenesConfig, plan_scenes
     from equipoise.generate.rewriting import rewriter
     from equipoise.generate.rewriting import writer as language_model
@@ -301,7 +304,7 @@ def scenes(
     plan = plan_scenes(
         listed(activities),
         config,
-        embed=load(encoder).encode_texts if encoder else None,
+        embed=partial(vectors, load(encoder)) if encoder else None,
         rewrite=rewriter(language_model(writer)) if writer and not how.dry_run else None,
     )
     model = how.model(generator)

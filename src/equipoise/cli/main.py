@@ -15,6 +15,7 @@ from equipoise.cli import (
     dataset,
     demo,
     doctor,
+    embed,
     filter,
     generate,
     mini,
@@ -57,6 +58,8 @@ app.add_typer(cache.app, name="cache", rich_help_panel=TABLES)
 app.add_typer(world.app, name="world", rich_help_panel=MODELS)
 app.add_typer(models.app, name="models", rich_help_panel=MODELS)
 app.add_typer(mini.app, name="mini", rich_help_panel=MODELS)
+app.command("embed", rich_help_panel=MODELS)(embed.embed)
+app.command("caption", rich_help_panel=MODELS)(embed.caption)
 app.command("audit", rich_help_panel=AUDITS)(audit.audit)
 app.command("measure", rich_help_panel=AUDITS)(audit.measure)
 app.command("compare", rich_help_panel=AUDITS)(audit.compare)

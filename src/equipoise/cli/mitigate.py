@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
 from equipoise.errors import InputError
 
 
@@ -20,6 +21,9 @@ def mitigate(
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Which subjects are kept apart."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
 ) -> None:
     """Fit a remedy for an encoder; audit with --remedy, on the subjects that it has not seen.
@@ -60,7 +64,9 @@ def mitigate(
         raise InputError(f"{home}: holds a remedy with its held-out subjects; give another folder with -o")
     opened = Table.open(table, layers=layer)
     apart = held_out_subjects(opened, held_out, seed=seed) if held_out else []
-    fit_on_table(made, load(model, **({"device": device} if device else {})), opened, axis, held_out=apart)
+    how = asking(engine, workers, cache)
+    encoder = load(model, **({"device": device} if device else {}))
+    fit_on_table(made, encoder, opened, axis, held_out=apart, asking=how)
     save(made, home)
     about = made.fitted_on
     typer.echo(

@@ -1,8 +1,8 @@
 """Work: run a function over the shards of a table, here or on Ray, and keep what is dear to compute.
 
 :func:`map` runs a function or a model over a table: shard by shard, in batches, resumable after any kill, with
-failed rows kept beside the result. :class:`EmbeddingStore` remembers embeddings by encoder and content, so that an
-image is encoded once in its life.
+failed rows kept beside the result. :func:`vectors` asks an encoder about the images of a table or about texts, through
+the :class:`EmbeddingStore`, which remembers embeddings by encoder and content: an image is encoded once in its life.
 """
 
 from typing import TYPE_CHECKING
@@ -10,22 +10,43 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from equipoise.engine.embedding import embed_images
+    from equipoise.engine.answers import captions
+    from equipoise.engine.asking import Asking
+    from equipoise.engine.embedding import embed, embed_images
+    from equipoise.engine.encoding import vector_batches, vectors
     from equipoise.engine.job import Interrupted, JobError
     from equipoise.engine.mapping import map, map_layer
     from equipoise.engine.notes import read_notes
     from equipoise.engine.store import EmbeddingStore
 
-__all__ = ["EmbeddingStore", "Interrupted", "JobError", "embed_images", "map", "map_layer", "read_notes"]
+__all__ = [
+    "Asking",
+    "EmbeddingStore",
+    "Interrupted",
+    "JobError",
+    "captions",
+    "embed",
+    "embed_images",
+    "map",
+    "map_layer",
+    "read_notes",
+    "vector_batches",
+    "vectors",
+]
 
 _HOMES = {
+    "Asking": "asking",
     "EmbeddingStore": "store",
     "Interrupted": "job",
     "JobError": "job",
+    "captions": "answers",
+    "embed": "embedding",
     "embed_images": "embedding",
     "map": "mapping",
     "map_layer": "mapping",
     "read_notes": "notes",
+    "vector_batches": "encoding",
+    "vectors": "encoding",
 }
 
 

@@ -55,13 +55,13 @@ def default_store_root() -> Path:
     return cache_root() / "embeddings"
 
 
-def read_marker(folder: Path) -> dict[str, Any] | None:
-    """What ``store.json`` of ``folder`` says; ``None`` if the folder is no embedding store."""
+def read_marker(folder: Path, form: str = FORMAT) -> dict[str, Any] | None:
+    """What ``store.json`` of ``folder`` says; ``None`` if the folder is no store of that ``form``."""
     try:
         content = json.loads((folder / MARKER).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+    return content if isinstance(content, dict) and content.get("format") == form else None
 
 
 def marker_bytes(key: str) -> bytes:

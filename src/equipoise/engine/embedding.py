@@ -1,8 +1,10 @@
-"""A table of images into a table of embeddings, through the store: only images never seen before are encoded."""
+"""A table of images, and texts, into a table of embeddings: through the store, so that what it knows is not encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,15 +12,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equipoise.data.images import decode
+from equipoise.data.rows import Rejected
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.engine.content import image_ids
+from equipoise.data.writer import TableWriter
+from equipoise.engine.asking import Asking, StoredEncoder
+from equipoise.engine.encoding import filled_by_ray, image_batches, kept_ids, progress_of, ray_folder
 from equipoise.engine.mapping import map as map_table
-from equipoise.engine.store import EmbeddingStore
-from equipoise.errors import InputError
+from equipoise.engine.progress import Progress
 
-__all__ = ["ImageEncoder", "embed_images"]
+__all__ = ["ImageEncoder", "dimension_of", "embed", "embed_images"]
 
 
 class ImageEncoder(Protocol):
@@ -40,49 +43,22 @@ class _StoredVectors:
     encoder: ImageEncoder
     store_root: str | None = field(compare=False)  # where the cache lies does not change the result
     image_root: str = field(compare=False)
+    keep: bool = field(default=True, compare=False)
 
     @cached_property
-    def store(self) -> EmbeddingStore:
-        return EmbeddingStore(self.store_root, self.encoder.key)
+    def stored(self) -> StoredEncoder:
+        # Kept at once: the engine may be killed between any two batches. Out of memory is left to the engine, which
+        # halves the batch and notes it.
+        return StoredEncoder(
+            self.encoder, Asking(store=self.store_root, keep=self.keep), seconds_between_saves=0, halve=False
+        )
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
-        made: list[Any] = [_id_or_error(row["image"], self.image_root) for row in rows]
-        named = [i for i, item in enumerate(made) if isinstance(item, bytes)]
-        ids = [made[i] for i in named]
-        known, missing = self.store.get(ids)
-        new: dict[bytes, Any] = {}
-        for i, vector, is_missing in zip(named, known, missing, strict=True):
-            if not is_missing:
-                made[i] = self._row(vector)
-            elif made[i] not in new:
-                new[made[i]] = _image_or_error(rows[i]["image"], self.image_root)
-        new |= self._encoded({name: image for name, image in new.items() if not isinstance(image, Exception)})
-        return [new[item] if isinstance(item, bytes) else item for item in made]
-
-    def _encoded(self, images: dict[bytes, Any]) -> dict[bytes, Any]:
-        """The rows of images that are new; out of memory is left to the engine, which halves and notes it."""
-        if not images:
-            return {}
-        vectors = np.asarray(self.encoder.encode_images(list(images.values())), np.float32)
-        self.store.add(list(images), vectors)
-        return {name: self._row(vector) for name, vector in zip(images, vectors, strict=True)}
-
-    def _row(self, vector: Any) -> dict[str, Any]:
-        return {"vector": vector, "model": self.encoder.key}
-
-
-def _id_or_error(image: Any, root: str) -> bytes | InputError:
-    try:
-        return bytes(image_ids([image], root=root)[0])
-    except InputError as error:
-        return error
-
-
-def _image_or_error(image: Any, root: str) -> Any:
-    try:
-        return decode(image, root=root)
-    except InputError as error:
-        return error
+        good, vectors, errors = self.stored.images([row["image"] for row in rows], root=self.image_root)
+        made: list[Any] = [errors.get(place) for place in range(len(rows))]
+        for place, vector in zip(good, vectors, strict=True):
+            made[place] = {"vector": vector, "model": self.encoder.key}
+        return made
 
 
 def embed_images(
@@ -91,18 +67,99 @@ def embed_images(
     output: str | Path,
     *,
     store: str | Path | None = None,
+    keep: bool = True,
     **options: Any,
 ) -> Table:
     """An ``embeddings`` table (id, vector, model) of the images of ``table``, made by ``encoder``.
 
     An image that the ``store`` (default: the cache) knows under the encoder's key is neither decoded nor encoded
-    again, whatever table it comes from. ``options`` are those of :func:`equipoise.engine.map`, such as
-    ``batch_size``, ``only_kept`` and ``engine``.
+    again, whatever table it comes from; without ``keep`` nothing is looked up or kept. ``options`` are those of
+    :func:`equipoise.engine.map`, such as ``batch_size``, ``only_kept`` and ``engine``.
     """
     opened = table if isinstance(table, Table) else Table.open(table)
-    function = _StoredVectors(encoder, None if store is None else str(store), str(opened.image_root.absolute()))
-    # an encoder of images alone says its dimension; others are asked for a text
-    known = function.store.dim or getattr(encoder, "dim", None)
-    dim = int(known or np.shape(encoder.encode_texts(["a"]))[1])
-    schema = schema_for("embeddings", dim=dim)
+    function = _StoredVectors(encoder, None if store is None else str(store), str(opened.image_root.absolute()), keep)
+    schema = schema_for("embeddings", dim=dimension_of(encoder, function.stored))
     return map_table(function, opened, output, columns=["image"], schema=schema, **options)
+
+
+def dimension_of(encoder: Any, stored: StoredEncoder) -> int:
+    """The length of an encoder's vectors: as the store has it, as it says itself, or that of a text it is asked for."""
+    known = (stored.store.dim if stored.store is not None else None) or getattr(encoder, "dim", None)
+    return int(known or np.shape(encoder.encode_texts(["a"]))[1])
+
+
+_TEXTS_PER_SHARD = 65_536
+_TEXTS = 256
+
+
+def embed(
+    encoder: Any,
+    table: Table | str | Path,
+    output: str | Path,
+    *,
+    texts: Iterable[str] = (),
+    how: Asking | None = None,
+) -> Table:
+    """An ``embeddings`` table of the images of ``table`` and of ``texts``, which ``table:<output>`` opens as a model.
+
+    The ``id`` of a row is the image's, or the text itself. What a filter dropped is left out; an image that cannot be
+    read is kept in ``_errors/`` with the reason. A run that was killed goes on where it was.
+    """
+    chosen = how or Asking()
+    opened = table if isinstance(table, Table) else Table.open(table)
+    asked = list(dict.fromkeys(texts))
+    wanted = frozenset(kept_ids(opened))
+    digest = hashlib.blake2b("\0".join(asked).encode(), digest_size=8).hexdigest()
+    config = {"model": encoder.key, "n_texts": len(asked), "texts": digest}
+    with ExitStack() as stack:
+        stored = stack.enter_context(StoredEncoder(encoder, chosen))
+        schema = schema_for("embeddings", dim=dimension_of(encoder, stored))
+        plan = {"batch_size": chosen.batch_size}
+        writer = stack.enter_context(
+            TableWriter(output, schema, config=config, parents=opened.fingerprints, plan=plan, resume=True)
+        )
+        if writer.finished:
+            return writer.finish()
+        if chosen.engine == "ray":
+            chosen = filled_by_ray(encoder, opened, wanted, chosen, Path(stack.enter_context(ray_folder())))
+            stored = stack.enter_context(StoredEncoder(encoder, chosen))
+        bar = stack.enter_context(progress_of(f"vectors by {stored.name}", len(wanted) + len(asked), chosen))
+        there = set(writer.completed_shards())
+        for index, shard in enumerate(opened.shards):
+            errors: list[Rejected] = []
+            if index in there:
+                bar.advance(shard.rows)
+            else:
+                batches = image_batches(opened, chosen.batch_size, wanted, [index])
+                writer.write_shard(index, _image_rows(stored, encoder.key, opened, batches, errors, bar), errors)
+        n_shards = len(opened.shards)
+        for start in range(0, len(asked), _TEXTS_PER_SHARD):
+            some = asked[start : start + _TEXTS_PER_SHARD]
+            if n_shards not in there:
+                writer.write_shard(n_shards, _text_rows(stored, encoder.key, some, bar))
+            n_shards += 1
+        return writer.finish(n_shards)
+
+
+def _image_rows(
+    stored: StoredEncoder,
+    key: str,
+    table: Table,
+    batches: Iterable[tuple[list[str], list[Any]]],
+    errors: list[Rejected],
+    bar: Progress,
+) -> Iterator[dict[str, Any]]:
+    for names, images in batches:
+        good, vectors, failed = stored.images(images, root=table.image_root)
+        errors += [Rejected(names[place], str(error), {"id": names[place]}) for place, error in failed.items()]
+        for place, vector in zip(good, vectors, strict=True):
+            yield {"id": names[place], "vector": vector, "model": key}
+        bar.advance(len(names), failed=len(failed))
+
+
+def _text_rows(stored: StoredEncoder, key: str, texts: Sequence[str], bar: Progress) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(texts), _TEXTS):
+        some = texts[start : start + _TEXTS]
+        for text, vector in zip(some, stored.texts(some), strict=True):
+            yield {"id": text, "vector": vector, "model": key}
+        bar.advance(len(some))

@@ -16,6 +16,8 @@ SECONDS_BETWEEN_LINES = 5.0
 class Progress:
     """Counts ``total`` units of work of which ``done`` were done before; use it in a ``with`` block.
 
+    ``brief``: without a terminal nothing is said of work that was done before the first line was due.
+
     >>> import io
     >>> now = iter([0.0, 10.0, 10.0])
     >>> out = io.StringIO()
@@ -32,6 +34,7 @@ class Progress:
         total: int,
         done: int = 0,
         unit: str = "rows",
+        brief: bool = False,
         stream: IO[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -40,6 +43,7 @@ class Progress:
         self.unit = unit
         self.n_done = done
         self.n_failed = 0
+        self._brief = brief
         self._before = done
         self._stream = stream if stream is not None else sys.stderr
         self._clock = clock
@@ -62,7 +66,7 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._told != self.n_done:
+        elif self._told != self.n_done and not (self._brief and self._last_line == self._started):
             self._print_line(self._clock())
 
     def advance(self, n: int, *, failed: int = 0) -> None:

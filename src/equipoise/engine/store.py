@@ -73,7 +73,7 @@ class EmbeddingStore:
             raise InputError(f"key must be the encoder's key, a text that names its weights, not {key!r}")
         self.key = key
         self.root = Path(root) if root is not None else default_store_root()
-        self.path = self.root / _folder_name(key)
+        self.path = self.root / folder_name(key)
         self._segments: list[Segment] = []
         self._check_marker()
 
@@ -348,7 +348,7 @@ class EmbeddingStore:
             )
 
 
-def _folder_name(key: str) -> str:
+def folder_name(key: str) -> str:
     """A folder name that a person can recognise and no other key has."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", key).strip("._")[:60]
     return f"{readable or 'store'}-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"

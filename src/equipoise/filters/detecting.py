@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equipoise.data.people import people_of
+from equipoise.engine.answers import AnswerStore, default_answer_root
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.protocols import Detections, Detector, Encoder
 
@@ -185,12 +186,22 @@ def _detected_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, i
 class _Looked:
     detector: Detector
     threshold: float
+    store: AnswerStore | None = field(default=None, compare=False)  # what is kept does not change the result
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
-        found = self.detector.detect([row["image"] for row in rows], threshold=self.threshold)
-        return [{"detections": as_json(one)} for one in found]
+        images = [row["image"] for row in rows]
+        cells = self._found(images) if self.store is None else self.store.answers(images, self._found)
+        return [{"detections": cell} for cell in cells]
+
+    def _found(self, images: list[Any]) -> list[str]:
+        return [as_json(found) for found in self.detector.detect(images, threshold=self.threshold)]
 
 
-def looked_at(detector: Detector, threshold: float) -> Callable[..., Any]:
-    """The function that is mapped over a table to fill the column ``detections``."""
-    return _Looked(detector, threshold)
+def looked_at(detector: Detector, threshold: float, *, cache: bool = False) -> Callable[..., Any]:
+    """The function that is mapped over a table to fill the column ``detections``.
+
+    ``cache``: what the detector found is kept by image, and not asked for again in another run.
+    """
+    kept = cache and bool(detector.key)
+    store = AnswerStore(default_answer_root().absolute(), f"{detector.key} detections from {threshold:g}")
+    return _Looked(detector, threshold, store if kept else None)

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import schema_for
+from equipoise.engine import Asking
+from equipoise.engine import vectors as vectors_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.stored import StoredVectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
@@ -52,6 +54,27 @@ class Means:
     """For :func:`equipoise.models.load`: device, dtype, batch_size."""
     batch_size: int = 32
     progress: bool = False
+    engine: str = "local"
+    """Where models are asked: ``local``, or ``ray`` with so many ``workers``."""
+    workers: int | None = None
+    cache: bool = True
+    """Whether embeddings are kept, and looked up, beyond this run."""
+
+    @property
+    def asking(self) -> Asking:
+        """How encoders are asked about texts."""
+        return Asking(keep=self.cache, progress=False)
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """How the engine maps a model over a table."""
+        return {
+            "batch_size": self.batch_size,
+            "progress": self.progress,
+            "engine": self.engine,
+            "workers": self.workers,
+            "max_failures": None,
+        }
 
 
 @dataclass
@@ -153,7 +176,7 @@ class Evidence:
                     "compute their embeddings and add them to the table"
                 )
             return unit(stored.matrix(), "text")
-        found = adapter.text_vectors(texts) if isinstance(adapter, Precomputed) else adapter.encode_texts(list(texts))
+        found = vectors_of(adapter, list(texts), self.means.asking)
         return unit(np.asarray(found, dtype=np.float32), "text")
 
     def encoder(self, model: Any = "") -> Encoder | Precomputed:
@@ -186,7 +209,8 @@ class Evidence:
             return [from_json(cell) for cell in self.column("detections")]
         adapter: Detector = self._adapter(chosen, "detector")
         name = f"detections-{_short(adapter.key, threshold)}"
-        found = self.measured(name, looked_at(adapter, threshold), {"detections": "json"}, decode=True)
+        looked = looked_at(adapter, threshold, cache=self.means.cache)
+        found = self.measured(name, looked, {"detections": "json"}, decode=True)
         return [from_json(cell) for cell in found["detections"]]
 
     def measured(
@@ -212,9 +236,7 @@ class Evidence:
             columns=list(reads),
             decode=decode,
             only_kept=self.only_kept,
-            batch_size=self.means.batch_size,
-            max_failures=None,
-            progress=self.means.progress,
+            **self.means.running,
         )
         return self._aligned(made)
 
@@ -241,19 +263,14 @@ class Evidence:
         from equipoise.engine import map as map_table
         from equipoise.filters.detecting import PersonVectors
 
-        options: dict[str, Any] = {
-            "only_kept": self.only_kept,
-            "batch_size": self.means.batch_size,
-            "max_failures": None,
-            "progress": self.means.progress,
-        }
+        options: dict[str, Any] = {"only_kept": self.only_kept, **self.means.running}
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
             return Table.open(place)
         if crop not in CROPS:
             raise UnknownNameError("crop", crop, CROPS)
         if crop == "none" and getattr(encoder, "reads_texts", True):
-            return embed_images(self.table, encoder, place, **options)
+            return embed_images(self.table, encoder, place, keep=self.means.cache, **options)
         people = ("people", "detections") if crop == "person" else ()
         reads = [name for name in people if name in self.table.types]
         blank = encoder.encode_images([Image.new("RGB", (32, 32))])

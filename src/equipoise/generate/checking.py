@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.images import decode
+from equipoise import engine
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.verify import EditCheck, Vectors, verify_edits
@@ -15,8 +15,6 @@ from equipoise.text.articles import with_article
 from equipoise.text.templates import edit_groups, inpainting_prompt
 
 __all__ = ["check_pool"]
-
-_BATCH = 64
 
 
 def check_pool(
@@ -30,6 +28,7 @@ def check_pool(
     only_kept: bool = False,
     pool: str = "",
     seed: int = 0,
+    asking: engine.Asking | None = None,
 ) -> EditCheck:
     """:func:`~equipoise.generate.verify.verify_edits` of one pool: the edits, those a filter kept (``only_kept``),
     face swaps, or the originals themselves (``images=source``).
@@ -37,11 +36,11 @@ def check_pool(
     ``images`` has the axis, and ``source_id`` unless it is the source; ``source`` has the captions, which are said of
     each image's group; ``reference`` is the pool of real images, from which the sources are left out. ``prompts``: a
     text for each group, by default "a photo of a woman" and the like. Images without a label, or without a caption
-    that can be said of their group, are left out.
+    that can be said of their group, are left out. ``asking`` says how the encoder is asked.
     """
     texts = _captions(source)
     names, groups, sources, said, vectors = [], [], [], [], []
-    for row, vector in _embedded(images, encoder, axis, only_kept):
+    for row, vector in _embedded(images, encoder, axis, only_kept, asking):
         own = row.get("source_id") or row["image_id"]
         captions = _said_of(texts.get(own, ()), axis, row[axis]) if row[axis] is not None else []
         if captions:
@@ -54,13 +53,15 @@ def check_pool(
         raise InputError(f"{images.path} has no image with a label on {axis!r} and a caption that can be said of it")
     known = prompts or _prompts(sorted(set(groups)))
     taken = set(sources)
-    others = [vector for row, vector in _embedded(reference, encoder, None, False) if row["image_id"] not in taken]
-    flat = encoder.encode_texts([text for captions in said for text in captions])
+    others = [
+        vector for row, vector in _embedded(reference, encoder, None, False, asking) if row["image_id"] not in taken
+    ]
+    flat = engine.vectors(encoder, [text for captions in said for text in captions], asking)
     ends = np.cumsum([len(captions) for captions in said])[:-1]
     return verify_edits(
         np.stack(vectors),
         groups,
-        dict(zip(known, encoder.encode_texts(list(known.values())), strict=True)),
+        dict(zip(known, engine.vectors(encoder, list(known.values()), asking), strict=True)),
         np.split(np.asarray(flat), ends),
         np.stack(others) if others else np.zeros((0, len(vectors[0]))),
         sources=sources,
@@ -93,10 +94,8 @@ def _prompts(groups: list[str]) -> dict[str, str]:
 
 
 def _embedded(
-    table: Table, encoder: Any, axis: str | None, only_kept: bool
+    table: Table, encoder: Any, axis: str | None, only_kept: bool, how: engine.Asking | None
 ) -> Iterator[tuple[dict[str, Any], Vectors]]:
-    columns = ["image_id", "image", "source_id", *([axis] if axis else [])]
-    for batch in table.batches(columns, batch_size=_BATCH, only_kept=only_kept):
-        rows = batch.to_pylist()
-        vectors = encoder.encode_images([decode(row.pop("image"), root=table.image_root) for row in rows])
-        yield from zip(rows, np.asarray(vectors), strict=True)
+    rows = list(table.rows(["image_id", "source_id", *([axis] if axis else [])], only_kept=only_kept))
+    for at, vectors in engine.vector_batches(encoder, table, [row["image_id"] for row in rows], how):
+        yield from zip((rows[i] for i in at), vectors, strict=True)

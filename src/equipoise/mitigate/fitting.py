@@ -6,20 +6,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
+from equipoise import engine
 from equipoise.data import Table
-from equipoise.data.images import decode
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import Remedy
-from equipoise.models.protocols import Encoder, Precomputed, Vectors
+from equipoise.models.protocols import Encoder, Precomputed
 
 __all__ = ["fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
-
-_IMAGES = 64
 
 
 def held_out_subjects(table: Table, share: float = 0.5, *, seed: int = 0) -> list[str]:
@@ -39,11 +36,12 @@ def fit_on_table(
     axes: Sequence[str],
     *,
     held_out: Collection[str] = (),
+    asking: engine.Asking | None = None,
 ) -> Remedy:
     """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
 
     Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
-    a filter dropped is not used.
+    a filter dropped is not used. ``asking`` says how the model is asked; what the cache knows is not encoded again.
     """
     if not axes:
         raise InputError(f"name the axes to repair; {table.path} has {', '.join(table.axes) or 'none'}")
@@ -55,7 +53,7 @@ def fit_on_table(
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
     mine = frame[use].reset_index(drop=True)
-    vectors = _vectors(model, table, mine["image_id"])
+    vectors = engine.vectors(model, table, asking, ids=mine["image_id"].tolist())
     sets = None
     if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
         both = zip(mine["subject"], mine["set_id"], strict=True)
@@ -111,19 +109,3 @@ def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
     names = list(dict.fromkeys(["image_id", "set_id", "subject", *axes]))
     frame = table.to_pandas(names, only_kept="keep" in table.columns).reset_index(drop=True)
     return with_joined_labels(frame, axes)[0]
-
-
-def _vectors(model: Encoder | Precomputed, table: Table, ids: pd.Series[str]) -> Vectors:
-    """(n, d) the vectors of the images ``ids``, which come in the table's order."""
-    if isinstance(model, Precomputed):
-        return np.asarray(model.image_vectors(ids.tolist()))
-    from tqdm import tqdm
-
-    wanted, parts = set(ids), []
-    with tqdm(total=len(wanted), desc=f"encoding with {model.name}", unit="image", disable=None) as bar:
-        for batch in table.batches(["image_id", "image"], batch_size=_IMAGES):
-            rows = [row for row in batch.to_pylist() if row["image_id"] in wanted]
-            if rows:
-                parts.append(model.encode_images([decode(row["image"], root=table.image_root) for row in rows]))
-                bar.update(len(rows))
-    return np.concatenate(parts)

@@ -67,12 +67,18 @@ class RepairedEncoder:
 
     def encode_images(self, images: Sequence[Image.Image]) -> Vectors:
         """(n, d) unit vectors of n RGB images."""
-        vectors = self.encoder.encode_images(images)
-        return vectors if self.changes == "texts" else self.remedy.transform(vectors)
+        return self.changed_images(self.encoder.encode_images(images))
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """(m, d) unit vectors of m texts."""
-        vectors = self.encoder.encode_texts(texts)
+        return self.changed_texts(self.encoder.encode_texts(texts))
+
+    def changed_images(self, vectors: Vectors) -> Vectors:
+        """The encoder's vectors of images, (n, d), as the remedy changes them: those in the cache serve as well."""
+        return vectors if self.changes == "texts" else self.remedy.transform(vectors)
+
+    def changed_texts(self, vectors: Vectors) -> Vectors:
+        """The same for vectors of texts."""
         return vectors if self.changes == "images" else self.remedy.transform(vectors)
 
 

@@ -1,0 +1,131 @@
+"""``equipoise embed`` and ``caption``: what a model makes of a table's images, for other commands to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.errors import InputError
+
+TABLE = typer.Argument(..., metavar="TABLE", help="The table of images.")
+LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several.")
+DEVICE = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu.")
+DTYPE = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16.")
+PICKLE = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors.")
+
+
+def embed(
+    model: str = typer.Argument(..., metavar="MODEL", help="mini, hf:<repo or folder>, open_clip:<arch>/<tag>."),
+    table: str = TABLE,
+    out: str = typer.Option(..., "--out", "-o", help="The folder for the table of embeddings."),
+    texts: str = typer.Option("", "--texts", help="A file with texts to embed as well, one per line."),
+    suite: list[str] = typer.Option(
+        [], "--suite", "-s", help="Embed what this suite asks over the table as well; repeat for several."
+    ),
+    layer: list[str] = LAYER,
+    batch_size: int = typer.Option(64, "--batch-size", min=1, help="Images at a time."),
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    allow_pickle: bool = PICKLE,
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
+) -> None:
+    """Write a model's embeddings of a table's images, and of texts, as a table that table:<folder> opens as a model.
+
+    A run that was stopped or killed goes on with the same command.
+
+    Example: [bold]equipoise embed hf:openai/clip-vit-base-patch32 sets -o embeddings/clip --suite intersectional[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.engine import embed as embedded
+
+    how = asking(engine, workers, cache, batch_size)
+    images = Table.open(table, layers=layer)
+    asked = [*_lines(texts), *(text for name in suite for text in _asked_by(name, images))]
+    encoder = _loaded(model, "encoder", device, dtype, allow_pickle)
+    if not hasattr(encoder, "encode_images"):
+        raise InputError(f"{model} holds embeddings already; name a model that encodes")
+    made = embedded(encoder, images, out, texts=asked, how=how)
+    n_texts = len(set(asked))
+    typer.echo(f"{len(made) - n_texts:,} images and {n_texts:,} texts in {out}; use them as table:{out}")
+    _tell_failed(made.n_errors, made.errors()["reason"].iloc[0] if made.n_errors else "")
+
+
+def caption(
+    model: str = typer.Argument(..., metavar="MODEL", help="A captioner: mini, hf:<repo or folder>."),
+    table: str = TABLE,
+    out: Path = typer.Option(..., "--out", "-o", help="The file for the captions, such as captions.jsonl."),
+    layer: list[str] = LAYER,
+    batch_size: int = typer.Option(32, "--batch-size", min=1, help="Images at a time."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Matters where a captioner samples."),
+    device: str = DEVICE,
+    dtype: str = DTYPE,
+    allow_pickle: bool = PICKLE,
+    engine: str = ENGINE,
+    workers: int | None = WORKERS,
+    cache: bool = CACHE,
+) -> None:
+    """Let a captioner describe a table's images: one line of JSON per image, with the table's groups beside it.
+
+    The file is what 'equipoise captions' reads. A run that was stopped or killed goes on with the same command, unless
+    it is told --no-cache.
+
+    Example: [bold]equipoise caption hf:Salesforce/blip-image-captioning-base coco -o blip.jsonl[/bold]
+    """
+    import json
+
+    from equipoise.data import Table
+    from equipoise.data.atomic import atomic_file
+    from equipoise.engine import captions
+
+    if out.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise InputError(f"{out}: captions are written as lines of JSON; give a name that ends in .jsonl")
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"{out}: there is no folder {out.absolute().parent}; make it first")
+    how = asking(engine, workers, cache, batch_size)
+    images = Table.open(table, layers=layer)
+    groups = iter(images.rows(["image_id", *images.axes], only_kept="keep" in images.columns))
+    captioner = _loaded(model, "captioner", device, dtype, allow_pickle)
+    n_written, failed = 0, []
+    with atomic_file(out) as file:
+        for (name, text), labels in zip(captions(captioner, images, how, seed=seed), groups, strict=True):
+            if isinstance(text, InputError):
+                failed.append(f"image {name!r}: {text}")
+                continue
+            known = {axis: value for axis, value in labels.items() if value is not None and axis != "image_id"}
+            row = {"image_id": name, "caption": text, **known}
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+            n_written += 1
+    typer.echo(f"{n_written:,} captions in {out}")
+    _tell_failed(len(failed), failed[0] if failed else "")
+
+
+def _loaded(model: str, kind: str, device: str, dtype: str, allow_pickle: bool) -> Any:
+    from equipoise.models import load
+
+    given = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
+    return load(model, kind, **{name: value for name, value in given.items() if value})
+
+
+def _lines(path: str) -> list[str]:
+    if not path:
+        return []
+    try:
+        return [line for line in Path(path).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file in UTF-8") from None
+
+
+def _asked_by(suite: str, images: Any) -> list[str]:
+    from equipoise.audit import texts_asked
+
+    return texts_asked(suite, images)
+
+
+def _tell_failed(n: int, first: str) -> None:
+    if n:
+        typer.echo(f"note: {n:,} images could not be read, the first of them: {first}", err=True)

@@ -1,0 +1,233 @@
+"""What models say of images, as text: captions, and detections as JSON. Asked once, kept by content."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.atomic import write_whole
+from equipoise.data.images import decode
+from equipoise.data.schema import schema_for
+from equipoise.data.table import Table
+from equipoise.engine.asking import Asking
+from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
+from equipoise.engine.content import image_ids
+from equipoise.engine.encoding import image_batches, kept_ids, progress_of, ray_folder
+from equipoise.engine.mapping import map as map_table
+from equipoise.engine.store import folder_name
+from equipoise.errors import InputError
+
+__all__ = ["AnswerStore", "answer_stores", "captions", "default_answer_root"]
+
+_FILE = "answers.sqlite"
+_FORMAT = "equipoise answer store"
+_LONGEST_WAIT = 600.0
+
+
+class AnswerStore:
+    """Texts by content, for the model and question that ``key`` names: one SQLite file in a folder below ``root``.
+
+    What is added is on disk, whole, when :meth:`add` returns. Several processes may use one store.
+
+    >>> import tempfile
+    >>> store = AnswerStore(tempfile.mkdtemp(), "toy captioner")
+    >>> store.add({b"a": "a dog"})
+    >>> store.get([b"a", b"b"])
+    {b'a': 'a dog'}
+    """
+
+    def __init__(self, root: str | Path | None, key: str) -> None:
+        if not key:
+            raise InputError("answers are kept by the model's key, a text that names its weights; this model has none")
+        self.key = key
+        self.root = Path(root) if root is not None else default_answer_root()
+        self.path = self.root / folder_name(key)
+
+    def get(self, ids: Sequence[bytes]) -> dict[bytes, str]:
+        """The answers that are known, by id."""
+        if not ids or not (self.path / _FILE).exists():
+            return {}
+        with closing(self._opened()) as file:
+            if not _has_table(file):
+                return {}
+            marks = ",".join("?" * len(ids))
+            return dict(file.execute(f"SELECT id, answer FROM answers WHERE id IN ({marks})", list(ids)).fetchall())
+
+    def add(self, answers: Mapping[bytes, str]) -> None:
+        """Keep ``answers``; one that is there stays."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not (self.path / MARKER).exists():
+            write_whole(self.path / MARKER, json.dumps({"format": _FORMAT, "key": self.key}).encode())
+        with closing(self._opened()) as file, file:
+            file.execute("CREATE TABLE IF NOT EXISTS answers (id BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")
+            file.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
+
+    def answers(self, images: Sequence[Any], ask: Callable[[list[Any]], Sequence[str]]) -> list[str]:
+        """What is known of each decoded image, and what ``ask`` says of the others, which is kept.
+
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> store = AnswerStore(tempfile.mkdtemp(), "toy detector")
+        >>> asked = []
+        >>> def sizes(images):
+        ...     asked.extend(images)
+        ...     return [str(image.size) for image in images]
+        >>> small, large = Image.new("RGB", (2, 2)), Image.new("RGB", (9, 9))
+        >>> store.answers([small, large, small], sizes), store.answers([large], sizes), len(asked)
+        (['(2, 2)', '(9, 9)', '(2, 2)'], ['(9, 9)'], 2)
+        """
+        names = [row.tobytes() for row in image_ids(images)]
+        known = self.get(names)
+        new = {name: image for name, image in zip(names, images, strict=True) if name not in known}
+        if new:
+            said = dict(zip(new, ask(list(new.values())), strict=True))
+            self.add(said)
+            known |= said
+        return [known[name] for name in names]
+
+    def __len__(self) -> int:
+        if not (self.path / _FILE).exists():
+            return 0
+        with closing(self._opened()) as file:
+            return int(file.execute("SELECT count(*) FROM answers").fetchone()[0]) if _has_table(file) else 0
+
+    def info(self) -> StoreInfo:
+        """How much is in the store."""
+        sizes = [path.stat().st_size for path in self.path.glob("*") if path.is_file()]
+        return StoreInfo(self.key, self.path, len(self), None, 1, sum(sizes))
+
+    def delete(self) -> None:
+        """Delete the store; a folder that holds anything else is refused."""
+        others = [path.name for path in self.path.iterdir() if not path.name.startswith((_FILE, MARKER, "."))]
+        if others:
+            raise InputError(f"{self.path} holds {others[0]!r}, which is not part of a store; move it away first")
+        shutil.rmtree(self.path)
+
+    def _opened(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path / _FILE, timeout=_LONGEST_WAIT)
+
+
+def _has_table(file: sqlite3.Connection) -> bool:
+    """Whether anything was ever added: a process may have been killed when the file was there and empty."""
+    return file.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone() is not None
+
+
+def default_answer_root() -> Path:
+    """The folder of the answer stores in the cache."""
+    return cache_root() / "answers"
+
+
+def answer_stores(root: str | Path | None = None) -> list[AnswerStore]:
+    """The answer stores below ``root`` (default: the cache), by key."""
+    place = Path(root) if root is not None else default_answer_root()
+    found = []
+    for folder in sorted(place.iterdir()) if place.is_dir() else ():
+        about = read_marker(folder, _FORMAT)
+        if about is not None and not folder.is_symlink():
+            found.append(AnswerStore(place, about["key"]))
+    return sorted(found, key=lambda store: store.key)
+
+
+def captions(
+    captioner: Any, table: Table | str | Path, how: Asking | None = None, *, seed: int = 0
+) -> Iterator[tuple[str, str | InputError]]:
+    """``(image_id, caption)`` of the images of ``table``, in order; of one that cannot be read the reason.
+
+    ``captioner`` has a ``key`` and ``caption(images, seed=...)``. What a filter dropped is left out. Captions are kept:
+    an image that a captioner has seen with this ``seed`` is not asked about again, and a killed run goes on.
+    """
+    chosen = how or Asking()
+    opened = table if isinstance(table, Table) else Table.open(table)
+    wanted = kept_ids(opened)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(ray_folder()))
+        root = Path(chosen.store) if chosen.store is not None else default_answer_root()
+        chosen = replace(chosen, store=root.absolute() if chosen.keep else folder / "answers")
+        question = _Question(captioner, seed, str(chosen.store), str(opened.image_root.absolute()))
+        if chosen.engine == "ray":
+            _filled_by_ray(_Filling(question, frozenset(wanted)), opened, chosen, folder)
+        name = str(getattr(captioner, "name", captioner.key))
+        bar = stack.enter_context(progress_of(f"captions by {name}", len(wanted), chosen))
+        for names, images in image_batches(opened, chosen.batch_size, frozenset(wanted)):
+            yield from zip(names, question.answers(images), strict=True)
+            bar.advance(len(names))
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A captioner with the store before it; every batch is kept at once, for a caption takes long."""
+
+    captioner: Any
+    seed: int
+    store_root: str = field(compare=False)
+    image_root: str = field(compare=False)
+
+    @cached_property
+    def store(self) -> AnswerStore:
+        return AnswerStore(self.store_root, f"{self.captioner.key} caption seed {self.seed}")
+
+    def answers(self, images: Sequence[Any]) -> list[str | InputError]:
+        names: list[bytes | InputError] = [self._name(image) for image in images]
+        known: dict[bytes, Any] = dict(self.store.get([name for name in names if isinstance(name, bytes)]))
+        new: dict[bytes, Any] = {}
+        for image, name in zip(images, names, strict=True):
+            if isinstance(name, bytes) and name not in known and name not in new:
+                new[name] = self._decoded(image)
+        ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
+        if ready:
+            said = list(self.captioner.caption(list(ready.values()), seed=self.seed))
+            if len(said) != len(ready):
+                raise InputError(f"{self.captioner.key} gave {len(said)} captions for {len(ready)} images")
+            answers = dict(zip(ready, map(str, said), strict=True))
+            self.store.add(answers)
+            new |= answers
+        known |= new
+        return [known[name] if isinstance(name, bytes) else name for name in names]
+
+    def _name(self, image: Any) -> bytes | InputError:
+        try:
+            return bytes(image_ids([image], root=self.image_root)[0])
+        except InputError as error:
+            return error
+
+    def _decoded(self, image: Any) -> Any:
+        try:
+            return decode(image, root=self.image_root)
+        except InputError as error:
+            return error
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """What a Ray worker does: its batch goes into the store, and no row into the table."""
+
+    question: _Question
+    wanted: frozenset[str] = field(compare=False)
+
+    def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
+        images = [row["image"] for row in rows if row["image_id"] in self.wanted]
+        if images:
+            self.question.answers(images)
+        return [[] for _ in rows]
+
+
+def _filled_by_ray(filling: _Filling, table: Table, how: Asking, folder: Path) -> None:
+    map_table(
+        filling,
+        table,
+        folder / "captions",
+        columns=["image"],
+        schema=schema_for("captions"),
+        batch_size=how.batch_size,
+        max_failures=None,
+        engine="ray",
+        workers=how.workers,
+        progress=how.progress,
+    )
