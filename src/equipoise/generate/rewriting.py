@@ -115,6 +115,7 @@ def _answer_in(path: Path) -> str | None:
 
 def _local(name: str) -> Write:
     from equipoise.models.folders import find_checkpoint
+    from equipoise.models.hugging_face import stock_model, tokenizer
     from equipoise.models.runtime import from_transformers, quiet
 
     checkpoint = find_checkpoint(name)
@@ -122,8 +123,12 @@ def _local(name: str) -> Write:
     pipeline, set_seed = from_transformers("pipeline", "set_seed")
     with quiet():
         try:
-            model = pipeline("text-generation", model=str(checkpoint.folder))
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            # The checked loader first: it refuses what is damaged, lacks weights, or is larger than its weights.
+            causal = stock_model(checkpoint, "AutoModelForCausalLM")
+            model = pipeline("text-generation", model=causal, tokenizer=tokenizer(checkpoint), trust_remote_code=False)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # settings of the wrong type fail in every way there is
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"{checkpoint.folder}: cannot be loaded as a language model: {reason}") from error
 

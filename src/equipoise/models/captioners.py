@@ -256,7 +256,7 @@ def _new_tokens(ids: Any, asked: Any) -> Any:
 def _processor(checkpoint: Checkpoint) -> Any:
     auto = from_transformers("AutoProcessor")
     try:
-        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True)
+        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)
     except Exception as error:  # processors of many hands fail in many ways; whatever it is, the folder is at fault
         reason = " ".join(str(error).split())[:400]
         raise InputError(f"{checkpoint.folder}: its processor cannot be made: {reason}") from error

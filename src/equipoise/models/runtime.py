@@ -17,6 +17,7 @@ __all__ = [
     "explained",
     "from_transformers",
     "in_batches",
+    "never_asking",
     "quiet",
     "silenced",
     "torch_device",
@@ -131,6 +132,25 @@ def quiet() -> Iterator[None]:
 
     with silenced(logging):
         yield
+
+
+@contextmanager
+def never_asking() -> Iterator[None]:
+    """While another library calls ``transformers``: code that comes with a checkpoint is refused, and no one asked.
+
+    Where ``trust_remote_code`` is not said, ``transformers`` asks on the terminal; with no time to answer it takes no.
+    """
+    try:
+        from transformers import dynamic_module_utils
+    except ImportError:
+        yield
+        return
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
 
 
 @contextmanager

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError
+from equipoise.models.folders import find_folder
+from equipoise.models.trust import check_folder
 
 __all__ = ["State", "any_tokenizer", "state_of", "tensor_of"]
 
 State = dict[str, Any]
 """Tensors by name."""
 
+_TOKENIZER_FILES = ("*.json", "*.txt", "*.model")
 _SPECIALS = ("<|startoftext|>", "<|endoftext|>")
 _MERGES = 49152 - 256 - 2
 
@@ -85,8 +88,10 @@ def any_tokenizer(source: str | Path) -> Any:
         return _from_merges(path)
     auto = from_transformers("AutoTokenizer")
     try:
+        folder = find_folder(str(source), _TOKENIZER_FILES, scheme="tokenizer", holds="tokenizer.json")
+        check_folder(folder)
         with quiet():
-            return auto.from_pretrained(str(source), local_files_only=path.is_dir())
+            return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # tokenizers report missing and damaged files in many ways
         raise InputError(
             f"tokenizer {source}: cannot be had ({' '.join(str(error).split())[:200]}); give a folder with CLIP's "
