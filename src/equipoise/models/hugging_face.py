@@ -13,7 +13,7 @@ from equipoise.errors import InputError
 from equipoise.models.families import FAMILIES, Family
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint, find_checkpoint, open_checkpoint
-from equipoise.models.images import rgb_images
+from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.models.sizes import check_built, on_disk
@@ -176,7 +176,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
 
     def _image_batch(self, images: Sequence[Any]) -> Any:
         # The processor alone, and with one size: its processor class may carry defaults of other checkpoints.
-        inputs = dict(self.processor(images=list(images), return_tensors="pt"))
+        inputs = processed(self.processor, images)
         return self._how.images(self.model, self._placed(inputs))
 
     def _text_batch(self, texts: Sequence[str]) -> Any:
