@@ -307,6 +307,53 @@ def test_a_converters_models_are_checked(
     )
 
 
+@pytest.mark.parametrize("kind", ["layers", "width", "shapes"])
+def test_a_converters_weights_are_checked(
+    kind: str, tmp_path: Path, beside: Path, tiny_checkpoint: Callable[[str], Path]
+) -> None:
+    from safetensors.torch import save_file
+    from torch import zeros
+
+    words = len(tokenizer_of(tiny_checkpoint("clip")))
+    block = {
+        f"{part}.{name}.{what}": zeros(*shape)
+        for part in ("transformer.resblocks.0", "visual.transformer.resblocks.0")
+        for name, sides in {"attn.in_proj": (48, 16), "attn.out_proj": (16, 16), "ln_1": (16,), "ln_2": (16,)}.items()
+        for what, shape in (("weight", sides), ("bias", sides[:1]))
+        if name.startswith("ln") or "in_proj" not in name
+    }
+    for part in ("transformer.resblocks.0", "visual.transformer.resblocks.0"):
+        block |= {f"{part}.attn.in_proj_weight": zeros(48, 16), f"{part}.attn.in_proj_bias": zeros(48)}
+        block |= {f"{part}.mlp.c_fc.weight": zeros(64, 16), f"{part}.mlp.c_fc.bias": zeros(64)}
+        block |= {f"{part}.mlp.c_proj.weight": zeros(16, 64), f"{part}.mlp.c_proj.bias": zeros(16)}
+    state = block | {
+        "token_embedding.weight": zeros(words, 16),
+        "positional_embedding": zeros(12, 16),
+        "ln_final.weight": zeros(16),
+        "ln_final.bias": zeros(16),
+        "text_projection": zeros(16, 16),
+        "logit_scale": zeros(()),
+        "visual.conv1.weight": zeros(16, 3, 8, 8),
+        "visual.class_embedding": zeros(16),
+        "visual.positional_embedding": zeros(17, 16),
+        "visual.proj": zeros(16, 16),
+        **{f"visual.{n}.{w}": zeros(16) for n in ("ln_pre", "ln_post") for w in ("weight", "bias")},
+    }
+    save_file(state, tmp_path / "good.safetensors")
+    convert.alip(tmp_path / "good.safetensors", tmp_path / "good", tokenizer=tiny_checkpoint("clip"))
+    state |= {
+        "layers": {"transformer.resblocks.9999999.ln_1.weight": zeros(16)},
+        "width": {"visual.conv1.weight": zeros(200_000, 3, 1, 1)},
+        "shapes": {"visual.conv1.weight": zeros(16), "visual.positional_embedding": zeros(())},
+    }[kind]
+    save_file(state, tmp_path / "bad.safetensors")
+    refused(lambda: convert.alip(tmp_path / "bad.safetensors", tmp_path / "bad", tokenizer=tiny_checkpoint("clip")))
+
+
+def tokenizer_of(folder: Path) -> Any:
+    return hugging_face.tokenizer(folders.open_checkpoint(folder))
+
+
 def test_parts_of_a_clipcap_are_checked(tmp_path: Path, beside: Path, clipcap_folder: Path) -> None:
     for number, spoil in enumerate(
         (

@@ -102,6 +102,8 @@ def _transformer_mapper(weights: dict[str, Any], width: int) -> Any:
     from torch import nn
 
     n_layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("transformer.layers."))
+    if n_layers > len(weights):
+        raise InputError(f"the mapper's weights name a layer {n_layers - 1}, but there are {len(weights)} of them")
     hidden = len(weights["transformer.layers.0.mlp.fc1.weight"])
 
     class Attention(nn.Module):  # type: ignore[misc]

@@ -38,8 +38,19 @@ def check_folder(folder: Path) -> None:
     for path in _files(folder):
         if path.name.endswith(".index.json"):
             _check_index(path)
-        elif path.suffix == ".json" and (_is_settings(path) or path.stat().st_size <= _MOST_SETTINGS):
-            _check_settings(path, read_settings(path), folder)
+        elif path.suffix == ".json":
+            _check_json(path, folder)
+
+
+def _check_json(path: Path, folder: Path) -> None:
+    if _is_settings(path):
+        _check_settings(path, read_settings(path), folder)
+        return
+    try:
+        content = read_settings(path)
+    except InputError:  # a vocabulary, or damaged: whoever reads it says so
+        return
+    _check_settings(path, content, folder)
 
 
 def read_settings(path: Path) -> Any:

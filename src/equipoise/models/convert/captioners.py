@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.models.convert.reading import state_of
+from equipoise.models.convert.reading import in_a_sentence, state_of
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.runtime import from_transformers, quiet
 from equipoise.models.sizes import check_built, on_disk
@@ -15,6 +15,7 @@ from equipoise.models.sizes import check_built, on_disk
 __all__ = ["clipcap"]
 
 
+@in_a_sentence
 def clipcap(
     source: str | Path,
     target: str | Path,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from equipoise.errors import InputError
 from equipoise.models.folders import find_folder
 from equipoise.models.trust import check_folder
 
-__all__ = ["State", "any_tokenizer", "state_of", "tensor_of"]
+__all__ = ["State", "any_tokenizer", "in_a_sentence", "state_of", "tensor_of"]
+
+Convert = TypeVar("Convert", bound=Callable[..., Any])
 
 State = dict[str, Any]
 """Tensors by name."""
@@ -21,6 +24,21 @@ State = dict[str, Any]
 _TOKENIZER_FILES = ("*.json", "*.txt", "*.model")
 _SPECIALS = ("<|startoftext|>", "<|endoftext|>")
 _MERGES = 49152 - 256 - 2
+
+
+def in_a_sentence(convert: Convert) -> Convert:
+    """The converter, with one sentence for whatever goes wrong with weights of other shapes than it knows."""
+
+    @functools.wraps(convert)
+    def converted(source: str | Path, *arguments: Any, **options: Any) -> Any:
+        try:
+            return convert(source, *arguments, **options)
+        except (InputError, MemoryError, OSError, ImportError):
+            raise
+        except Exception as error:
+            raise InputError(f"{source}: cannot be converted: {_line(error)}") from error
+
+    return converted  # type: ignore[return-value]
 
 
 def state_of(path: str | Path, *, allow_pickle: bool = False) -> State:
@@ -49,8 +67,6 @@ def tensor_of(path: str | Path, *, allow_pickle: bool = False) -> Any:
 
 
 def _loaded(path: Path, allow_pickle: bool) -> Any:
-    import pickle
-
     import torch
 
     if not path.is_file():
@@ -71,7 +87,9 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
         # Training scripts save their arguments along; a namespace is plain data.
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged pickles fail in every way there is
         raise InputError(f"{path}: cannot be read as weights: {_line(error)}") from error
 
 
