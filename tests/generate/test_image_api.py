@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import pickle
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +22,7 @@ from equipoise.data import Table
 from equipoise.engine import JobError
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import ScenesConfig, plan_scenes, plan_substitute, run
-from equipoise.generate.rewriting import writer
+from equipoise.generate.rewriting import rewriter, writer
 from equipoise.models.image_api import Service, from_api
 from equipoise.models.protocols import Generator
 
@@ -253,7 +256,161 @@ def test_a_service_that_goes_down_stops_the_run_and_costs_no_prompt(
     assert len(server.asked) == 1 + 6 + 3, "what was there is not asked for again"
 
 
-def test_the_same_service_writes(server: Server) -> None:
-    assert writer(f"api:{server.url}#words")("hello", 0.5, 3) == "temperature 0.5: hello"
+def test_the_same_service_writes_and_what_it_wrote_is_kept(server: Server, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert writer(f"api:{server.url}#words", kept_in=tmp_path)("hello", 0.5, 3) == "temperature 0.5: hello"
+    assert len(server.asked) == 1, "paid for once"
+    next(tmp_path.iterdir()).write_text("{")
+    assert writer(f"api:{server.url}#words", kept_in=tmp_path)("hello", 0.5, 3) == "temperature 0.5: hello"
     with pytest.raises(InputError, match="must be api:"):
         writer("gpt")
+
+
+def test_a_writer_that_goes_down_stops_the_plan_in_a_sentence_and_goes_on_from_there(
+    server: Server, waits: list[float], tmp_path: Path
+) -> None:
+    def planned() -> Any:
+        service = {"sleep": waits.append, "tries": 3, "kept_in": tmp_path}
+        write = rewriter(writer(f"api:{server.url}#words", **service), least=5)
+        return plan_scenes(["drinking_beer"], ScenesConfig(per_cell=1), rewrite=write)
+
+    words = json.dumps({"choices": [{"message": {"content": "a nurse at dawn"}}]}).encode()
+    server.script = [(200, {}, words), *[(503, {}, b"")] * 3]
+    with pytest.raises(JobError, match=r"did not answer in 3 tries.*run it again"):
+        planned()
+    first = [task["prompt"] for task in planned().tasks()]
+    assert first[0] == "a nurse at dawn"
+    assert len(server.asked) == 1 + 3 + 3, "the prompt that was there is not asked for again"
+    assert [task["prompt"] for task in planned().tasks()] == first
+    assert len(server.asked) == 7
+
+
+class Raw:
+    """A server that sends what it is told to, byte by byte if need be, and closes: ``script`` holds lists of pieces."""
+
+    def __init__(self, script: list[list[bytes]], pause: float = 0.0) -> None:
+        self.script, self.pause, self.asked = script, pause, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self.socket.accept()
+            except OSError:
+                return
+            with client, contextlib.suppress(OSError):
+                client.recv(1 << 16)
+                pieces = self.script[min(self.asked, len(self.script) - 1)]
+                self.asked += 1
+                for piece in pieces:
+                    client.sendall(piece)
+                    time.sleep(self.pause)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join(5)
+
+
+@contextlib.contextmanager
+def raw(monkeypatch: pytest.MonkeyPatch, *script: list[bytes], pause: float = 0.0) -> Iterator[Raw]:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    made = Raw(list(script), pause)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+WHOLE = json.dumps({"choices": [{"message": {"content": "hello"}}]}).encode()
+GOOD = [HEAD + b"Content-Length: %d\r\n\r\n" % len(WHOLE) + WHOLE]
+
+
+@pytest.mark.parametrize(
+    "dripping",
+    [
+        [bytes([byte]) for byte in HEAD * 100],
+        [HEAD, *[b"X-Wait: 1\r\n"] * 500],
+        [HEAD + b"Content-Length: 1000\r\n\r\n", *[b" "] * 500],
+        [HEAD + b"\r\n", *[b" "] * 500],
+        [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"1\r\n \r\n"] * 500],
+        [b"HTTP/1.1 503 No\r\nContent-Length: 1000\r\n\r\n", *[b" "] * 500],
+    ],
+    ids=["status", "head", "body", "body of no length", "chunks", "error"],
+)
+def test_a_service_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, dripping: list[bytes]) -> None:
+    start = time.monotonic()
+    with raw(monkeypatch, dripping, pause=0.05) as slow:
+        service = Service.named(f"{slow.url}#words", timeout=5.0, deadline=0.9, first_wait=0.01, tries=9)
+        with pytest.raises(ConnectionError, match=r"within 0\.9 seconds, in \d tries"):
+            service.chat("hello", temperature=0.5, seed=1)
+    assert time.monotonic() - start < 10, "the pieces alone take 25 seconds a try"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [b"HTTP/1.1 2"],
+        [b"nonsense\r\n\r\n"],
+        [b"HTTP/1.1 abc OK\r\n\r\n"],
+        [b""],
+        [b"\x00" * 70_000],
+        [HEAD + b"Content-Length: 900\r\n\r\n" + WHOLE],
+        [HEAD + b"\r\n" + WHOLE[:-3]],
+        [HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\n{"],
+        [HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{"],
+    ],
+    ids=["status", "nonsense", "no number", "nothing", "long", "length", "no length", "chunk", "chunk size"],
+)
+def test_an_answer_that_breaks_off_is_asked_for_again(monkeypatch: pytest.MonkeyPatch, broken: list[bytes]) -> None:
+    waits: list[float] = []
+    with raw(monkeypatch, broken, broken, GOOD) as server:
+        service = Service.named(f"{server.url}#words", timeout=5.0, sleep=waits.append)
+        assert service.chat("hello", temperature=0.5, seed=1) == "hello"
+        assert server.asked == 3
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize("status", [401, 503, 200])
+def test_a_key_that_the_service_repeats_is_not_printed(
+    server: Server, monkeypatch: pytest.MonkeyPatch, waits: list[float], status: int
+) -> None:
+    key = "sk-very-secret/0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", f"  {key}\n")
+    for body in (
+        json.dumps({"error": {"message": f"Incorrect key {key}."}}),
+        json.dumps({"error": {"message": "x" * 290 + key}}),
+        f"Bearer {key}",
+        "y" * 60 + key,
+        json.dumps({"data": [{"url": f"ftp://127.0.0.1/{key}"}]}),
+        json.dumps([key]),
+    ):
+        server.script = [(status, {}, body.encode())] * 3
+        made = from_api(f"{server.url}#pictures", sleep=waits.append, tries=3)
+        with pytest.raises((InputError, ConnectionError)) as caught:
+            made.generate(["a nurse"], seed=1)
+        assert "secret" not in str(caught.value)
+        server.script = []
+    assert set(server.keys) == {f"Bearer {key}"}
+
+
+def test_keys_and_addresses_that_cannot_be_are_not_printed_either(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("sk-secret\nX-Other: 1", "sk-secr\u00e9t", "sk-secret\x07"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with pytest.raises(InputError, match="characters that no key has") as caught:
+            from_api(f"{server.url}#pictures").generate(["a nurse"], seed=1)
+        assert "sk-" not in str(caught.value)
+    with pytest.raises(InputError, match="password") as caught:
+        from_api("https://ann:secret@service.invalid/v1#pictures")
+    assert "secret" not in str(caught.value)
+    for url in ("http://[::1/v1#x", "https://host:port/v1#x"):
+        with pytest.raises(InputError, match="must be api:"):
+            from_api(url)

@@ -11,13 +11,14 @@ import os
 import stat
 import warnings
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from equipoise.data.late import forget, late, taking_turns
 from equipoise.errors import InputError
 
 __all__ = ["MAX_BYTES", "MAX_PIXELS", "anchored", "check", "decode", "encode", "image_bytes", "resolve"]
@@ -31,13 +32,16 @@ MAX_BYTES = 256 << 20
 # Formats that are pictures and nothing else: EPS, for one, would start an interpreter.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 _ORIENTATION = 0x0112
+_ROWS = 256
 
 
 def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """An upright RGB image from a table's image value ``{bytes, path}``, from encoded bytes, or from a path.
 
     A relative path starts from ``root`` (default: the working folder) and may not leave it. EXIF orientation is
-    applied, transparency is laid on white, 16 bits become 8, and of an animation the first frame is taken.
+    applied, transparency is laid on white, 16 bits become 8, and of an animation the first frame is taken. Images of
+    more than a million pixels may keep their bytes and be decoded when looked at, see :mod:`equipoise.data.late`.
+    Where memory runs out, ``MemoryError`` is raised: it is not the image that is damaged.
 
     >>> decode(encode(Image.new("L", (2, 1), 255))).getpixel((0, 0))
     (255, 255, 255)
@@ -50,11 +54,22 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
     what = "it" if isinstance(image, Image.Image) else _described(image, data)
     try:
         if isinstance(image, Image.Image):
-            return _upright_rgb(image)
-        with _opened(io.BytesIO(data), max_pixels) as opened:
-            return _upright_rgb(opened)
+            return _upright_rgb(image).copy()
+        return late(_decoded(data, max_pixels), partial(_decoded, data, max_pixels))
+    except MemoryError:  # says nothing about the image; whoever asked may ask for fewer at a time
+        raise
     except Exception as error:  # Pillow's decoders meet hostile bytes with any exception there is
         raise InputError(f"cannot read {what} as an image: {_reason(error, max_pixels)}") from None
+
+
+def _decoded(data: bytes, max_pixels: int) -> Image.Image:
+    with _opened(io.BytesIO(data), max_pixels) as opened, taking_turns(opened.width * opened.height):
+        try:
+            return _upright_rgb(opened)
+        except MemoryError:
+            forget()
+        with _opened(io.BytesIO(data), max_pixels) as again:
+            return _upright_rgb(again)
 
 
 def check(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
@@ -73,7 +88,7 @@ def check(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels:
                 return opened.size
         with _opened(io.BytesIO(image_bytes(image)), max_pixels) as opened:
             return opened.size
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as error:
         what = _described(image, data or b"")
@@ -204,7 +219,7 @@ def _upright_rgb(image: Image.Image) -> Image.Image:
     image.load()
     image = _upright(image)
     if image.mode == "RGB" and "transparency" not in image.info:
-        return image.copy()
+        return image._new(image.im)  # the same pixels without the file; a copy would take as much memory again
     if image.mode.startswith("I"):
         image = _eight_bit(image)
     if image.mode == "F":
@@ -226,8 +241,11 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _eight_bit(image: Image.Image) -> Image.Image:
     """Grey of 16 bits, scaled so that 65535 is white; Pillow's own conversion would clip everything above 255."""
-    values = np.asarray(image).astype(np.int64)
-    return Image.fromarray((np.clip(values, 0, 65535) // 257).astype(np.uint8))
+    values = np.asarray(image)
+    grey = np.empty(values.shape, dtype=np.uint8)
+    for start in range(0, len(values), _ROWS):  # in strips: wider copies of the whole would take gigabytes
+        grey[start : start + _ROWS] = np.clip(values[start : start + _ROWS].astype(np.int64), 0, 65535) // 257
+    return Image.fromarray(grey)
 
 
 def _described(image: Any, data: bytes) -> str:

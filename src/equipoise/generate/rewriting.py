@@ -7,11 +7,17 @@ further model.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from equipoise.data.atomic import write_whole
+from equipoise.engine.cache import cache_root
 from equipoise.errors import InputError
+from equipoise.generate.tools import stopping_when_down
 
 __all__ = ["REQUEST", "likeness", "rewriter", "writer"]
 
@@ -63,21 +69,53 @@ def rewriter(write: Write, *, least: int = LEAST_LENGTH, most_like: float = MOST
     return rewritten
 
 
-def writer(spec: str, **options: Any) -> Write:
-    """The language model that ``spec`` names: ``api:<url>#<model>``, or ``hf:<repository or folder>``."""
+def writer(spec: str, *, kept_in: str | Path | None = None, **options: Any) -> Write:
+    """The language model that ``spec`` names: ``api:<url>#<model>``, or ``hf:<repository or folder>``.
+
+    What a service answers is kept in the folder ``kept_in`` (default: ``prompts`` in the cache) by model, request,
+    temperature and seed: a run that was stopped goes on with the same prompts, and pays for none of them twice. A
+    service that does not answer stops the run, as it does while images are made.
+    """
     scheme, _, rest = spec.partition(":")
     if scheme == "api":
-        from equipoise.models.image_api import Service
+        from equipoise.models.services import Service
 
         service = Service.named(rest, **options)
-        return lambda request, temperature, seed: service.chat(request, temperature=temperature, seed=seed)
+        home = cache_root() / "prompts" if kept_in is None else Path(kept_in)
+        return _kept(service, home)
     if scheme == "hf":
         return _local(rest)
     raise InputError(f"the language model {spec!r} must be api:<url>#<model> or hf:<repository or folder>")
 
 
+def _kept(service: Any, home: Path) -> Write:
+    def write(request: str, temperature: float, seed: int) -> str:
+        asked = [service.url, service.model, request, temperature, seed]
+        path = home / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}.json"
+        known = _answer_in(path)
+        if known is not None:
+            return known
+        with stopping_when_down():
+            answer: str = service.chat(request, temperature=temperature, seed=seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, (json.dumps({"asked": asked, "answer": answer}) + "\n").encode())
+        return answer
+
+    return write
+
+
+def _answer_in(path: Path) -> str | None:
+    """The answer that is kept in ``path``; ``None`` where there is none, or it cannot be read any more."""
+    try:
+        answer = json.loads(path.read_bytes())["answer"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return answer if isinstance(answer, str) else None
+
+
 def _local(name: str) -> Write:
     from equipoise.models.folders import find_checkpoint
+    from equipoise.models.hugging_face import stock_model, tokenizer
     from equipoise.models.runtime import from_transformers, quiet
 
     checkpoint = find_checkpoint(name)
@@ -85,8 +123,12 @@ def _local(name: str) -> Write:
     pipeline, set_seed = from_transformers("pipeline", "set_seed")
     with quiet():
         try:
-            model = pipeline("text-generation", model=str(checkpoint.folder))
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            # The checked loader first: it refuses what is damaged, lacks weights, or is larger than its weights.
+            causal = stock_model(checkpoint, "AutoModelForCausalLM")
+            model = pipeline("text-generation", model=causal, tokenizer=tokenizer(checkpoint), trust_remote_code=False)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # settings of the wrong type fail in every way there is
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"{checkpoint.folder}: cannot be loaded as a language model: {reason}") from error
 

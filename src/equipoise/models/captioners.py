@@ -14,7 +14,7 @@ from equipoise.errors import InputError
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hugging_face import image_processor, reopening, stock_model, tokenizer
-from equipoise.models.images import rgb_images
+from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
 
@@ -128,7 +128,11 @@ class HuggingFaceCaptioner:
             if self.decoding.temperature is not None:
                 return [self._sampled(image, seed) for image in wanted]
             batches = in_batches(
-                lambda batch: self.writer.write(batch, **self.decoding.options), wanted, self.settings.batch_size
+                lambda batch: self.writer.write(batch, **self.decoding.options),
+                wanted,
+                self.settings.batch_size,
+                weight=pixels_of,
+                most=MOST_PIXELS_AT_ONCE,
             )
         return [text for batch in batches for text in batch]
 
@@ -186,7 +190,7 @@ class VisionEncoderDecoder:
         """One text for each RGB image."""
         import torch
 
-        pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
+        pixels = processed(self.processor, images)["pixel_values"]
         with torch.inference_mode():
             ids = self.model.generate(pixels.to(self.device, self.dtype), **(self.length | options))
         return [text.strip() for text in self.words.batch_decode(ids, skip_special_tokens=True)]
@@ -256,7 +260,7 @@ def _new_tokens(ids: Any, asked: Any) -> Any:
 def _processor(checkpoint: Checkpoint) -> Any:
     auto = from_transformers("AutoProcessor")
     try:
-        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True)
+        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)
     except Exception as error:  # processors of many hands fail in many ways; whatever it is, the folder is at fault
         reason = " ".join(str(error).split())[:400]
         raise InputError(f"{checkpoint.folder}: its processor cannot be made: {reason}") from error

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hugging_face import CheckpointAdapter, image_processor, stock_model
-from equipoise.models.images import rgb_images
+from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
@@ -54,7 +54,7 @@ class ImageClassifier(CheckpointAdapter):
     def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
         import torch
 
-        pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
+        pixels = processed(self.processor, images)["pixel_values"]
         with torch.inference_mode():
             logits = self.model(pixel_values=pixels.to(self.device, self.dtype)).logits
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)

@@ -14,6 +14,7 @@ from equipoise.models.captioners import Decoding
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint, open_checkpoint
 from equipoise.models.hugging_face import image_processor, stock_model, tokenizer
+from equipoise.models.images import processed
 
 __all__ = ["ClipCap", "mapper"]
 
@@ -52,7 +53,7 @@ class ClipCap:
         """One text for each RGB image."""
         import torch
 
-        pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
+        pixels = processed(self.processor, images)["pixel_values"]
         with torch.inference_mode():
             vectors = self.clip(pixel_values=pixels.to(self.device, self.dtype)).image_embeds
             if self.unit:
@@ -101,6 +102,8 @@ def _transformer_mapper(weights: dict[str, Any], width: int) -> Any:
     from torch import nn
 
     n_layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("transformer.layers."))
+    if n_layers > len(weights):
+        raise InputError(f"the mapper's weights name a layer {n_layers - 1}, but there are {len(weights)} of them")
     hidden = len(weights["transformer.layers.0.mlp.fc1.weight"])
 
     class Attention(nn.Module):  # type: ignore[misc]

@@ -6,12 +6,14 @@ loading half of the model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.models.families import Family
 from equipoise.models.folders import Checkpoint
 from equipoise.models.runtime import from_transformers
+from equipoise.models.sizes import check_built, on_disk
 
 __all__ = ["DEBIAS_CLIP", "LACLIP", "add_head_norms", "add_learned_tokens"]
 
@@ -43,16 +45,31 @@ def add_learned_tokens(model: Any, n: int) -> None:
 
 def _laclip(checkpoint: Checkpoint) -> Any:
     config, model = from_transformers("VisionTextDualEncoderConfig", "VisionTextDualEncoderModel")
-    made = model(config.from_dict(_base(checkpoint)))
+    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
     add_head_norms(made)
     return _filled(made, checkpoint)
 
 
 def _debias_clip(checkpoint: Checkpoint) -> Any:
     config, model = from_transformers("CLIPConfig", "CLIPModel")
-    made = model(config.from_dict(_base(checkpoint)))
-    add_learned_tokens(made, int(checkpoint.config["learned_tokens"]))
+    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    n_tokens = checkpoint.config.get("learned_tokens")
+    if not isinstance(n_tokens, int) or not 0 <= n_tokens <= made.config.text_config.max_position_embeddings:
+        raise InputError(f"{checkpoint.folder / 'config.json'}: learned_tokens must be a whole number that fits a text")
+    add_learned_tokens(made, n_tokens)
     return _filled(made, checkpoint)
+
+
+def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
+    """What ``build`` makes, once it is known to be no larger than its weights."""
+    try:
+        check_built(checkpoint.folder, build, on_disk(checkpoint.weights))
+        return build()
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{checkpoint.folder}: its base cannot be built: {reason}") from error
 
 
 def _base(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hugging_face import CheckpointAdapter, image_processor, stock_model
-from equipoise.models.images import rgb_images
+from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, rgb_images
 from equipoise.models.protocols import Detections
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
@@ -70,7 +70,11 @@ class ObjectDetector(CheckpointAdapter):
         if not 0 <= threshold <= 1:
             raise InputError(f"threshold={threshold!r} must be from 0 to 1")
         batches = in_batches(
-            lambda batch: self._detected(batch, threshold), rgb_images(images), self.settings.batch_size
+            lambda batch: self._detected(batch, threshold),
+            rgb_images(images),
+            self.settings.batch_size,
+            weight=pixels_of,
+            most=MOST_PIXELS_AT_ONCE,
         )
         return [found for batch in batches for found in batch]
 

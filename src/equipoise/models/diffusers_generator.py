@@ -64,7 +64,14 @@ def from_diffusers(rest: str, *, kind: str = "generator", **options: Any) -> Dif
 
 def open_pipeline(folder: Path, *, name: str, **options: Any) -> DiffusersGenerator:
     """The generator in ``folder``; ``options`` are those of :class:`~equipoise.models.runtime.Settings`."""
-    return DiffusersGenerator(folder, name=name, settings=Settings(**{"batch_size": _BATCH} | options))
+    settings = Settings(**{"batch_size": _BATCH} | options)
+    try:
+        return DiffusersGenerator(folder, name=name, settings=settings)
+    except (InputError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{folder}: cannot be loaded as a pipeline: {reason}") from error
 
 
 class DiffusersGenerator:

@@ -6,13 +6,14 @@ found in the cache), so that everything after is the same for both.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from equipoise.errors import InputError
+from equipoise.models.sizes import check_pixels, check_sizes, on_disk
+from equipoise.models.trust import check_folder, read_settings
 
 __all__ = ["Checkpoint", "find_checkpoint", "find_folder", "open_checkpoint", "refuse_pickle"]
 
@@ -85,7 +86,11 @@ def find_folder(rest: str, wanted: tuple[str, ...], *, scheme: str = "hf", holds
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "") -> Checkpoint:
-    """The checkpoint in ``folder``; refuses one that is not whole, or that holds weights only as a pickle."""
+    """The checkpoint in ``folder``; refuses one that is not whole, or that holds weights only as a pickle.
+
+    Also one that asks for code, for files outside or for sizes that its weights do not have, see
+    :mod:`equipoise.models.trust`.
+    """
     name = source or str(folder)
     path = folder / "config.json"
     if not path.is_file():
@@ -93,18 +98,18 @@ def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "
             f"{name}: config.json is missing; a checkpoint folder holds config.json, model.safetensors, the tokenizer "
             "and preprocessor_config.json"
         )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict) or not config.get("model_type"):
-            raise ValueError("it does not say model_type")
-    except ValueError as error:
-        raise InputError(f"{path}: not the settings of a model ({error})") from None
+    config = read_settings(path)
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str) or not config["model_type"]:
+        raise InputError(f"{path}: not the settings of a model (it does not say model_type)")
+    check_folder(folder)
     safe = _weights(folder, _SAFE, name)
-    if safe:
-        return Checkpoint(folder, config, safe)
     pickled = _weights(folder, _PICKLES, name)
-    if pickled and allow_pickle:
-        return Checkpoint(folder, config, pickled, pickled=True)
+    if safe or (pickled and allow_pickle):
+        check_sizes(path, config, on_disk(safe or pickled))
+        for settings in (folder / file for file in _IMAGE_SETTINGS):
+            if settings.is_file():
+                check_pixels(settings, read_settings(settings))
+        return Checkpoint(folder, config, safe or pickled, pickled=not safe)
     found = pickled[0].name if pickled else _pickle_in(folder) or _pickle_on_hub(source)
     if found:
         refuse_pickle(name, found)
@@ -128,8 +133,8 @@ def _weights(folder: Path, names: tuple[str, str], source: str) -> tuple[Path, .
     if not index.is_file():
         return ()
     try:
-        parts = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        parts = sorted(set(read_settings(index)["weight_map"].values()))
+    except (KeyError, TypeError, AttributeError):
         raise InputError(f"{index}: damaged; download it again") from None
     missing = [part for part in parts if not (folder / part).is_file()]
     if missing or not parts:

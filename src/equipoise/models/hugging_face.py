@@ -13,9 +13,10 @@ from equipoise.errors import InputError
 from equipoise.models.families import FAMILIES, Family
 from equipoise.models.fingerprints import key_of
 from equipoise.models.folders import Checkpoint, find_checkpoint, open_checkpoint
-from equipoise.models.images import rgb_images
+from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.sizes import check_built, on_disk
 from equipoise.models.tokens import Tokens, context_length
 
 __all__ = [
@@ -40,6 +41,15 @@ def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> An
 
 def from_folder(checkpoint: Checkpoint, *, name: str, kind: str = "encoder", **options: Any) -> Any:
     """The adapter of ``kind`` for a checkpoint that was found."""
+    try:
+        return _adapter(checkpoint, name=name, kind=kind, **options)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
+        raise InputError(f"{checkpoint.folder}: cannot be loaded as {kind}: {_line(error)}") from error
+
+
+def _adapter(checkpoint: Checkpoint, *, name: str, kind: str, **options: Any) -> Any:
     if kind == "captioner":
         from equipoise.models.captioners import captioner
 
@@ -166,7 +176,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
 
     def _image_batch(self, images: Sequence[Any]) -> Any:
         # The processor alone, and with one size: its processor class may carry defaults of other checkpoints.
-        inputs = dict(self.processor(images=list(images), return_tensors="pt"))
+        inputs = processed(self.processor, images)
         return self._how.images(self.model, self._placed(inputs))
 
     def _text_batch(self, texts: Sequence[str]) -> Any:
@@ -207,8 +217,10 @@ def image_processor(checkpoint: Checkpoint) -> Any:
     """The checkpoint's own image processor in its Pillow form, which needs no torchvision."""
     auto = from_transformers("AutoImageProcessor")
     try:
-        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True)
-    except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+        return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)
+    except MemoryError:
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
         raise InputError(f"{checkpoint.folder}: its image processor cannot be made: {_line(error)}") from error
 
 
@@ -216,7 +228,7 @@ def tokenizer(checkpoint: Checkpoint) -> Any:
     """The checkpoint's own tokenizer."""
     auto = from_transformers("AutoTokenizer")
     try:
-        return auto.from_pretrained(checkpoint.folder, local_files_only=True)
+        return auto.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
     except ImportError as error:
         package = next((name for name in ("sentencepiece", "protobuf", "tiktoken") if name in str(error).lower()), "")
         advice = f"the package {package}; install it with: pip install {package}" if package else _line(error)
@@ -234,8 +246,11 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
     from safetensors import SafetensorError
 
     try:
-        model, report = from_transformers(model_class).from_pretrained(
+        made = from_transformers(model_class)
+        check_built(checkpoint.folder, lambda: _empty(made, checkpoint.folder, parts), on_disk(checkpoint.weights))
+        model, report = made.from_pretrained(
             checkpoint.folder,
+            trust_remote_code=False,
             dtype=torch.float32,
             attn_implementation=attention,
             local_files_only=True,
@@ -246,7 +261,9 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
         )
     except SafetensorError as error:
         raise InputError(f"{checkpoint.weights[0]}: damaged or cut off ({_line(error)}); download it again") from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
         raise InputError(f"{checkpoint.folder}: cannot be loaded as {model_class}: {_line(error)}") from error
     missing = sorted(report["missing_keys"])
     wrong = sorted(str(key) for key in report.get("mismatched_keys", ()))
@@ -255,6 +272,14 @@ def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | No
         what = what or f"holds weights of another shape than {model_class} has, such as {wrong[0]}"
         raise InputError(f"{checkpoint.folder}: {what}; with random numbers in their place it would mean nothing")
     return model
+
+
+def _empty(made: Any, folder: Path, parts: dict[str, Any]) -> Any:
+    """The model that the folder's settings ask for; the caller sees to it that its numbers take no memory."""
+    if hasattr(made, "from_config"):  # one of the classes that choose by the settings
+        config = from_transformers("AutoConfig").from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        return made.from_config(config, trust_remote_code=False, **parts)
+    return made(made.config_class.from_pretrained(folder, local_files_only=True, trust_remote_code=False), **parts)
 
 
 def _tokenizer_settings(words: Any) -> Any:

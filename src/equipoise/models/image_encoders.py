@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hugging_face import CheckpointAdapter, image_processor, stock_model
-from equipoise.models.images import rgb_images
+from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, quiet
 
@@ -80,6 +80,6 @@ class ImageEncoder(CheckpointAdapter):
         return int(self.encode_images([np.zeros((8, 8, 3), np.uint8)]).shape[1])
 
     def _batch(self, images: Sequence[Any]) -> Any:
-        pixels = self.processor(images=list(images), return_tensors="pt")["pixel_values"]
+        pixels = processed(self.processor, images)["pixel_values"]
         found = self.model(**self._placed({"pixel_values": pixels}))
         return found.pooler_output.flatten(1) if self._how.pooled else found.last_hidden_state[:, 0]

@@ -13,9 +13,15 @@ import numpy as np
 from PIL import Image
 
 from equipoise.data.images import decode
+from equipoise.data.late import LateImage, taking_turns
 from equipoise.errors import InputError
 
-__all__ = ["rgb_images"]
+__all__ = ["MOST_PIXELS", "MOST_PIXELS_AT_ONCE", "pixels_of", "processed", "rgb_images"]
+
+MOST_PIXELS = 16_000_000
+"""A processor is given images of so many pixels at a time, or one; it makes several copies of each."""
+MOST_PIXELS_AT_ONCE = 4 * MOST_PIXELS
+"""The same where a model must see its whole batch at once; 64 images of 1024 x 1024 come close to it."""
 
 
 def rgb_images(images: Sequence[Any]) -> list[Image.Image]:
@@ -34,10 +40,53 @@ images, for the model's own processor scales them once
     return [_rgb(image, i) for i, image in enumerate(images)]
 
 
+def pixels_of(image: Any) -> int:
+    """The number of pixels of a Pillow image; one for what is none.
+
+    >>> pixels_of(Image.new("RGB", (3, 2))), pixels_of("a text")
+    (6, 1)
+    """
+    return image.width * image.height if isinstance(image, Image.Image) else 1
+
+
+def processed(processor: Any, images: Sequence[Image.Image]) -> dict[str, Any]:
+    """What the image processor makes of ``images``, as tensors (n, ...), without all of them in memory at full size.
+
+    The same as in one call: a processor looks at each image alone. One that brings a batch to a common size is called
+    once where images in parts would differ.
+    """
+    import torch
+
+    parts: list[dict[str, Any]] = []
+    for group in _groups(images):
+        with taking_turns(sum(map(pixels_of, group))):
+            parts.append(dict(processor(images=group, return_tensors="pt")))
+    if len(parts) == 1:
+        return parts[0]
+    try:
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    except (RuntimeError, TypeError):
+        return dict(processor(images=list(images), return_tensors="pt"))
+
+
+def _groups(images: Sequence[Image.Image]) -> list[list[Image.Image]]:
+    groups: list[list[Image.Image]] = [[]]
+    size = 0
+    for image in images:
+        if groups[-1] and size + pixels_of(image) > MOST_PIXELS:
+            groups.append([])
+            size = 0
+        groups[-1].append(image)
+        size += pixels_of(image)
+    return groups
+
+
 def _rgb(image: Any, place: int) -> Image.Image:
     if isinstance(image, Image.Image):
         if type(image) is Image.Image and image.mode == "RGB" and not {"exif", "transparency"} & image.info.keys():
             return image  # decoded already, as tables give them
+        if type(image) is LateImage and image.mode == "RGB":
+            return image  # upright and on white already, whatever its file said
         if image.mode == "F":
             raise _scaled(place, "float32")
         return decode(image)

@@ -16,13 +16,17 @@ import numpy as np
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 from equipoise.models.fingerprints import key_of
+from equipoise.models.folders import refuse_pickle
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Vectors
-from equipoise.models.runtime import Settings, explained, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import Settings, explained, in_batches, never_asking, torch_device, torch_dtype
+from equipoise.models.sizes import check_open_clip, on_disk
+from equipoise.models.trust import check_folder, read_settings
 
 __all__ = ["OpenClipEncoder", "from_open_clip"]
 
 _SAFE = ".safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _FORMS = ("hf-hub:", "local-dir:")
 
 
@@ -38,8 +42,10 @@ class OpenClipEncoder:
         self.name = f"open_clip:{rest}"
         self.family = "open_clip"
         self.settings = settings or Settings()
-        library = _open_clip()
         arch, weights = _parted(rest)
+        if arch.startswith("local-dir:"):
+            check_local(Path(arch.removeprefix("local-dir:")), allow_pickle=self.settings.allow_pickle)
+        library = _open_clip()
         file = _weight_file(library, arch, weights)
         if file.suffix != _SAFE and not self.settings.allow_pickle:
             raise InputError(
@@ -152,6 +158,21 @@ def _parted(rest: str) -> tuple[str, str]:
     return arch, weights
 
 
+def check_local(folder: Path, *, allow_pickle: bool) -> None:
+    """Refuse a folder whose settings or weights OpenCLIP should not be given."""
+    path = folder / "open_clip_config.json"
+    if not path.is_file():
+        raise InputError(f"{folder}: open_clip_config.json is missing; local-dir: takes a folder that OpenCLIP saved")
+    check_folder(folder)
+    files = sorted(folder.glob("*.safetensors"))
+    pickles = [path for path in sorted(folder.iterdir()) if path.suffix in _PICKLES]
+    if not files and pickles and not allow_pickle:
+        refuse_pickle(str(folder), pickles[0].name)
+    if not files and not pickles:
+        raise InputError(f"{folder}: the weights are missing (open_clip_model.safetensors)")
+    check_open_clip(path, read_settings(path), on_disk(files or pickles))
+
+
 def _weight_file(library: Any, arch: str, weights: str) -> Path:
     """The weights on this machine, downloaded if they are a tag."""
     try:
@@ -182,7 +203,7 @@ def _weight_file(library: Any, arch: str, weights: str) -> Path:
 
 
 def _created(library: Any, arch: str, weights: str, precision: str, device: Any) -> tuple[Any, Any]:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), never_asking():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message="QuickGELU mismatch")
         try:
@@ -194,7 +215,9 @@ def _created(library: Any, arch: str, weights: str, precision: str, device: Any)
                 f"open_clip:{arch}/{weights}: {error} With the wrong activation every vector is off; name the "
                 f"architecture {arch}-quickgelu instead (or without -quickgelu)"
             ) from error
-        except (RuntimeError, ValueError, KeyError, OSError) as error:
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # settings of the wrong type fail in every way there is
             reason = " ".join(str(error).split())[:300]
             raise InputError(f"open_clip:{arch}/{weights}: cannot be loaded: {reason}") from error
     return model.eval(), pixels

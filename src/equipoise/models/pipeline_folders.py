@@ -10,7 +10,9 @@ from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.folders import refuse_pickle
-from equipoise.models.runtime import quiet, silenced
+from equipoise.models.runtime import from_transformers, quiet, silenced
+from equipoise.models.sizes import OnDisk, check_built, check_sizes, on_disk
+from equipoise.models.trust import check_folder, read_settings
 
 __all__ = [
     "CAN",
@@ -50,12 +52,10 @@ def index_of(folder: Path) -> dict[str, Any]:
             f"{folder}: {INDEX} is missing; a pipeline folder holds it beside unet, vae, text_encoder, tokenizer and "
             "scheduler (a folder with config.json alone is loaded with hf:)"
         )
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not content.get("_class_name"):
-            raise ValueError("it does not say _class_name")
-    except ValueError as error:
-        raise InputError(f"{path}: not the index of a pipeline ({error})") from None
+    content = read_settings(path)
+    if not isinstance(content, dict) or not isinstance(content.get("_class_name"), str):
+        raise InputError(f"{path}: not the index of a pipeline (it does not say _class_name)")
+    check_folder(folder)
     return content
 
 
@@ -76,7 +76,9 @@ def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> li
         if not home.is_dir():
             raise InputError(f"{folder}: the part {part!r} is missing; take it from the checkpoint's source")
         if not (home / "config.json").is_file():
-            continue  # a tokenizer or a scheduler, which has no weights
+            for path in sorted(home.glob("*config.json")):  # a tokenizer or a scheduler, which has no weights
+                check_sizes(path, read_settings(path), OnDisk(0, 0))
+            continue
         safe, pickles = (sorted(home.glob(pattern)) for pattern in ("*.safetensors", "*.bin"))
         if not safe and pickles and not allow_pickle:
             refuse_pickle(str(home), pickles[0].name)
@@ -84,6 +86,7 @@ def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> li
             raise InputError(
                 f"{home}: the weights are missing (diffusion_pytorch_model.safetensors, model.safetensors)"
             )
+        check_sizes(home / "config.json", read_settings(home / "config.json"), on_disk(safe or pickles))
         found += safe or pickles
     if not found:
         raise InputError(f"{folder / INDEX}: it names no model")
@@ -96,13 +99,46 @@ def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
     from safetensors import SafetensorError
 
     try:
+        check_parts(folder)
         return getattr(diffusers, family).from_pretrained(
-            folder, dtype=dtype, local_files_only=True, use_safetensors=True if safe else None
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True if safe else None,
         )
     except SafetensorError as error:
         raise InputError(f"{folder}: damaged or cut off ({_line(error)}); download it again") from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, ImportError) as error:
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
         raise InputError(f"{folder}: cannot be loaded as {family}: {_line(error)}") from error
+
+
+def check_parts(folder: Path) -> None:
+    """Refuse a pipeline one of whose models is larger than its weights."""
+    for part, value in index_of(folder).items():
+        home = folder / part
+        if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
+            continue
+        files = sorted(home.glob("*.safetensors")) or sorted(home.glob("*.bin"))
+        check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))  # type: ignore[misc]
+
+
+def _empty(home: Path, value: list[Any]) -> Any:
+    """The model of one part; the caller sees to it that its numbers take no memory."""
+    import diffusers
+
+    library, name = value
+    if library == "diffusers":
+        return getattr(diffusers, name).from_config(read_settings(home / "config.json"))
+    if library == "transformers":
+        made = from_transformers(name)
+    else:
+        from diffusers.pipelines.stable_diffusion import safety_checker
+
+        made = getattr(safety_checker, name)
+    return made(made.config_class.from_pretrained(home, local_files_only=True, trust_remote_code=False))
 
 
 def own_settings(folder: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ __all__ = [
     "explained",
     "from_transformers",
     "in_batches",
+    "never_asking",
     "quiet",
     "silenced",
     "torch_device",
@@ -134,6 +135,25 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
+def never_asking() -> Iterator[None]:
+    """While another library calls ``transformers``: code that comes with a checkpoint is refused, and no one asked.
+
+    Where ``trust_remote_code`` is not said, ``transformers`` asks on the terminal; with no time to answer it takes no.
+    """
+    try:
+        from transformers import dynamic_module_utils
+    except ImportError:
+        yield
+        return
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
+
+
+@contextmanager
 def silenced(logging: Any) -> Iterator[None]:
     """Without the bars and warnings of a library that keeps its ``logging`` as transformers and diffusers do."""
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -147,8 +167,17 @@ def silenced(logging: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def in_batches(run: Callable[[Sequence[Any]], Any], items: Sequence[Any], size: int) -> list[Any]:
+def in_batches(
+    run: Callable[[Sequence[Any]], Any],
+    items: Sequence[Any],
+    size: int,
+    *,
+    weight: Callable[[Any], int] = lambda _: 0,
+    most: int = 0,
+) -> list[Any]:
     """``run`` of the items in batches of at most ``size``, halved each time memory runs out; one result a batch.
+
+    With a ``weight``, a batch weighs no more than ``most``, or is a single item.
 
     >>> def only_two(batch):
     ...     if len(batch) > 2:
@@ -161,6 +190,7 @@ def in_batches(run: Callable[[Sequence[Any]], Any], items: Sequence[Any], size: 
     start = 0
     while start < len(items):
         batch = items[start : start + size]
+        batch = batch[: _fitting(map(weight, batch), most)]
         try:
             results.append(run(batch))
         except Exception as error:
@@ -173,6 +203,20 @@ def in_batches(run: Callable[[Sequence[Any]], Any], items: Sequence[Any], size: 
         # Outside the handler: the exception's frames held the memory that the retry needs.
         _free_memory()
     return results
+
+
+def _fitting(weights: Iterable[int], most: int) -> int:
+    """How many of the items fit into ``most`` together; one at least.
+
+    >>> _fitting([3, 3, 3], 7), _fitting([9, 1], 7), _fitting([0, 0], 0)
+    (2, 1, 9223372036854775807)
+    """
+    total = 0
+    for n, weight in enumerate(weights):
+        total += weight
+        if n and total > most:
+            return n
+    return sys.maxsize
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

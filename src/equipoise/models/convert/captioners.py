@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.models.convert.reading import state_of
-from equipoise.models.folders import find_checkpoint
+from equipoise.models.convert.reading import in_a_sentence, state_of
+from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.sizes import check_built, on_disk
 
 __all__ = ["clipcap"]
 
 
+@in_a_sentence
 def clipcap(
     source: str | Path,
     target: str | Path,
@@ -40,7 +42,7 @@ def clipcap(
         raise InputError(f"{source}: no weights named clip_project.*; it is no ClipCap checkpoint")
     folder = Path(target)
     eyes, tongue = (find_checkpoint(str(part), allow_pickle=allow_pickle) for part in (clip, gpt2))
-    config = from_transformers("GPT2Config").from_dict(tongue.config)
+    config = _gpt_settings(tongue)
     mapper(mapped, config.n_embd)  # refuses what cannot be loaded later
     with quiet():
         _image_encoder(stock_model(eyes, "CLIPModel")).save_pretrained(folder / "clip")
@@ -53,6 +55,20 @@ def clipcap(
     about = {"model_type": "clipcap", "normalize": unit, "stop": "."}
     (folder / "config.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     return folder
+
+
+def _gpt_settings(tongue: Checkpoint) -> Any:
+    """The settings of a GPT-2 that is no larger than its weights."""
+    config_class, model_class = from_transformers("GPT2Config", "GPT2LMHeadModel")
+    try:
+        config = config_class.from_dict(tongue.config)
+        check_built(tongue.folder, lambda: model_class(config), on_disk(tongue.weights))
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{tongue.folder}: not the settings of a GPT-2: {reason}") from error
+    return config
 
 
 def _image_encoder(clip: Any) -> Any:

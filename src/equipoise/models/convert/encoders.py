@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError
-from equipoise.models.convert.reading import State, any_tokenizer, state_of, tensor_of
+from equipoise.models.convert.reading import State, any_tokenizer, in_a_sentence, state_of, tensor_of
 from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
 from equipoise.models.converted import add_head_norms, add_learned_tokens
 from equipoise.models.folders import find_checkpoint
 from equipoise.models.runtime import from_transformers, quiet
+from equipoise.models.sizes import OnDisk, check_built
 
 __all__ = ["alip", "debias_clip", "laclip", "openai_clip", "slip"]
 
@@ -23,6 +24,7 @@ _OPENAI = {
 }
 
 
+@in_a_sentence
 def slip(
     source: str | Path,
     target: str | Path,
@@ -39,6 +41,7 @@ def slip(
     return _timm_clip(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, vision_heads)
 
 
+@in_a_sentence
 def laclip(source: str | Path, target: str | Path, *, tokenizer: str | Path, allow_pickle: bool = False) -> Path:
     """LaCLIP (Fan et al., NeurIPS 2023), in either of its two layouts.
 
@@ -51,11 +54,13 @@ def laclip(source: str | Path, target: str | Path, *, tokenizer: str | Path, all
     return _timm_clip(state, Path(target), tokenizer, None)
 
 
+@in_a_sentence
 def alip(source: str | Path, target: str | Path, *, tokenizer: str | Path, allow_pickle: bool = False) -> Path:
     """ALIP (Yang et al., ICCV 2023): OpenCLIP's layout with plain GELU, as a stock CLIP."""
     return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, "gelu")
 
 
+@in_a_sentence
 def openai_clip(
     source: str | Path,
     target: str | Path,
@@ -71,6 +76,7 @@ def openai_clip(
     return _openai_layout(state_of(source, allow_pickle=allow_pickle), Path(target), tokenizer, hidden_act)
 
 
+@in_a_sentence
 def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, allow_pickle: bool = False) -> Path:
     """DebiasCLIP (Berg et al., AACL 2022): the published learned tokens (n, width) and the CLIP they were learned on.
 
@@ -108,7 +114,7 @@ def _timm_clip(state: State, target: Path, tokenizer: str | Path, heads: int | N
         vit(**sizes), clip_text(**text), projection_dim=need(state, "text_projection").shape[1]
     )
     weights = vision | text_tower(state) | {"logit_scale": need(state, "logit_scale")}
-    model = model_class(config)
+    model = _built(model_class, config, state)
     pixels = _clip_pixels(sizes["image_size"], _IMAGENET)
     if "visual.blocks.0.attn.q_norm.weight" not in state:
         return _stock_form(model, weights, target, words, pixels)
@@ -130,7 +136,16 @@ def _openai_layout(state: State, target: Path, tokenizer: str | Path, hidden_act
         projection_dim=need(state, "text_projection").shape[1],
     )
     weights = vision | text_tower(state) | {"logit_scale": need(state, "logit_scale")}
-    return _stock_form(model_class(config), weights, target, words, _clip_pixels(sizes["image_size"], _OPENAI))
+    return _stock_form(
+        _built(model_class, config, state), weights, target, words, _clip_pixels(sizes["image_size"], _OPENAI)
+    )
+
+
+def _built(model_class: Any, config: Any, state: State) -> Any:
+    """The model for the weights, once it is known to be no larger than they are."""
+    held = OnDisk(len(state), sum(int(value.numel()) for value in state.values()))
+    check_built(Path("the checkpoint"), lambda: model_class(config), held)
+    return model_class(config)
 
 
 def _ends(words: Any, state: State) -> dict[str, int]:

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from equipoise.errors import InputError
+from equipoise.models.folders import find_folder
+from equipoise.models.trust import check_folder
 
-__all__ = ["State", "any_tokenizer", "state_of", "tensor_of"]
+__all__ = ["State", "any_tokenizer", "in_a_sentence", "state_of", "tensor_of"]
+
+Convert = TypeVar("Convert", bound=Callable[..., Any])
 
 State = dict[str, Any]
 """Tensors by name."""
 
+_TOKENIZER_FILES = ("*.json", "*.txt", "*.model")
 _SPECIALS = ("<|startoftext|>", "<|endoftext|>")
 _MERGES = 49152 - 256 - 2
+
+
+def in_a_sentence(convert: Convert) -> Convert:
+    """The converter, with one sentence for whatever goes wrong with weights of other shapes than it knows."""
+
+    @functools.wraps(convert)
+    def converted(source: str | Path, *arguments: Any, **options: Any) -> Any:
+        try:
+            return convert(source, *arguments, **options)
+        except (InputError, MemoryError, OSError, ImportError):
+            raise
+        except Exception as error:
+            raise InputError(f"{source}: cannot be converted: {_line(error)}") from error
+
+    return converted  # type: ignore[return-value]
 
 
 def state_of(path: str | Path, *, allow_pickle: bool = False) -> State:
@@ -46,8 +67,6 @@ def tensor_of(path: str | Path, *, allow_pickle: bool = False) -> Any:
 
 
 def _loaded(path: Path, allow_pickle: bool) -> Any:
-    import pickle
-
     import torch
 
     if not path.is_file():
@@ -68,7 +87,9 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
         # Training scripts save their arguments along; a namespace is plain data.
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # damaged pickles fail in every way there is
         raise InputError(f"{path}: cannot be read as weights: {_line(error)}") from error
 
 
@@ -85,8 +106,10 @@ def any_tokenizer(source: str | Path) -> Any:
         return _from_merges(path)
     auto = from_transformers("AutoTokenizer")
     try:
+        folder = find_folder(str(source), _TOKENIZER_FILES, scheme="tokenizer", holds="tokenizer.json")
+        check_folder(folder)
         with quiet():
-            return auto.from_pretrained(str(source), local_files_only=path.is_dir())
+            return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # tokenizers report missing and damaged files in many ways
         raise InputError(
             f"tokenizer {source}: cannot be had ({' '.join(str(error).split())[:200]}); give a folder with CLIP's "

@@ -195,6 +195,8 @@ def _depth(state: State, prefix: str) -> int:
     numbers = [int(found[1]) for name in state if (found := re.match(re.escape(prefix) + r"(\d+)\.", name))]
     if not numbers:
         raise InputError(f"the checkpoint has no {prefix}0, so it is not of the layout that was expected")
+    if max(numbers) >= len(state):
+        raise InputError(f"the checkpoint's weights name a layer {max(numbers)}, but there are {len(state)} of them")
     return max(numbers) + 1
 
 
