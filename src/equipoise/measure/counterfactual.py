@@ -212,8 +212,10 @@ def size_of_gaps(
     if not held:
         return []
     rng = np.random.default_rng(seed)
-    codes = np.arange(len(cells.subjects)) if cells.links is None else cells.links
-    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, int(codes.max()) + 1), dtype=np.int8)
+    # one coin per link, the same for every subject; without links one per set, drawn subject by subject to save memory
+    coins = None
+    if cells.links is not None:
+        coins = rng.integers(0, 2, size=(draws, int(cells.links.max()) + 1), dtype=np.int8)
     gaps = np.stack([np.where(pair.usable, pair.gaps, 0.0) for pair in held], axis=1)
     there = np.stack([pair.usable for pair in held], axis=1)
     total, null, n_subjects = np.zeros(len(held)), np.zeros((draws, len(held))), np.zeros(len(held))
@@ -222,7 +224,11 @@ def size_of_gaps(
         counts = there[members].sum(axis=0)
         n_subjects += counts > 0
         total += np.abs(gaps[members].sum(axis=0)) / np.maximum(counts, 1)
-        null += np.abs(signs[:, codes[members]] @ gaps[members]) / np.maximum(counts, 1)
+        if coins is None or cells.links is None:
+            tossed = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8)
+        else:
+            tossed = coins[:, cells.links[members]]
+        null += np.abs((1.0 - 2.0 * tossed) @ gaps[members]) / np.maximum(counts, 1)
     rows = []
     for place, pair in enumerate(held):
         value, chance = total[place] / n_subjects[place], null[:, place] / n_subjects[place]

@@ -415,7 +415,7 @@ def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> It
     codes = _linked(cells, kept)
     n_units = len(kept) if codes is None else int(codes.max()) + 1
     rng = np.random.default_rng(seed)
-    step = max(1, 4_000_000 // max(len(kept), 1))
+    step = max(1, 1_000_000 // max(len(kept), 1))
     for start in range(0, draws, step):
         signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), n_units), dtype=np.int8)
         yield np.asarray(signs if codes is None else signs[:, codes], dtype=np.float64)
