@@ -122,7 +122,7 @@ def check_parts(folder: Path) -> None:
         if part.startswith("_") or not isinstance(value, list) or not (home / "config.json").is_file():
             continue
         files = sorted(home.glob("*.safetensors")) or sorted(home.glob("*.bin"))
-        check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))  # type: ignore[misc]
+        check_built(home, lambda home=home, value=value: _empty(home, value), on_disk(files))
 
 
 def _empty(home: Path, value: list[Any]) -> Any:
