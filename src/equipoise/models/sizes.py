@@ -177,8 +177,7 @@ def _can_be(part: dict[str, Any], weights: OnDisk) -> bool:
     layers = sum(layers) if isinstance(layers, list) and all(isinstance(n, int) for n in layers) else layers
     if not all(isinstance(value, int) for value in (width, layers, words, length)):
         return False
-    largest = max(4 * width * width * max(1, layers), words * width, length * width, length * length)
-    return bool(largest <= weights.most)
+    return bool(max(4 * width * width * max(1, layers), words * width, length * width, length * length) <= weights.most)
 
 
 def check_built(where: Path, build: Any, weights: OnDisk) -> None:
