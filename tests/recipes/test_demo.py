@@ -207,7 +207,7 @@ def test_the_verdict_answers_what_people_ask(two_runs):
     page = first.page.read_text(encoding="utf-8")
     text = html.unescape(re.sub(r"<[^>]+>", "", re.search(r'<p class="verdict">(.*?)</p>', page, re.S)[1]))
     asked = ("is biased by perceived gender", "95% intervals", "put in on purpose", "The repair")
-    for told in (*asked, "as much as to a bag, a mirror image or brightness", "mini:clip-fair, asked the same, reacts"):
+    for told in (*asked, "as much as to a bag, a mirror image or brightness", "mini:clip-fair, asked the same, is not shown to be biased: it reacts"):
         assert told in text, text
     assert "labelled male" in text
     assert len(text.split()) < 320, len(text.split())

@@ -193,7 +193,7 @@ def test_another_model_and_a_naive_number_are_held_against_the_same_pair(results
     first, other = (of_pairs(results_folder, place, name, model=name) for place, name in enumerate(("one", "two")))
     told = verdict([first, other]).text
     assert "two, asked the same, cannot be judged by skin tone between dark and light" in told
-    assert "where one has 0.260" in told
+    assert "(one: 0.260)" in told
     found = naive_numbers([first], [first], "counterfactual_gap_size")
     assert [one.found["group"] for one in found] == list(PAIRS)
     assert naive_figure(found)[1]["group"].tolist() == list(PAIRS)

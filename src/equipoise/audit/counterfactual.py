@@ -14,7 +14,7 @@ from equipoise.audit.gap_rows import add_sizes
 from equipoise.audit.strata import strata
 from equipoise.audit.subjects import links_of
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual import PairGap, decompose, gap_cells, pair_gaps, size_of_gaps
+from equipoise.measure.counterfactual import GapCells, PairGap, decompose, gap_cells, pair_gaps, size_of_gaps
 
 __all__ = ["add_counterfactual"]
 
@@ -80,13 +80,15 @@ class _Noted:
         return row
 
 
-def _add_query_values(findings: Findings, table: object, keys: dict[str, str]) -> None:
+def _add_query_values(findings: Findings, cells: GapCells, keys: dict[str, str]) -> None:
     """Each subject's gap of each pair and its size, so that two audits can be compared subject by subject."""
-    for gap in pair_gaps(table, by_subject=True, draws=99):  # type: ignore[arg-type]
-        pair = {"group": f"{gap.first} - {gap.second}"}
-        value = gap.estimate.value
-        findings.add_queries([value], [gap.subject], metric="counterfactual_gap", **keys, **pair)
-        findings.add_queries([abs(value)], [gap.subject], metric="counterfactual_gap_size", **keys, **pair)
+    for pair in cells.pairs():
+        gaps = cells.subject_means(pair.gaps)
+        there = np.flatnonzero(~np.isnan(gaps))
+        names = [cells.subject_names[subject] for subject in there]
+        own = {"group": pair.name, **keys}
+        findings.add_queries(gaps[there], names, metric="counterfactual_gap", **own)
+        findings.add_queries(np.abs(gaps[there]), names, metric="counterfactual_gap_size", **own)
 
 
 def _add_terms(

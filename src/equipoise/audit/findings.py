@@ -41,9 +41,12 @@ class Findings:
 
     def add_queries(self, values: Iterable[float], query: Sequence[Any], **keys: Any) -> None:
         """The values of single queries; ``query`` names each, so that two audits can be paired."""
-        frame = pd.DataFrame({"value": pd.Series(list(values), dtype=float), "query": [str(q) for q in query]})
-        keys = {"suite": self.suite, "model": self.model} | keys
-        self.queries.append(frame.assign(**keys).reindex(columns=list(QUERY_COLUMNS)))
+        numbers = [float(value) for value in values]
+        named = {"suite": self.suite, "model": self.model, **keys, "query": [str(q) for q in query], "value": numbers}
+        unknown = set(named) - set(QUERY_COLUMNS)
+        if unknown:
+            raise TypeError(f"no column of queries is called {sorted(unknown)[0]!r}")
+        self.queries.append(pd.DataFrame({name: named.get(name) for name in QUERY_COLUMNS}, index=range(len(numbers))))
 
     def add_draws(self, values: Iterable[float], **keys: Any) -> None:
         """What the null drew for one row; audits whose ``shuffle`` is the same shuffled the same labels alike."""
