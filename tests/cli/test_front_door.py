@@ -159,6 +159,7 @@ def test_mask_and_lexicons():
     assert "gensynth_code" in equipoise("text", "lexicons").stdout
 
 
+@pytest.mark.slow
 def test_demo_runs_offline(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 

@@ -58,15 +58,13 @@ def small(**changes):
 
 
 @pytest.fixture(scope="module")
-def two_runs(tmp_path_factory):
-    folders = [tmp_path_factory.mktemp("demo") for _ in range(2)]
+def one_run(tmp_path_factory):
     said: list[str] = []
-    made = [recipe.demo(folder, said.append, small()) for folder in folders]
-    return made, said
+    return recipe.demo(tmp_path_factory.mktemp("demo"), said.append, small()), said
 
 
-def test_the_audit_recovers_what_was_put_in(two_runs):
-    (first, _), _ = two_runs
+def test_the_audit_recovers_what_was_put_in(one_run):
+    first, _ = one_run
     assert first.recovered["biased", "gender"] > 0.9
     assert first.recovered["biased", "skin_tone"] > 0.4
     assert abs(first.recovered["fair", "gender"]) < 0.5
@@ -75,8 +73,8 @@ def test_the_audit_recovers_what_was_put_in(two_runs):
     assert first.gaps.groupby(["encoder", "axis"]).size().tolist() == [28] * 4
 
 
-def test_the_sets_have_placebos_and_the_bias_is_above_them(two_runs):
-    (first, _), said = two_runs
+def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run):
+    first, said = one_run
     table = Table.open(first.folder / "sets")
     assert {"placebo_bag", "placebo_mirror", "placebo_brightness"} <= set(table.columns)
     assert len(table) == 4 * 3 * 28 * 6
@@ -87,8 +85,8 @@ def test_the_sets_have_placebos_and_the_bias_is_above_them(two_runs):
     assert any(line.strip().startswith("fair") and told in line for line in said)
 
 
-def test_the_terminal_shows_the_verdict_of_the_page(two_runs):
-    (first, _), said = two_runs
+def test_the_terminal_shows_the_verdict_of_the_page(one_run):
+    first, said = one_run
     shown = " ".join(" ".join(said).split())
     assert " ".join(first.verdict.split()) in shown
     page = first.page.read_text(encoding="utf-8")
@@ -98,8 +96,8 @@ def test_the_terminal_shows_the_verdict_of_the_page(two_runs):
         assert " ".join(sentence.split()) in text, sentence
 
 
-def test_every_number_of_the_terminal_about_the_truth_is_on_the_page(two_runs):
-    (first, _), _ = two_runs
+def test_every_number_of_the_terminal_about_the_truth_is_on_the_page(one_run):
+    first, _ = one_run
     page = first.page.read_text(encoding="utf-8").replace("\u2212", "-")
     for correlation in first.recovered.values():
         assert f"{correlation:.2f}" in page
@@ -124,10 +122,12 @@ def test_an_encoder_looks_at_a_picture_once():
     assert encoder.encoder.asked == 3
 
 
-def test_two_runs_give_the_same_numbers(two_runs):
-    (first, second), said = two_runs
+@pytest.mark.slow
+def test_two_runs_give_the_same_numbers(one_run, tmp_path):
+    first, said = one_run
+    second = recipe.demo(tmp_path / "again", lambda line: None, small())
     assert first.digest == second.digest
-    assert sum(first.digest in line for line in said) == 2
+    assert sum(first.digest in line for line in said) == 1
     figures = sorted(path.name for path in (first.folder / "report_files").glob("*.svg"))
     assert figures
     for name in figures:
@@ -135,10 +135,10 @@ def test_two_runs_give_the_same_numbers(two_runs):
         assert one.read_bytes() == other.read_bytes(), name
 
 
-def test_the_hash_depends_on_every_number(two_runs, tmp_path):
+def test_the_hash_depends_on_every_number(one_run, tmp_path):
     from equipoise.data import read_results, write_results
 
-    (first, _), _ = two_runs
+    first, _ = one_run
     frame = read_results(first.folder / "after")
     write_results(tmp_path / "after" / "results.parquet", frame)
     before = recipe.digest_of(tmp_path)
@@ -147,17 +147,17 @@ def test_the_hash_depends_on_every_number(two_runs, tmp_path):
     assert recipe.digest_of(tmp_path) != before
 
 
-def test_the_naive_number_calls_the_fair_model_biased(two_runs):
-    (first, _), _ = two_runs
+def test_the_naive_number_calls_the_fair_model_biased(one_run):
+    first, _ = one_run
     rows = first.audits["naive-fair"].results.query("metric == 'max_skew' and axis == 'gender' and subject.isna()")
     assert rows["value"].iloc[0] > 0.3  # one gender at 1.35 times its even share
     assert abs(rows["excess"].iloc[0]) < 0.1  # and all of it is the pool's
 
 
-def test_the_repair_is_judged_on_subjects_it_has_not_seen(two_runs):
+def test_the_repair_is_judged_on_subjects_it_has_not_seen(one_run):
     from equipoise.mitigate import load
 
-    (first, _), _ = two_runs
+    first, _ = one_run
     seen = set(load(first.folder / "remedy").fitted_on.subjects)
     judged = set(first.audits["after"].results["subject"].dropna())
     assert len(seen) == len(judged) == 14
@@ -166,16 +166,16 @@ def test_the_repair_is_judged_on_subjects_it_has_not_seen(two_runs):
     assert size[1] < 0.6 * size[0]
 
 
-def test_the_captioner_is_measured(two_runs):
-    (first, _), _ = two_runs
+def test_the_captioner_is_measured(one_run):
+    first, _ = one_run
     clear, grainy = first.captions.errors.values()
     assert clear < 0.03 < grainy < 0.3
     found = set(first.captions.audit.results["metric"])
     assert {"lic", "lic_m", "lic_d", "ratio", "error"} <= found
 
 
-def test_sets_are_made_sieved_and_audited(two_runs):
-    (first, _), said = two_runs
+def test_sets_are_made_sieved_and_audited(one_run):
+    first, said = one_run
     assert len(first.generated.table) == 4 * 4 * 4
     dropped = first.generated.sieve.table.to_pandas(["keep"])["keep"]
     assert 0 < (~dropped.astype(bool)).sum() < 64
@@ -185,8 +185,8 @@ def test_sets_are_made_sieved_and_audited(two_runs):
     assert {"gender", "skin_tone"} <= set(funnel["axis"].dropna())
 
 
-def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
-    (first, _), said = two_runs
+def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run):
+    first, said = one_run
     page = first.page.read_text(encoding="utf-8")
     assert "mini:clip is biased by perceived gender" in page
     for part in ("verdict", "chance", "truth", "change", "naive", "subjects", "groups", "pictures", "words", "funnel"):
@@ -198,16 +198,20 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(two_runs):
     assert all(line.strip().startswith("equipoise ") for line in after)
 
 
-def test_the_verdict_answers_what_people_ask(two_runs):
+def test_the_verdict_answers_what_people_ask(one_run):
     """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the one paragraph.
 
     Against whom is said where single subjects are sure, and with three sets of each they are not.
     """
-    (first, _), _ = two_runs
+    first, _ = one_run
     page = first.page.read_text(encoding="utf-8")
     text = html.unescape(re.sub(r"<[^>]+>", "", re.search(r'<p class="verdict">(.*?)</p>', page, re.S)[1]))
     asked = ("is biased by perceived gender", "95% intervals", "put in on purpose", "The repair")
-    for told in (*asked, "as much as to a bag, a mirror image or brightness", "mini:clip-fair, asked the same, is not shown to be biased: it reacts"):
+    for told in (
+        *asked,
+        "as much as to a bag, a mirror image or brightness",
+        "mini:clip-fair, asked the same, is not shown",
+    ):
         assert told in text, text
     assert "labelled male" in text
     assert len(text.split()) < 320, len(text.split())
