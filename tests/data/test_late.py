@@ -185,8 +185,7 @@ def bomb_table(folder: Path, n: int = 30, side: int = 7900) -> Path:
     [
         ["filter", "{table}", "-s", "sharpness", "--set", "sharpness.of=image", "-o", "{out}"],
         ["filter", "{table}", "-s", "similarity", "-m", "mini:clip", "-o", "{out}"],
-        ["audit", "mini:clip", "-t", "{table}", "-s", "intersectional", "--axis", "gender"]
-        + ["--no-report", "-o", "{out}"],
+        ["audit", "mini:clip", "-t", "{table}", "-s", "intersectional", "--axis", "gender", "-o", "{out}"],
     ],
     ids=["sharpness", "similarity", "audit"],
 )
