@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.gap_rows import add_sizes
+from equipoise.audit.gap_rows import add_sizes, cells_of
 from equipoise.audit.strata import strata
 from equipoise.audit.subjects import links_of
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual import GapCells, PairGap, decompose, gap_cells, pair_gaps, size_of_gaps
+from equipoise.measure.counterfactual import GapCells, PairGap, decompose, pair_gaps, size_of_gaps
 
 __all__ = ["add_counterfactual"]
 
@@ -38,14 +38,9 @@ def add_counterfactual(
     if "set_id" not in frame or not frame["set_id"].notna().all():
         findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
         return
-    subjects = frame["subject"].to_numpy()
-    # Sets may be numbered anew in each subject.
-    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
-    links = links_of(frame, config)
-    held = list(dict.fromkeys([*axes, *evidence.frame.attrs.get("axes", ())]))
+    cells = cells_of(findings, evidence, config, axes, rows, scores)
     for axis in axes:
-        groups, level = evidence.groups([axis], findings.suite, rows), strata(frame, held, [axis])
-        table = gap_cells(scores, sets, groups, subjects, strata=level, links=links)
+        table = cells[axis]
         keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
         if not table.pairs():
             findings.note(f"{axis}: no gaps, because no two images of a set differ in it alone")
@@ -56,9 +51,9 @@ def add_counterfactual(
         for gap in size_of_gaps(table, seed=config.seed):
             findings.add(gap, metric="counterfactual_gap_size", **keys)
         _add_query_values(findings, table, keys)
-    add_sizes(findings, evidence, config, axes, rows, scores, pool)
+    add_sizes(findings, config, axes, cells, pool)
     if len(axes) > 1:
-        _add_terms(findings, evidence, config, axes, rows, scores, sets, pool)
+        _add_terms(findings, evidence, config, axes, rows, scores, pool)
 
 
 class _Noted:
@@ -98,10 +93,10 @@ def _add_terms(
     axes: Sequence[str],
     rows: NDArray[np.int64],
     scores: NDArray[np.float64],
-    sets: NDArray[np.int64],
     pool: str,
 ) -> None:
     frame = evidence.frame.iloc[rows]
+    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
     groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
     try:
         found = decompose(
@@ -111,7 +106,7 @@ def _add_terms(
             subjects=frame["subject"].to_numpy(),
             seed=config.seed,
             level=config.level,
-            strata=strata(frame, evidence.frame.attrs.get("axes", ()), axes),
+            strata=strata(frame, [*evidence.frame.attrs.get("axes", ()), *config.placebos], axes),
             links=links_of(frame, config),
         )
     except InputError as error:  # no set with every combination leaves the gaps standing

@@ -103,14 +103,7 @@ def read_queries(folder: Path) -> pd.DataFrame:
     if not path.is_file():
         read_results(folder)  # says what is wrong with the folder, if it is no result at all
         raise InputError(f"{folder}: the values of single queries are missing (queries.parquet)")
-    try:
-        frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); measure the audit again") from None
-    missing = [name for name in QUERY_COLUMNS if name not in frame]
-    if missing:
-        raise InputError(f"{path}: the column {missing[0]!r} is missing; measure the audit again")
-    return frame
+    return _read(path, QUERY_COLUMNS)
 
 
 def read_draws(folder: Path) -> pd.DataFrame:
@@ -118,11 +111,15 @@ def read_draws(folder: Path) -> pd.DataFrame:
     path = folder / "draws.parquet"
     if not path.is_file():
         return pd.DataFrame(columns=list(DRAW_COLUMNS))
+    return _read(path, DRAW_COLUMNS)
+
+
+def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}); measure the audit again") from None
-    missing = [name for name in DRAW_COLUMNS if name not in frame]
+    missing = [name for name in columns if name not in frame]
     if missing:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; measure the audit again")
     return frame

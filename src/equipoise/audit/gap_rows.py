@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
@@ -18,54 +17,52 @@ from equipoise.measure.gap_cells import GapCells, gap_cells
 from equipoise.measure.gap_sizes import NO_SPREAD, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.placebo import placebo_excess
 
-__all__ = ["add_sizes"]
+__all__ = ["add_sizes", "cells_of"]
 
 
-def add_sizes(
+def cells_of(
     findings: Findings,
     evidence: Evidence,
     config: AuditConfig,
     axes: Sequence[str],
     rows: NDArray[np.int64],
     scores: NDArray[np.float64],
-    pool: str,
-) -> None:
-    """Standard gap, its size, outranking and the excess over placebos, on every axis; see ``docs/audit.md``.
-
-    Placebo axes get the first two. ``scores`` (len(rows),) is each image's score for its own subject's query.
-    """
+) -> dict[str, GapCells]:
+    """The scores laid out by twins, for every axis and every placebo axis, everything else that varies held fixed."""
     frame = evidence.frame.iloc[rows]
     placebos = placebo_axes(frame, config, axes)
     # what the table names as an axis is held fixed even where it is not asked about
     known = [name for name in evidence.frame.attrs.get("axes", ()) if name in frame]
     held = list(dict.fromkeys([*axes, *known, *placebos]))
-    links = links_of(frame, config)
-    cells = {name: _cells(findings, evidence, frame, rows, scores, name, held, links) for name in (*axes, *placebos)}
-    for name in (*axes, *placebos):
+    # sets may be numbered anew in each subject
+    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
+    subjects, links = frame["subject"].to_numpy(), links_of(frame, config)
+    return {
+        name: gap_cells(
+            scores,
+            sets,
+            evidence.groups([name], findings.suite, rows),
+            subjects,
+            strata=strata(frame, held, [name]),
+            links=links,
+        )
+        for name in (*axes, *placebos)
+    }
+
+
+def add_sizes(
+    findings: Findings, config: AuditConfig, axes: Sequence[str], cells: Mapping[str, GapCells], pool: str
+) -> None:
+    """Standard gap, its size, outranking and the excess over placebos, on every axis; see ``docs/audit.md``.
+
+    Placebo axes, those of ``cells`` that are not among ``axes``, get the first two.
+    """
+    placebos = [name for name in cells if name not in axes]
+    for name in cells:
         keys = {"axis": name, "pool": pool, "variant": "equipoise"}
         _add_axis(findings, cells[name], config, keys, placebo=name in placebos)
     if placebos:
         _add_excess(findings, cells, axes, placebos, config, pool)
-
-
-def _cells(
-    findings: Findings,
-    evidence: Evidence,
-    frame: pd.DataFrame,
-    rows: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    name: str,
-    held: Sequence[str],
-    links: NDArray[np.int64] | None,
-) -> GapCells:
-    return gap_cells(
-        scores,
-        np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup()),
-        evidence.groups([name], findings.suite, rows),
-        subjects=frame["subject"].to_numpy(),
-        strata=strata(frame, held, [name]),
-        links=links,
-    )
 
 
 def _add_axis(findings: Findings, cells: GapCells, config: AuditConfig, keys: dict[str, str], *, placebo: bool) -> None:

@@ -121,7 +121,7 @@ def set_structure(
     sets = set_codes(frame, inside)
     if sets is None:
         return SetStructure()
-    known = [*frame.attrs.get("axes", ()), *config.axes]
+    known = [*frame.attrs.get("axes", ()), *config.axes, *config.placebos]
     return SetStructure(sets, strata(frame, list(dict.fromkeys(known)), asked), links_of(frame, config))
 
 
