@@ -16,7 +16,7 @@ def run() -> Iterator[dict[str, Any]]:
     """Rows: name, value, unit, limit, ok."""
     import torch
 
-    from equipoise.audit.caption_classifiers.lstm import LstmSettings, lstm_probabilities
+    from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
 
     torch.set_num_threads(1)
     captions, labels, source = _captions()
@@ -73,7 +73,7 @@ def plain_epoch(tokens: list[list[str]], labels: np.ndarray) -> None:
 
 
 def _captions() -> tuple[list[list[str]], np.ndarray, str]:
-    from equipoise.audit.caption_classifiers.words import masked, tokens_of
+    from equipoise.audit.captions.classifiers.words import masked, tokens_of
     from equipoise.text import Lexicon
 
     path = DATA / "gender_transformer.jsonl"
@@ -100,8 +100,8 @@ def _products_a_second(dtype: Any) -> float:
 
 
 def _fast(captions: list[list[str]], labels: np.ndarray) -> float:
-    from equipoise.audit.caption_classifiers import classifier
-    from equipoise.measure.caption_splits import balanced_split
+    from equipoise.audit.captions.classifiers import classifier
+    from equipoise.measure.captions.splits import balanced_split
 
     def work() -> None:
         reader = classifier("fast").read(captions)
@@ -113,7 +113,7 @@ def _fast(captions: list[list[str]], labels: np.ndarray) -> float:
 
 
 def _screen(path: Path) -> float:
-    from equipoise.audit.caption_lic import measure_lic
+    from equipoise.audit.captions.lic import measure_lic
 
     axis = path.name.split("_")[0]
     rows = [json.loads(line) for line in path.open(encoding="utf-8")]

@@ -30,9 +30,9 @@ def run() -> Iterator[dict[str, Any]]:
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
 
-    from equipoise.measure import caption_quality as quality
-    from equipoise.text.ptb import ptb_tokenise
-    from equipoise.text.tagging import content_vocabulary
+    from equipoise.measure.captions import quality
+    from equipoise.text.english.ptb import ptb_tokenise
+    from equipoise.text.english.tagging import content_vocabulary
 
     candidates, references, what = _captions()
     given = {i: [" ".join(tokens) for tokens in several] for i, several in enumerate(references)}
@@ -96,7 +96,7 @@ def _captions() -> tuple[Tokens, list[Tokens], str]:
             [[drawn() for _ in range(REFERENCES)] for _ in range(IMAGES)],
             "random words",
         )
-    from equipoise.text.ptb import ptb_tokens
+    from equipoise.text.english.ptb import ptb_tokens
 
     by_image: dict[int, Tokens] = {}
     for row in json.loads(CAPTIONS.read_text())["annotations"]:

@@ -17,8 +17,8 @@ from equipoise.data.schema import schema_for
 from equipoise.data.writer import TableWriter
 from equipoise.filters.bias import bias_test, strata_of
 from equipoise.filters.evidence import Evidence, Means
-from equipoise.filters.neighbours import nearest
-from equipoise.filters.similarity import Similarity
+from equipoise.filters.rules.knn import nearest
+from equipoise.filters.rules.similarity import Similarity
 
 N, DIM, SET = 1_000_000, 512, 12
 _SHARD = 48_000

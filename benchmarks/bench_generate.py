@@ -14,7 +14,7 @@ REPEATS = 3
 
 def pipeline() -> Any:
     """The miniature generator; where it is not installed, one of its shapes with random weights: time is the same."""
-    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.diffusers.generator import open_pipeline
     from equipoise.models.miniatures import FOLDER
 
     folder = FOLDER / "diffusion"
@@ -52,7 +52,7 @@ def ratio(made: Any, **how: Any) -> tuple[float, float]:
     """The median over repeats of joint over plain, each pair measured back to back; and the plain call's seconds."""
     import torch
 
-    from equipoise.models.attention import run_set
+    from equipoise.models.diffusers.attention import run_set
 
     texts = prompts()
 

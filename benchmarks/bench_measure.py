@@ -11,7 +11,7 @@ import pandas as pd
 
 from equipoise.measure import retrieval as r
 from equipoise.measure import stats
-from equipoise.measure.recall import recall_at_k
+from equipoise.measure.retrieval.recall import recall_at_k
 
 
 def run():

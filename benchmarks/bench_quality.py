@@ -7,8 +7,10 @@ import numpy as np
 from scipy import linalg, ndimage
 from scipy.spatial.distance import cdist
 
-from equipoise.measure import agreement, embedding, quality
+from equipoise.measure import embedding
+from equipoise.measure import images as quality
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats import agreement
 
 
 def run():

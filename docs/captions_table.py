@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from equipoise.audit.caption_lic import TEST_SHARE
+from equipoise.audit.captions.lic import TEST_SHARE
 from equipoise.audit.published import published_values
 from equipoise.measure.captions import corrected_resampled_t, lic, lic_d
-from equipoise.measure.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate
 
 PAGE = Path(__file__).with_name("captions.md")
 RESULTS = Path(__file__).with_name("results")

@@ -18,15 +18,13 @@ ROOMS = {
     "embedding": ("Embeddings: what vectors say about groups", "measure-embedding.md"),
     "binding": ("Binding: who does what", "measure-binding.md"),
     "captions": ("Captions: what a captioner's words give away", "measure-captions.md"),
-    "caption_quality": ("Captions: how good they are, against references", "measure-quality.md"),
-    "java_metrics": ("Captions: how good they are, through Java", "measure-quality.md"),
+    "captions.quality": ("Captions: how good they are, against references", "measure-quality.md"),
+    "captions.java": ("Captions: how good they are, through Java", "measure-quality.md"),
     "dataset": ("Datasets: where data are lopsided", "measure-dataset.md"),
-    "activity_mining": ("Activities in captions", "measure-dataset.md"),
-    "quality": ("Quality of images and captions", "measure-quality.md"),
+    "activities": ("Activities in captions", "measure-dataset.md"),
+    "images": ("Quality of images and captions", "measure-quality.md"),
     "agreement": ("Agreement between annotators", "measure-quality.md"),
 }
-_PART_OF = {"gap_sizes": "counterfactual", "placebo": "counterfactual"}
-"""Modules whose metrics stand in the table of another."""
 HEAD = ("metric", "formula", "range", "direction", "chance", "when it lies", "source")
 
 
@@ -40,8 +38,9 @@ def tables() -> str:
 
 
 def _room(entry: Entry) -> str:
-    room = entry.target.partition(":")[0].rpartition(".")[2]
-    return _PART_OF.get(room, room)
+    module = entry.target.partition(":")[0].split(".")[2:]
+    names = [".".join(module[:2]), *module[1::-1]] if len(module) > 1 else module
+    return next((name for name in (*names, *module[::-1]) if name in ROOMS), module[0])
 
 
 def _section(room: str, entries: list[Entry]) -> str:

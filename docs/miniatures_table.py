@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from equipoise.models.miniatures import miniatures
-from equipoise.recipes.train_mini.wanted import wanted
+from equipoise.recipes.train_mini.parts import wanted
 
 PAGE = Path(__file__).with_name("miniatures.md")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"

@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from equipoise.audit.dataset_source import read_dataset
-from equipoise.audit.datasets import DatasetSettings, audit_dataset
+from equipoise.audit.dataset import DatasetSettings, audit_dataset
+from equipoise.audit.dataset.source import read_dataset
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
 from equipoise.data.results import read_results

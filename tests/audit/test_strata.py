@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.strata import strata
+from equipoise.audit.subjects import strata
 
 
 def sets(**columns: list[object]) -> pd.DataFrame:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from equipoise.audit import AuditConfig
-from equipoise.audit.axes import check_groups
-from equipoise.data.twins import without_twins
+from equipoise.audit.asking import check_groups
+from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
 
 

@@ -232,7 +232,7 @@ def test_labels_in_another_case(home):
 
 
 def test_a_stopped_run_leaves_its_finished_work_and_goes_on(home, monkeypatch):
-    from equipoise.audit import caption_lic
+    from equipoise.audit.captions import lic as caption_lic
 
     real, stores = caption_lic.measure_lic, []
 
@@ -305,7 +305,7 @@ def test_a_folder_named_like_the_column_is_not_mistaken_for_labels(home, tmp_pat
 
 
 def test_java_that_is_not_there_is_said_at_once(home, monkeypatch):
-    from equipoise.audit import java_metrics
+    from equipoise.audit.captions import java as java_metrics
 
     monkeypatch.setattr(java_metrics.shutil, "which", lambda name: None)
     said = sentence(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--java", *FAST)
@@ -313,8 +313,8 @@ def test_java_that_is_not_there_is_said_at_once(home, monkeypatch):
 
 
 def test_java_metrics_take_their_place(home, monkeypatch):
-    from equipoise.audit import java_metrics
-    from equipoise.measure.caption_quality import rouge_l
+    from equipoise.audit.captions import java as java_metrics
+    from equipoise.measure.captions.quality import rouge_l
 
     monkeypatch.setattr(java_metrics, "java_is_ready", lambda: True)
     monkeypatch.setattr(java_metrics, "spice_is_ready", lambda: True)

@@ -280,7 +280,7 @@ def outcome_of(target: Target) -> tuple[list[Any], int, str]:
     """Rows (or the decoded image), how many were rejected, and the error if the whole file was refused."""
     from equipoise.data.images import decode
     from equipoise.data.readers import read
-    from equipoise.data.rows import Rejected
+    from equipoise.data.schema import Rejected
     from equipoise.errors import InputError
 
     if target.kind == "image":

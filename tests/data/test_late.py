@@ -18,9 +18,8 @@ import pytest
 from PIL import Image
 
 from equipoise.data import Table, images
-from equipoise.data import late as late_images
-from equipoise.data.images import decode
-from equipoise.data.late import HELD, ORDINARY, LateImage, held_pixels
+from equipoise.data import images as late_images
+from equipoise.data.images import HELD, ORDINARY, LateImage, decode, held_pixels
 from equipoise.errors import InputError
 
 

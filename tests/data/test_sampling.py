@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from equipoise.data import Table
-from equipoise.data.draws import draw_order
 from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
+from equipoise.data.results import draw_order
 from equipoise.data.sampling import METHODS, balance, balance_layer, split, split_layer
 from equipoise.errors import InputError, UnknownNameError
 

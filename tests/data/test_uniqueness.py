@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data import uniqueness
-from equipoise.data.uniqueness import first_duplicate
+from equipoise.data import validation as uniqueness
+from equipoise.data.validation import first_duplicate
 
 
 def batches(ids: list[str], size: int = 3) -> Any:

@@ -175,7 +175,7 @@ def test_the_commands(people: Table, tmp_path: Path) -> None:
     assert [row["image_id"] for row in rows] == [f"img-{i:04d}" for i in range(25)]
     assert rows[1]["gender"] == "female"
     assert "gender" not in rows[0]
-    from equipoise.audit.caption_inputs import read_inputs
+    from equipoise.audit.captions.inputs import read_inputs
 
     inputs = read_inputs([tmp_path / "said.jsonl"], None, "gender")
     assert inputs.models[0].captions["img-0001"] == rows[1]["caption"]
@@ -196,7 +196,7 @@ def test_a_second_audit_by_the_command_encodes_nothing(
     people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("transformers")
-    from equipoise.models.hugging_face import HuggingFaceEncoder
+    from equipoise.models.hf.adapter import HuggingFaceEncoder
 
     asked: list[int] = []
     whole = HuggingFaceEncoder.encode_images

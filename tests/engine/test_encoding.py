@@ -13,8 +13,8 @@ import pytest
 
 from equipoise.data import Table
 from equipoise.engine import Asking, EmbeddingStore, embed, vector_batches, vectors
+from equipoise.engine.asking import file_vectors
 from equipoise.engine.cache import stores
-from equipoise.engine.encoding import file_vectors
 from equipoise.engine.progress import Progress
 from equipoise.errors import InputError, UnknownNameError
 
@@ -212,7 +212,7 @@ def test_ray_workers_encode_the_same_batches_and_the_driver_none(
     """Ray's part is played by the local engine: the same function, batches and store, as pickled for a worker."""
     import pickle
 
-    from equipoise.engine import encoding
+    from equipoise.engine import asking as encoding
     from equipoise.engine import map as map_table
 
     batches: list[int] = []

@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from equipoise.engine.identity import identity
+from equipoise.engine.content import identity
 
 
 def defined(source: str) -> Any:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from equipoise.errors import InputError
 from equipoise.filters import bias
 from equipoise.filters.bias import Within, bias_test, global_p_values, strata_of
-from equipoise.filters.funnel import StepOutcome, bias_tests, funnel_of, result_rows
-from equipoise.filters.printing import report_text
+from equipoise.filters.funnel import StepOutcome, bias_tests, funnel_of, report_text, result_rows
 from equipoise.measure.groups import Groups
 
 

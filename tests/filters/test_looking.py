@@ -16,12 +16,12 @@ from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.filters import Evidence, Means, Step
 from equipoise.filters.detecting import as_json, from_json, largest_person
-from equipoise.filters.duplicates import Duplicates, _set_sums, earlier_twin
-from equipoise.filters.fidelity import Fidelity, colour_fidelity, object_f1, rank_sum, thumbnail
-from equipoise.filters.people import People
 from equipoise.filters.quality import Quality, frechet_gap
-from equipoise.filters.safety import Safety
-from equipoise.filters.sharpness import Sharpness, sharpness_of
+from equipoise.filters.rules.duplicates import Duplicates, _set_sums, earlier_twin
+from equipoise.filters.rules.fidelity import Fidelity, colour_fidelity, object_f1, rank_sum, thumbnail
+from equipoise.filters.rules.people import People
+from equipoise.filters.rules.safety import Safety
+from equipoise.filters.rules.sharpness import Sharpness, sharpness_of
 from equipoise.measure.groups import Groups
 from equipoise.models.protocols import Detections
 from equipoise.world import preset, write_table

@@ -77,7 +77,7 @@ def test_a_run_writes_scores_verdicts_and_the_report(world, known, tmp_path):
 def test_a_second_run_reads_what_the_first_wrote(world, known, tmp_path, monkeypatch):
     steps = read_steps("people,similarity")
     first = run(world, steps, tmp_path / "out", means=Means(encoder=known))
-    monkeypatch.setattr("equipoise.filters.similarity.Similarity.judge", None)  # asked again, it would raise
+    monkeypatch.setattr("equipoise.filters.rules.similarity.Similarity.judge", None)  # asked again, it would raise
     second = run(world, steps, tmp_path / "out", means=Means(encoder=known))
     pd.testing.assert_frame_equal(first.funnel, second.funnel)
     pd.testing.assert_frame_equal(first.results, second.results)
@@ -92,7 +92,8 @@ def test_a_killed_run_ends_with_the_same_bytes(world, known, tmp_path):
     script = textwrap.dedent(
         """
         import os, signal, sys
-        from equipoise.filters import Means, read_steps, run, similarity
+        from equipoise.filters import Means, read_steps, run
+        from equipoise.filters.rules import similarity
         if len(sys.argv) > 4:
             similarity.Similarity.judge = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
         run(sys.argv[1], read_steps("people,similarity"), sys.argv[2], means=Means(encoder=sys.argv[3]))

@@ -14,7 +14,7 @@ from equipoise.data import Table
 from equipoise.data.people import person
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import EditsConfig, plan_edits, run
-from equipoise.generate.checking import check_pool
+from equipoise.generate.verify import check_pool
 
 COLOURS = {"female": (255, 0, 0), "male": (0, 255, 0)}
 

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from equipoise.data import Table
-from equipoise.data.draws import draw_order
 from equipoise.data.mixing import substitute
 from equipoise.data.people import person
+from equipoise.data.results import draw_order
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import (
     ScenesConfig,

@@ -93,7 +93,7 @@ def files_of(folder: Path) -> dict[str, str]:
 
 
 def test_interrupted_sets_of_a_pipeline_end_with_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.diffusers.generator import open_pipeline
 
     model = open_pipeline(folder, name="diffusers:tiny", device="cpu")
     config = SetsConfig(candidates=2, inject="both", steps=3, batch_size=3, guidance=(3, 5))
@@ -118,9 +118,9 @@ def test_interrupted_sets_of_a_pipeline_end_with_the_same_bytes(folder: Path, tm
 def test_the_sampler_and_the_blend_reach_the_pipeline(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.diffusers.generator import open_pipeline
 
-    monkeypatch.setattr("equipoise.models.attention.BLEND_ABOVE", 0.97)  # a random network looks everywhere
+    monkeypatch.setattr("equipoise.models.diffusers.attention.BLEND_ABOVE", 0.97)  # a random network looks everywhere
     model = open_pipeline(folder, name="diffusers:tiny", device="cpu")
     made = {}
     for name, config in (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import binding
-from equipoise.measure.shares import pair_probability
+from equipoise.measure.stats.shares import pair_probability
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -12,8 +12,8 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import embedding
-from equipoise.measure.group_means import group_means, permuted_labels
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.group_means import group_means, permuted_labels
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -332,7 +332,7 @@ def test_monte_carlo_p_values_agree_with_the_exact_ones(monkeypatch):
         rng.normal(size=(5, 4)),
     )
     exact = embedding.association(x, y, a, b)
-    monkeypatch.setattr("equipoise.measure.embedding_association.EXACT_LIMIT", 10)
+    monkeypatch.setattr("equipoise.measure.embedding.association.EXACT_LIMIT", 10)
     drawn = embedding.association(x, y, a, b, permutations=20000)
     assert not drawn.exact
     assert drawn.effect.p_value == pytest.approx(exact.effect.p_value, abs=0.02)

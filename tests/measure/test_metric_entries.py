@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from equipoise.measure.bias_entries import BIAS_ENTRIES
-from equipoise.measure.caption_entries import CAPTION_ENTRIES
-from equipoise.measure.caption_quality_entries import CAPTION_QUALITY_ENTRIES
-from equipoise.measure.metric_entry import add_metrics
-from equipoise.measure.quality_entries import QUALITY_ENTRIES
+from equipoise.measure.captions.entries import CAPTION_ENTRIES
+from equipoise.measure.captions.quality.entries import CAPTION_QUALITY_ENTRIES
+from equipoise.measure.images.entries import QUALITY_ENTRIES
+from equipoise.measure.metric import add_metrics
 from equipoise.registry import Registry
 
 ENTRIES = (*BIAS_ENTRIES, *CAPTION_ENTRIES, *CAPTION_QUALITY_ENTRIES, *QUALITY_ENTRIES)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import linalg
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure import quality
+from equipoise.measure import images as quality
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -502,8 +502,8 @@ def test_kid_of_overlapping_subsets_has_the_width_of_the_whole():
 
 def test_the_doors_import_neither_torch_nor_scikit_learn():
     code = (
-        "import sys, equipoise.measure.quality, equipoise.measure.embedding, equipoise.measure.binding, "
-        "equipoise.measure.dataset, equipoise.measure.agreement, equipoise.text.activity_mining; "
+        "import sys, equipoise.measure.images, equipoise.measure.embedding, equipoise.measure.binding, "
+        "equipoise.measure.dataset, equipoise.measure.stats.agreement, equipoise.text.activities; "
         "print([m for m in ('torch', 'sklearn', 'matplotlib', 'spacy') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.mitigate import REMEDIES, Projection, fit_on_table, held_out_layer, load, repaired, save
 from equipoise.mitigate.fitting import held_out_subjects, seen_subjects
-from equipoise.mitigate.storing import fingerprint
+from equipoise.mitigate.wrapping import fingerprint
 from equipoise.models import Encoder, Precomputed
 from equipoise.models import load as load_model
 

@@ -461,7 +461,7 @@ def transformer_mapper_by_hand(weights, vector, width):
 def test_clipcaps_transformer_mapper_is_read_right():
     import torch
 
-    from equipoise.models.clipcap import mapper
+    from equipoise.models.hf.captioners import mapper
 
     width = 16
     shapes = {"linear.weight": (3 * width, 6), "linear.bias": (3 * width,), "prefix_const": (4, width)}
@@ -487,7 +487,7 @@ def test_clipcaps_transformer_mapper_is_read_right():
 def test_clipcaps_single_layer_mapper_is_read_right():
     import torch
 
-    from equipoise.models.clipcap import mapper
+    from equipoise.models.hf.captioners import mapper
 
     weights = tensors({"weight": (24, 5), "bias": (24,)})
     del weights["logit_scale"]

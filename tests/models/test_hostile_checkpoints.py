@@ -19,7 +19,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from equipoise.errors import InputError, MissingExtraError
-from equipoise.models import convert, folders, hugging_face, load, pipeline_folders
+from equipoise.models import convert, folders, load
+from equipoise.models.diffusers import folders as pipeline_folders
+from equipoise.models.hf import adapter as hugging_face
 from equipoise.models.trust import check_folder
 
 SOURCE = Path(folders.__file__).parents[1]
@@ -158,7 +160,7 @@ def test_links_inside_the_folder_and_leftovers_are_fine(tmp_path: Path, tiny_che
 
 def test_what_loads_today_is_within_the_bounds(tiny_checkpoint: Callable[[str], Path]) -> None:
     for name in ("clip-base-patch32", "siglip-so400m"):  # real sizes of the largest encoders in common use
-        from equipoise.models.sizes import OnDisk, check_sizes
+        from equipoise.models.trust import OnDisk, check_sizes
 
         config = {
             "clip-base-patch32": {"text_config": {"num_hidden_layers": 12, "vocab_size": 49408, "eos_token_id": 49407}},
@@ -222,7 +224,7 @@ def test_pipelines_are_refused_before_diffusers_sees_them(
     folder = Path(shutil.copytree(pipeline, tmp_path / "model"))
     PIPELINES[kind](folder, beside)
     monkeypatch.setattr(pipeline_folders, "loaded", unseen)
-    monkeypatch.setattr("equipoise.models.diffusers_generator.loaded", unseen)
+    monkeypatch.setattr("equipoise.models.diffusers.generator.loaded", unseen)
     refused(lambda: load(f"diffusers:{folder}", kind="generator"))
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from equipoise.cli.models import app
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models import SCHEMES, Captioner, Encoder, check, load, miniatures
-from equipoise.models.families import FAMILIES
+from equipoise.models.hf.families import FAMILIES
 from equipoise.models.miniatures import PARTS, figures_of
 
 REAL = miniatures.FOLDER

@@ -116,7 +116,7 @@ def test_the_sieve_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_pa
 
 @needs_minis
 def test_the_judge_is_never_asked_by_the_sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from equipoise.models.classifiers import ImageClassifier
+    from equipoise.models.hf.classifiers import ImageClassifier
 
     done = []
     plain = ImageClassifier.classify

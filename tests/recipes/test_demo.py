@@ -15,8 +15,7 @@ from PIL import Image
 from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.recipes import demo as recipe
-from equipoise.recipes.demo_encoders import Remembering
-from equipoise.recipes.demo_generated import make_and_sieve
+from equipoise.recipes.demo_parts import Remembering, make_and_sieve
 from equipoise.world import WorldConfig, counterfactual_sets, render_image
 from equipoise.world.captions import captions
 

@@ -14,9 +14,9 @@ from equipoise.models.miniatures import FOLDER, PARTS, figures_of
 from equipoise.models.protocols import Answers, Detections
 from equipoise.recipes.train_mini import PARTS as TRAINED
 from equipoise.recipes.train_mini import evaluate, evaluate_generative, evaluate_helpers
-from equipoise.recipes.train_mini.cards import card, write_card
+from equipoise.recipes.train_mini.parts import is_met, wanted
 from equipoise.recipes.train_mini.pictures import framed_sheet, reconstructions, write_sheets
-from equipoise.recipes.train_mini.wanted import is_met, wanted
+from equipoise.recipes.train_mini.saving import card, write_card
 from equipoise.world import captions, draw, preset, render_batch, render_image, sample, what_is_where
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
@@ -114,7 +114,7 @@ def test_every_prompt_names_what_the_judge_is_asked():
 
 
 def test_a_perfect_detector_has_full_marks_and_a_blind_one_none(monkeypatch, tmp_path):
-    from equipoise.models.detectors import box_of
+    from equipoise.models.hf.detectors import box_of
 
     class Eyes:
         def detect(self, images):

@@ -9,8 +9,8 @@ pytest.importorskip("transformers")
 
 from equipoise.models.miniatures import FOLDER, figures_of
 from equipoise.recipes.train_mini import evaluate
-from equipoise.recipes.train_mini.cards import card
-from equipoise.recipes.train_mini.wanted import is_met, wanted
+from equipoise.recipes.train_mini.parts import is_met, wanted
+from equipoise.recipes.train_mini.saving import card
 
 PARTS = ("clip", "clip-fair", "captioner", "judge")
 

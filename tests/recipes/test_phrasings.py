@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from equipoise.recipes.train_mini.phrasings import phrasing_words, rephrased, tokens_of
+from equipoise.recipes.train_mini.editions import phrasing_words, rephrased, tokens_of
 from equipoise.recipes.train_mini.tokenizer import LENGTH
-from equipoise.text.articles import article
+from equipoise.text.english.articles import article
 from equipoise.world import WorldConfig, captions, sample, vocabulary
 from equipoise.world.captions import prompts
 

@@ -204,7 +204,7 @@ def toy_rows(subjects: tuple[str, ...] = SUBJECTS, sets: int = 6) -> list[dict]:
 
 def toy_scores(rows: list[dict], strength: float, seed: int) -> list[dict]:
     """Scores of "A photo of …": noise, what the subject leans to, and the subject itself."""
-    from equipoise.text.articles import with_article
+    from equipoise.text.english.articles import with_article
 
     rng = np.random.default_rng(seed)
     subjects = sorted({row["subject"] for row in rows})
@@ -253,7 +253,7 @@ def truth() -> pd.DataFrame:
 @pytest.fixture(scope="session")
 def captions_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of ``equipoise captions``: a captioner that gives the group away."""
-    from equipoise.audit.caption_audit import CaptionSettings, audit_captions
+    from equipoise.audit.captions.run import CaptionSettings, audit_captions
 
     home = tmp_path_factory.mktemp("captions")
     rng = np.random.default_rng(0)

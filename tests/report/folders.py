@@ -11,7 +11,7 @@ import numpy as np
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings
 from equipoise.audit.running import _save_settings
-from equipoise.measure.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate
 
 Number = tuple[float, float | None, float | None, float]
 """Value, the two ends of its interval, and p."""

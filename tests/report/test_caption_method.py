@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from equipoise.report.method import method
+from equipoise.report.page.method import method
 
 
 def series(kind, metrics, settings=None, suite="captions"):

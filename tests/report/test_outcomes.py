@@ -18,8 +18,8 @@ import pytest
 from equipoise.audit.config import AuditConfig
 from equipoise.data.results import write_results
 from equipoise.report import verdict_of, write
-from equipoise.report.judging import Verdict
-from equipoise.report.outcomes import Outcome
+from equipoise.report.verdict.judging import Verdict
+from equipoise.report.verdict.outcomes import Outcome
 
 from .folders import folder, of_sets, row
 
@@ -94,8 +94,8 @@ def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str
 
 def dataset(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
     def build(home: Path) -> Verdict:
-        from equipoise.audit.dataset_parts import DatasetSettings
-        from equipoise.audit.datasets import _save_settings
+        from equipoise.audit.dataset import _save_settings
+        from equipoise.audit.dataset.parts import DatasetSettings
         from equipoise.audit.findings import Findings
 
         findings = Findings("dataset", "")

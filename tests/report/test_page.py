@@ -190,7 +190,7 @@ def test_a_folder_gets_its_page_or_a_reason(runs, tmp_path):
 
 
 def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_folder, tmp_path):
-    from equipoise.audit.caption_folder import captions_folder as checked
+    from equipoise.audit.captions.folder import captions_folder as checked
 
     shutil.copytree(captions_folder, tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text('{"command": "captions"}', encoding="utf-8")
@@ -209,7 +209,7 @@ def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
 
 
 def test_the_top_pictures_are_those_that_the_audit_counted(runs):
-    from equipoise.report.ranking import read_ranking
+    from equipoise.report.page.ranking import read_ranking
 
     (one,) = read_given([runs / "biased"]).series
     ranking = read_ranking(one, [])

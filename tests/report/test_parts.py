@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.report import read_given
-from equipoise.report.change import changes
 from equipoise.report.findings import leans, main_metric, main_rows
-from equipoise.report.funnel import funnel_figure, funnel_table, read_funnel
-from equipoise.report.heat import _luminance, shade
+from equipoise.report.page.figures import _luminance, shade
+from equipoise.report.page.funnel import funnel_figure, funnel_table, read_funnel
+from equipoise.report.page.words import read_words
 from equipoise.report.svg import Drawing, Scale, ticks
 from equipoise.report.truth import read_truth, recovered
-from equipoise.report.verdict import verdict
-from equipoise.report.words import read_words
+from equipoise.report.verdict.change import changes
+from equipoise.report.verdict.whole import verdict
 
 
 def row(**keys):
@@ -162,8 +162,8 @@ def of_pairs(results_folder, place, name, metric="counterfactual_gap_size", **ke
 
 
 def test_each_pair_of_groups_is_held_against_itself(results_folder):
-    from equipoise.report.change import change_figure
-    from equipoise.report.verdict_repair import Repair
+    from equipoise.report.verdict.change import change_figure
+    from equipoise.report.verdict.repair import Repair
 
     before, after = (of_pairs(results_folder, place, name) for place, name in enumerate(("before", "after")))
     found = changes(before, after, "counterfactual_gap_size")
@@ -188,7 +188,7 @@ def test_one_pair_of_groups_needs_no_name(results_folder):
 
 
 def test_another_model_and_a_naive_number_are_held_against_the_same_pair(results_folder):
-    from equipoise.report.naive import naive_figure, naive_numbers
+    from equipoise.report.page.naive import naive_figure, naive_numbers
 
     first, other = (of_pairs(results_folder, place, name, model=name) for place, name in enumerate(("one", "two")))
     told = verdict([first, other]).text

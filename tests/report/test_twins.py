@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from equipoise.report.pictures import set_gallery
+from equipoise.report.page.gallery import set_gallery
 
 
 def test_a_set_is_shown_without_its_twins():

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit.datasets import DatasetSettings, audit_dataset
-from equipoise.audit.probes import caption_probe
+from equipoise.audit.dataset import DatasetSettings, audit_dataset
+from equipoise.audit.suites._probes import caption_probe
 from equipoise.data import Table
 from equipoise.measure.dataset import cooccurrence, group_counts
-from equipoise.measure.dataset_exchange import Exchange, item_lean
+from equipoise.measure.dataset.exchange import Exchange, item_lean
 from equipoise.measure.groups import Groups
 
 ITEMS = ["bag", "car", "dog", "hat"]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats as sps
 
-from equipoise.measure.gap_sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.counterfactual.placebo import placebo_excess
+from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
-from equipoise.measure.placebo import placebo_excess
 
 SCENE, IMAGE, PERSON = 1.0, 0.3, 0.2
 SPREAD = float(np.sqrt(SCENE**2 + IMAGE**2 + PERSON**2))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.measure.group_means import gap_interval, group_means
 from equipoise.measure.groups import Groups
-from equipoise.measure.recall import median_rank_by_group, recall_by_group
+from equipoise.measure.retrieval.recall import median_rank_by_group, recall_by_group
+from equipoise.measure.stats.group_means import gap_interval, group_means
 
 
 def truth(shape: str, n_groups: int) -> np.ndarray:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit.caption_folds import leave_two_out, over_folds
-from equipoise.measure.caption_lic import lic_scores
-from equipoise.measure.caption_splits import cross_fit_folds
+from equipoise.audit.captions.folds import leave_two_out, over_folds
 from equipoise.measure.captions import cross_fitted
+from equipoise.measure.captions.lic import lic_scores
+from equipoise.measure.captions.splits import cross_fit_folds
 
 FOLDS = 10
 

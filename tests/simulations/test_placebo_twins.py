@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit.strata import strata
-from equipoise.data.twins import without_twins
+from equipoise.audit.subjects import strata
+from equipoise.data.labels import without_twins
 from equipoise.measure import retrieval as r
 
 SUBJECTS, SETS, TWINS = 12, 4, ("", "bag", "mirror", "brightness")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equipoise.measure.embedding_probe import linear_probe
+from equipoise.measure.embedding.probe import linear_probe
 from equipoise.measure.groups import Groups
 
 

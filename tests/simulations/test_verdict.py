@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from equipoise.audit.config import AuditConfig
-from equipoise.measure.estimate import RESULT_COLUMNS
-from equipoise.measure.gap_sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
 from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
-from equipoise.measure.sources import Scores
-from equipoise.report.judging import Judgement, judge
-from equipoise.report.outcomes import Outcome
+from equipoise.measure.retrieval.sources import Scores
+from equipoise.measure.stats.estimate import RESULT_COLUMNS
 from equipoise.report.sources import Series, Source
+from equipoise.report.verdict.judging import Judgement, judge
+from equipoise.report.verdict.outcomes import Outcome
 
 SUBJECTS, SETS, K = 20, 8, 6
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as sps
 
-from equipoise.measure.embedding_association import _noncentrality, association, effect_interval
+from equipoise.measure.embedding.association import _noncentrality, association, effect_interval
 
 
 def true_effect(gap: float, n: int, m: int, ratio: float = 1.0) -> float:

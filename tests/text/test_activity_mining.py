@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.text.activity_mining import (
+from equipoise.text.activities import (
     ActivityCounts,
     Triple,
     activity_bias,
@@ -22,7 +22,7 @@ from equipoise.text.activity_mining import (
     mask_log_ratios,
     parsed_triples,
 )
-from equipoise.text.activity_words import base_verb, singular
+from equipoise.text.activities.words import base_verb, singular
 from equipoise.text.lexicon import Lexicon
 
 COCO = Path(__file__).parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"

@@ -1,7 +1,7 @@
 """A toy plugin: one lexicon and one metric, added through the entry-point group ``equipoise``."""
 
 from equipoise.text import Lexicon
-from equipoise.text.lexicon_file import parse
+from equipoise.text.lexicon.file import parse
 
 
 def register(add):

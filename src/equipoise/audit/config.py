@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.measure.variants import VARIANTS
-from equipoise.text.prompt_places import check_places
+from equipoise.measure.retrieval.variants import VARIANTS
+from equipoise.text.templates.places import check_places
 
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 

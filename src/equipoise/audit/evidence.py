@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import write_frame
 from equipoise.data.atomic import atomic_file
-from equipoise.data.draws import draw_order
-from equipoise.data.twins import PLACEBO
+from equipoise.data.labels import PLACEBO
+from equipoise.data.results import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores

@@ -67,7 +67,7 @@ class Findings:
 
     def frame(self) -> pd.DataFrame:
         """The rows as a table with the columns of a results file."""
-        from equipoise.measure.estimate import RESULT_COLUMNS
+        from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
         return pd.DataFrame(self.rows, columns=list(RESULT_COLUMNS))
 

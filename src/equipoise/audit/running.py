@@ -22,7 +22,7 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import atomic_file
-from equipoise.data.twins import without_twins
+from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:

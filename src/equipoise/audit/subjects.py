@@ -1,4 +1,9 @@
-"""Queries that name a subject and nobody else, and the images of each subject as their pool."""
+"""Queries that name a subject and nobody else, and the images of each subject as their pool.
+
+What must stay fixed when the labels of one axis are shuffled: the levels of the others that vary inside sets.
+
+Which columns are placebo axes: things that vary inside counterfactual sets and are no group of people.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +15,101 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.audit.asking import NOT_AXES, SOCIALCF_PROMPTS, neutral_prompts
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
-from equipoise.audit.strata import strata
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
 
 __all__ = [
+    "PLACEBO",
     "SetStructure",
     "SubjectQueries",
     "groups_to_rank",
     "links_of",
+    "placebo_axes",
     "pool_name",
     "set_codes",
     "set_structure",
+    "strata",
     "subject_queries",
     "subject_texts",
     "subjects_asked",
     "subjects_with_sets",
 ]
+
+
+PLACEBO = "placebo_"
+"""Columns with this beginning vary inside sets and are no group of people: a mirrored picture, a bag."""
+
+
+def strata(frame: pd.DataFrame, axes: Sequence[str], asked: Sequence[str]) -> NDArray[np.int64]:
+    """(N,) the combination of levels of the other axes of each image, -1 where such a level is missing.
+
+    The other axes are those of ``axes`` and the columns ``placebo_*`` that are not in ``asked`` and that take more
+    than one value inside at least one set (``subject``, ``set_id``). Shuffling labels inside a set only among images
+    of the same code keeps a strong effect of one axis out of the null of another. All 0 where nothing else varies;
+    a table without sets has nothing that varies inside them.
+
+    >>> frame = pd.DataFrame({"set_id": ["s"] * 5, "gender": [*"fmfmf"], "race": ["x", "x", "y", "y", None]})
+    >>> strata(frame, ["gender", "race"], ["gender"]).tolist()
+    [0, 0, 1, 1, -1]
+    """
+    codes = np.zeros(len(frame), dtype=np.int64)
+    placebos = [name for name in map(str, frame.columns) if name.startswith(PLACEBO)]
+    others = [axis for axis in dict.fromkeys([*axes, *placebos]) if axis in frame and axis not in asked]
+    if "set_id" not in frame:
+        return codes
+    keys = [frame[column] for column in ("subject", "set_id") if column in frame]
+    missing = np.zeros(len(frame), dtype=bool)
+    for axis in others:
+        if not (frame[axis].groupby(keys).nunique() > 1).any():
+            continue
+        levels, names = pd.factorize(frame[axis], sort=True)
+        missing |= levels < 0
+        codes = codes * len(names) + levels
+    codes[missing] = -1
+    kept = ~missing
+    codes[kept] = np.unique(codes[kept], return_inverse=True)[1]
+    return codes
+
+
+def placebo_axes(frame: pd.DataFrame, config: AuditConfig, axes: Sequence[str]) -> tuple[str, ...]:
+    """The columns ``placebo_*`` that vary inside sets, and those that the settings name.
+
+    A named column that the table lacks, that is itself asked about, or that never varies inside a set is refused.
+
+    >>> frame = pd.DataFrame({"set_id": ["s", "s"], "gender": ["f", "m"], "placebo_bag": ["no", "yes"]})
+    >>> placebo_axes(frame, AuditConfig(), ["gender"])
+    ('placebo_bag',)
+    >>> placebo_axes(frame, AuditConfig(placebos=("placebo_bags",)), ["gender"])
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: the table has no placebo column 'placebo_bags'; did you mean 'placebo_bag'?
+    """
+    columns = [str(name) for name in frame.columns]
+    for name in config.placebos:
+        if name not in columns:
+            near = closest(name, columns, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(columns)}"
+            raise InputError(f"the table has no placebo column {name!r}; {hint}")
+        if name in axes:
+            raise InputError(f"{name!r} is asked about as an axis and named as a placebo; it can be one of the two")
+        if name in NOT_AXES or not _varies(frame, name):
+            raise InputError(f"the placebo column {name!r} does not vary inside sets; name one that does")
+    usual = [name for name in columns if name.startswith(PLACEBO) and name not in axes and _varies(frame, name)]
+    return tuple(dict.fromkeys([*usual, *config.placebos]))
+
+
+def _varies(frame: pd.DataFrame, name: str) -> bool:
+    if "set_id" not in frame:
+        return False
+    keys = [frame[column] for column in ("subject", "set_id") if column in frame]
+    try:
+        return bool((frame[name].groupby(keys).nunique() > 1).any())
+    except TypeError:  # a column of lists
+        return False
 
 
 @dataclass(frozen=True)
@@ -103,7 +182,7 @@ def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int6
 
 @dataclass(frozen=True)
 class SetStructure:
-    """How labels may move under the null, see :mod:`equipoise.measure.exchange`; all ``None`` without sets."""
+    """How labels may move under the null, see :mod:`equipoise.measure.stats.exchange`; all ``None`` without sets."""
 
     sets: NDArray[np.int64] | None = None
     strata: NDArray[np.int64] | None = None

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 
 import pandas as pd
 
+from equipoise.audit.asking import check_pair
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import check_pair
 from equipoise.errors import InputError, closest
 
 __all__ = ["EVERY_SETTING", "Suite", "all_settings_but"]
@@ -55,7 +55,7 @@ class Suite:
     measure: Callable[[Evidence, AuditConfig], Findings]
     """The numbers, from labels and from what the model made of images and texts."""
     axes: Callable[[pd.DataFrame, AuditConfig], Sequence[str]] | None = None
-    """The axes it asks about, see :mod:`equipoise.audit.axes`; asked before the model is, so that a wrong axis
+    """The axes it asks about, see :mod:`equipoise.audit.asking`; asked before the model is, so that a wrong axis
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""

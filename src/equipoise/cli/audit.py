@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 from equipoise.errors import InputError
-from equipoise.text.prompt_places import PLACES
+from equipoise.text.templates.places import PLACES
 
 PROMPT_HELP = (
     f"A neutral prompt: {PLACES}; behind 'a' or 'an' the article that fits is chosen. Repeat for several. Suites with "

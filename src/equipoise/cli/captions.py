@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -75,7 +75,7 @@ def captions(
 
     Long LSTM runs can be stopped: the same command goes on where it was.
     """
-    from equipoise.audit.caption_audit import CaptionSettings, audit_captions
+    from equipoise.audit.captions.run import CaptionSettings, audit_captions
 
     done = audit_captions(
         predictions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -38,7 +38,7 @@ def dataset(
 
     [bold]equipoise dataset tables/coco --axis gender --masked-features embeddings/masked[/bold]
     """
-    from equipoise.audit.datasets import DatasetSettings, audit_dataset
+    from equipoise.audit.dataset import DatasetSettings, audit_dataset
 
     done = audit_dataset(
         source,

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
 from equipoise.errors import InputError
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table of images.")

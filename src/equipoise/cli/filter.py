@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS
+from equipoise.cli.making import CACHE, ENGINE, WORKERS
 from equipoise.errors import InputError
 
 
@@ -56,8 +56,7 @@ def filter(
     from equipoise.data import Table
     from equipoise.filters.evidence import Means
     from equipoise.filters.running import run
-    from equipoise.filters.settings import fitting
-    from equipoise.filters.steps import planned, read_steps, settings_from_toml
+    from equipoise.filters.steps import fitting, planned, read_steps, settings_from_toml
 
     if names:
         typer.echo(_catalogue())

@@ -13,7 +13,6 @@ from equipoise.cli import (
     cache,
     captions,
     dataset,
-    demo,
     doctor,
     embed,
     filter,
@@ -27,6 +26,7 @@ from equipoise.cli import (
     text,
     world,
 )
+from equipoise.cli import recipe as demo
 from equipoise.errors import InputError
 
 app = typer.Typer(

@@ -1,4 +1,7 @@
-"""What the commands that make images share: their options, and how a plan is carried out or estimated."""
+"""What the commands that make images share: their options, and how a plan is carried out or estimated.
+
+What the commands that ask a model share: on which engine it runs, and whether what it gave is kept.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,25 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from equipoise.engine import Asking
     from equipoise.generate.plans import Plan
 
-__all__ = ["Making", "listed", "making", "numbers", "span"]
+__all__ = ["CACHE", "ENGINE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
+
+
+ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
+WORKERS = typer.Option(None, "--workers", min=1, help="How many workers, with --engine ray; as many as fit by default.")
+CACHE = typer.Option(
+    True, "--cache/--no-cache", help="Whether what the model gives is kept, and not asked again (equipoise cache info)."
+)
+
+
+def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64) -> Asking:
+    """How a command's model is asked."""
+    from equipoise.engine import Asking
+
+    return Asking(batch_size=batch_size, keep=cache, engine=engine, workers=workers)
+
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "steps": (int | None, typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default.")),

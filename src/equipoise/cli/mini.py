@@ -80,10 +80,10 @@ def evaluate(
 
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import PARTS
-    from equipoise.recipes.train_mini.cards import write_card
     from equipoise.recipes.train_mini.editions import edition_in
     from equipoise.recipes.train_mini.evaluate import figures_of
-    from equipoise.recipes.train_mini.wanted import is_met, wanted
+    from equipoise.recipes.train_mini.parts import is_met, wanted
+    from equipoise.recipes.train_mini.saving import write_card
 
     if part not in PARTS:
         raise UnknownNameError("miniature", part, PARTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.asking import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
 from equipoise.errors import InputError
 
 
@@ -40,7 +40,7 @@ def mitigate(
     from equipoise.data import Table
     from equipoise.mitigate import REMEDIES, fit_on_table, held_out_layer, save
     from equipoise.mitigate.fitting import held_out_subjects
-    from equipoise.mitigate.storing import check_free
+    from equipoise.mitigate.wrapping import check_free
     from equipoise.models import load
 
     if names:

@@ -87,8 +87,7 @@ def readers(
 
     Example: [bold]equipoise table readers coco[/bold]
     """
-    from equipoise.data.readers import READERS
-    from equipoise.data.readers.about import about
+    from equipoise.data.readers import READERS, about
 
     if name is None:
         _print_columns([[entry.name, f"{entry.summary} [{entry.licence}]"] for entry in READERS])
@@ -120,8 +119,7 @@ def import_(
 
     Example: [bold]equipoise table import coco coco2017 people --option split=val2017[/bold]
     """
-    from equipoise.data.importing import import_table
-    from equipoise.data.options import options_from_text
+    from equipoise.data.importing import import_table, options_from_text
     from equipoise.data.readers import READERS
 
     summary = import_table(
@@ -155,7 +153,7 @@ def export(
     Example: [bold]equipoise table export folder people people-folder --layer all[/bold]
     """
     from equipoise.data.exports import EXPORTS, export
-    from equipoise.data.options import options_from_text
+    from equipoise.data.importing import options_from_text
 
     options = options_from_text(EXPORTS.load(kind), option)
     typer.echo(str(export(kind, _opened(table, layers), out, **options)))
@@ -206,7 +204,7 @@ def split(
 
     Example: [bold]equipoise table split people --by subject --fractions train=0.8,test=0.2[/bold]
     """
-    from equipoise.data.options import numbers_from_text
+    from equipoise.data.importing import numbers_from_text
     from equipoise.data.sampling import split_layer
 
     shares = numbers_from_text(fractions, "--fractions")

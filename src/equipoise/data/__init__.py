@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from equipoise.data.comparison import TableDiff, diff
     from equipoise.data.importing import ImportSummary, import_table
     from equipoise.data.layers import LayerWriter
-    from equipoise.data.results import read_results, write_results
-    from equipoise.data.rows import Reader, Rejected, Row
-    from equipoise.data.schema import TableSchema, schema_for
+    from equipoise.data.results import TableDiff, diff, read_results, write_results
+    from equipoise.data.schema import Reader, Rejected, Row, TableSchema, schema_for
     from equipoise.data.shards import ShardInfo, write_shard
     from equipoise.data.table import Table
     from equipoise.data.writer import TableWriter
@@ -43,15 +41,15 @@ __all__ = [
 _HOMES = {
     "ImportSummary": "importing",
     "LayerWriter": "layers",
-    "Reader": "rows",
-    "Rejected": "rows",
-    "Row": "rows",
+    "Reader": "schema",
+    "Rejected": "schema",
+    "Row": "schema",
     "ShardInfo": "shards",
     "Table": "table",
-    "TableDiff": "comparison",
+    "TableDiff": "results",
     "TableSchema": "schema",
     "TableWriter": "writer",
-    "diff": "comparison",
+    "diff": "results",
     "import_table": "importing",
     "read_results": "results",
     "schema_for": "schema",

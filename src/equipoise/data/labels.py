@@ -1,4 +1,6 @@
-"""Columns of groups as every reader of a table sees them: spellings joined, words for "not known" read as null.
+"""Pictures and their placebo twins: the same picture again, changed in something that is no group of people.
+
+Columns of groups as every reader of a table sees them: spellings joined, words for "not known" read as null.
 
 Tables keep their bytes: labels are joined when they are read to be counted, by the rule of
 :mod:`equipoise.text.labels`.
@@ -9,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.text.labels import read_labels
 
-__all__ = ["with_joined_labels"]
+__all__ = ["PLACEBO", "with_joined_labels", "without_twins"]
+
 
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
 """Further columns that name groups of an axis (of a second person, of who is expected): one spelling for all."""
@@ -53,3 +58,27 @@ def with_joined_labels(frame: pd.DataFrame, axes: Iterable[str]) -> tuple[pd.Dat
 def _holds_lists(column: pd.Series[Any]) -> bool:
     first = column.dropna().head(1).tolist()
     return bool(first) and type(first[0]).__hash__ is None
+
+
+PLACEBO = "placebo_"
+"""Columns of image tables with this beginning vary inside sets and are no group of people."""
+
+
+def without_twins(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """(N,) whether an image is as it was made: every column ``placebo_*`` at its usual level.
+
+    A picture, the same one mirrored and the same one with a bag are one observation of the people in it, so whoever
+    counts images or shuffles their labels takes the first alone. The usual level is the commonest, the first one
+    in the table among equals; an empty cell is usual too.
+
+    >>> frame = pd.DataFrame({"gender": [*"fmfm"], "placebo_bag": ["none", "none", "bag", "bag"]})
+    >>> without_twins(frame).tolist()
+    [True, True, False, False]
+    """
+    usual = np.ones(len(frame), dtype=bool)
+    for name in frame.columns:
+        if str(name).startswith(PLACEBO) and frame[name].notna().any():
+            levels, _ = pd.factorize(frame[name])  # in order of appearance, so the first of equals is the least code
+            commonest = np.bincount(levels[levels >= 0]).argmax()
+            usual &= (levels == commonest) | (levels < 0)
+    return usual

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from equipoise.data.arrays import batches_of, with_own_columns
-from equipoise.data.rows import Rejected
-from equipoise.data.schema import TableSchema, arrow_type, schema_for
+from equipoise.data.schema import Rejected, TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ShardInfo
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError

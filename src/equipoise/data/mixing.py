@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.data.draws import Positions, draw_order, ids_of, labels_of
 from equipoise.data.images import anchored
+from equipoise.data.results import Positions, draw_order, ids_of, labels_of
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:

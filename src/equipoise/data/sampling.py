@@ -1,6 +1,6 @@
 """Balancing and splitting: which rows of a table to take, as pure functions on its labels, and as layers.
 
-Draws are by id and seed (:mod:`equipoise.data.draws`): the same rows in another order give the same answer. A table
+Draws are by id and seed (:mod:`equipoise.data.results`): the same rows in another order give the same answer. A table
 is not copied: :func:`balance_layer` and :func:`split_layer` write a layer beside it.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise.data.draws import Positions, axis_names, draw_order, ids_of, labels_of
+from equipoise.data.results import Positions, axis_names, draw_order, ids_of, labels_of
 from equipoise.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""What a table's columns are: the kinds of table, their column types, and what other tools are told about them.
+"""What flows between a reader and a table: rows, and rows that were rejected with a reason.
+
+What a table's columns are: the kinds of table, their column types, and what other tools are told about them.
 
 A type is written as text (``"string"``, ``"float64"``, ``"list<string>"``, ``"vector<512>"``, …) so that it can stand
 in ``_table.json`` and in an error message; :func:`arrow_type` gives the Arrow type it means.
@@ -13,10 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -27,11 +29,15 @@ __all__ = [
     "KINDS",
     "RESULT_COLUMNS",
     "SCHEMA_VERSION",
+    "Reader",
+    "Rejected",
+    "Row",
     "TableSchema",
     "arrow_type",
     "schema_for",
     "type_name",
 ]
+
 
 SCHEMA_VERSION = 1
 
@@ -265,3 +271,31 @@ def _feature(type_text: str) -> Any:
     if match := re.fullmatch(r"vector<(\d+)>", type_text):
         return {"_type": "Sequence", "length": int(match[1]), "feature": {"_type": "Value", "dtype": "float32"}}
     return {"_type": "Value", "dtype": {"json": "string"}.get(type_text, type_text)}
+
+
+Row = dict[str, Any]
+"""One image: values by column name, as :mod:`equipoise.data.schema` describes them."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row that cannot be used: where it stood, and why. It is kept in ``_errors/``, never dropped silently.
+
+    >>> Rejected("captions.json: annotation 12", "image 99 is not in the file").reason
+    'image 99 is not in the file'
+    """
+
+    where: str
+    reason: str
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """A function that reads one public dataset: yields a row for each image and a ``Rejected`` for each bad one.
+
+    It raises :class:`equipoise.errors.InputError` only when nothing at all can be read (a missing file, JSON
+    of the wrong shape).
+    """
+
+    def __call__(self, path: str, **options: Any) -> Iterator[Row | Rejected]:
+        """Read ``path``; ``options`` are the reader's own."""

@@ -20,10 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from equipoise.data.arrays import batches_of
-from equipoise.data.atomic import HashingFile, atomic_file, sha256_of
-from equipoise.data.failpoints import reached
-from equipoise.data.rows import Rejected
-from equipoise.data.schema import TableSchema, arrow_type, type_name
+from equipoise.data.atomic import HashingFile, atomic_file, reached, sha256_of
+from equipoise.data.schema import Rejected, TableSchema, arrow_type, type_name
 from equipoise.errors import InputError
 
 __all__ = [

@@ -14,8 +14,7 @@ import pyarrow as pa
 from equipoise.data.arrays import batches_of
 from equipoise.data.layers import combined_types, joined_batches, layer_names, open_layers, write_layer
 from equipoise.data.manifest import Manifest, fingerprint_of
-from equipoise.data.rows import Row
-from equipoise.data.schema import TableSchema, arrow_type, schema_for
+from equipoise.data.schema import Row, TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, open_checked, read_batches, read_columns
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError

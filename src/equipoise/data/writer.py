@@ -11,12 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from equipoise.data.atomic import write_whole
-from equipoise.data.failpoints import reached
+from equipoise.data.atomic import reached, write_whole
 from equipoise.data.locks import locked
 from equipoise.data.manifest import MANIFEST, UNFINISHED, Manifest, dumped
-from equipoise.data.rows import Rejected
-from equipoise.data.schema import TableSchema
+from equipoise.data.schema import Rejected, TableSchema
 from equipoise.data.shards import (
     ERRORS_FOLDER,
     ShardInfo,

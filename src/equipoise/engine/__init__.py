@@ -11,12 +11,11 @@ from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.engine.answers import captions
-    from equipoise.engine.asking import Asking
+    from equipoise.engine.asking import Asking, vector_batches, vectors
     from equipoise.engine.embedding import embed, embed_images
-    from equipoise.engine.encoding import vector_batches, vectors
     from equipoise.engine.job import Interrupted, JobError
     from equipoise.engine.mapping import map, map_layer
-    from equipoise.engine.notes import read_notes
+    from equipoise.engine.progress import read_notes
     from equipoise.engine.store import EmbeddingStore
 
 __all__ = [
@@ -44,9 +43,9 @@ _HOMES = {
     "embed_images": "embedding",
     "map": "mapping",
     "map_layer": "mapping",
-    "read_notes": "notes",
-    "vector_batches": "encoding",
-    "vectors": "encoding",
+    "read_notes": "progress",
+    "vector_batches": "asking",
+    "vectors": "asking",
 }
 
 

@@ -16,10 +16,9 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.engine.asking import Asking
+from equipoise.engine.asking import Asking, image_batches, kept_ids, progress_of, ray_folder
 from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids
-from equipoise.engine.encoding import image_batches, kept_ids, progress_of, ray_folder
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.store import folder_name
 from equipoise.errors import InputError

@@ -12,12 +12,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equipoise.data.rows import Rejected
-from equipoise.data.schema import schema_for
+from equipoise.data.schema import Rejected, schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.engine.asking import Asking, StoredEncoder
-from equipoise.engine.encoding import filled_by_ray, image_batches, kept_ids, progress_of, ray_folder
+from equipoise.engine.asking import (
+    Asking,
+    StoredEncoder,
+    filled_by_ray,
+    image_batches,
+    kept_ids,
+    progress_of,
+    ray_folder,
+)
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import Progress
 

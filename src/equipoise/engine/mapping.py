@@ -1,4 +1,7 @@
-"""``engine.map``: a function over the shards of a table, resumable, here or on Ray."""
+"""``engine.map``: a function over the shards of a table, resumable, here or on Ray.
+
+The local engine: this process, with threads that read and decode ahead of the function.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,43 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.failpoints import reached
+from equipoise.data.atomic import reached
 from equipoise.data.layers import LAYERS_FOLDER, check_layer_columns
 from equipoise.data.schema import TableSchema, schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.engine.interrupts import Interrupts, told_on_stderr
-from equipoise.engine.job import Form, Interrupted, Job
+from equipoise.engine.job import Form, Interrupted, Job, plan_of, recorded_config, refuse_other_run
 from equipoise.engine.ledger import Ledger
-from equipoise.engine.local import run_local
-from equipoise.engine.plan import plan_of, recorded_config, refuse_other_run
-from equipoise.engine.progress import NoProgress, Progress
+from equipoise.engine.progress import Interrupts, NoProgress, Progress, told_on_stderr
 from equipoise.engine.ray_engine import run_ray
+from equipoise.engine.reading import ReadAhead
+from equipoise.engine.worker import Worker
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["ENGINES", "map", "map_layer"]
+__all__ = ["ENGINES", "map", "map_layer", "run_local"]
+
+
+def run_local(job: Job, todo: Sequence[int], ledger: Ledger, progress: Progress, stop: Interrupts) -> bool:
+    """Do the shards ``todo`` one after the other; whether all were done before ``stop`` was requested."""
+    worker = Worker(job)
+    with ReadAhead(job, todo) as reader:
+        for index in todo:
+            if stop.requested:
+                return False
+            reached("map.before_shard")
+            n_before = progress.n_done
+            result = worker.run(
+                index,
+                reader.next_shard(),
+                failed_before=ledger.n_failed_in_a_row,
+                on_batch=lambda n, failed: progress.advance(n, failed=failed),
+            )
+            ledger.take(result)
+            left_out = n_before + job.table.shards[index].rows - progress.n_done
+            if left_out:  # rows that a filter dropped are done with, too
+                progress.advance(left_out)
+    return True
+
 
 ENGINES = ("local", "ray")
 _MOST_READERS = 4

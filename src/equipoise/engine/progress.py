@@ -1,14 +1,93 @@
-"""Progress with rate and time left: a bar on a terminal, a plain line every few seconds elsewhere."""
+"""Progress with rate and time left: a bar on a terminal, a plain line every few seconds elsewhere.
+
+Ctrl-C: the first lets the current shard finish, the second stops at once.
+
+What a reader should know about how a shard was made, kept beside the table in ``_notes/<shard>.json``.
+
+So far one thing is noted: a batch that was made smaller because memory ran out. Such a shard may differ in the last
+digits from one made with whole batches, and is therefore exempt from "the same bytes again".
+"""
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import IO, Any
 
-__all__ = ["Progress", "duration"]
+from equipoise.data.atomic import write_whole
+from equipoise.data.shards import shard_name
+
+__all__ = ["NOTES_FOLDER", "Interrupts", "Progress", "duration", "read_notes", "told_on_stderr", "write_notes"]
+
+
+def told_on_stderr(sentence: str) -> None:
+    """Print ``sentence`` to standard error."""
+    print(f"equipoise: {sentence}", file=sys.stderr, flush=True)
+
+
+class Interrupts:
+    """While the block runs, a first SIGINT sets :attr:`requested`; a second raises ``KeyboardInterrupt``.
+
+    Outside the main thread, where Python does not allow signal handlers, it changes nothing.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = told_on_stderr) -> None:
+        self.requested = False
+        self._tell = tell
+        self._before: Any = None
+        self._installed = False
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._on_signal)
+            self._installed = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, self._before or signal.SIG_DFL)
+            self._installed = False
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        self._tell("finishing the shard in hand; press Ctrl-C again to stop at once")
+
+
+NOTES_FOLDER = "_notes"
+
+
+def write_notes(folder: Path, index: int, notes: list[dict[str, Any]]) -> None:
+    """Write the notes of a shard, or remove old ones where there are none."""
+    path = folder / NOTES_FOLDER / f"{shard_name(index)}.json"
+    if notes:
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, (json.dumps(notes, sort_keys=True, indent=1) + "\n").encode())
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_notes(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """The notes of a table by shard file name; empty for a table that was made without incident.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_notes(folder, 2, [{"row": 0, "out_of_memory_with": 32, "batch_size": 16}])
+    >>> read_notes(folder)["part-00002.parquet"][0]["batch_size"]
+    16
+    """
+    paths = sorted((Path(folder) / NOTES_FOLDER).glob("part-*.parquet.json"))
+    return {path.name.removesuffix(".json"): json.loads(path.read_bytes()) for path in paths}
+
 
 SECONDS_BETWEEN_LINES = 5.0
 

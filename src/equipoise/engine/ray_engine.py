@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equipoise.data.shards import ShardInfo, shard_name
-from equipoise.engine.interrupts import Interrupts
 from equipoise.engine.job import Job, JobError
 from equipoise.engine.ledger import Ledger, must_wait
-from equipoise.engine.progress import Progress
+from equipoise.engine.progress import Interrupts, Progress
 from equipoise.engine.reading import ReadAhead
 from equipoise.engine.worker import ShardResult, Worker, write_result
 from equipoise.errors import InputError, MissingExtraError

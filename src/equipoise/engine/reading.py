@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from equipoise.data.images import anchored, decode
-from equipoise.data.rows import Rejected
+from equipoise.data.schema import Rejected
 from equipoise.engine.job import Job
 from equipoise.errors import InputError
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.data.atomic import atomic_file, write_whole
-from equipoise.data.failpoints import reached
+from equipoise.data.atomic import atomic_file, reached, write_whole
 from equipoise.engine.content import Ids
 
 __all__ = [

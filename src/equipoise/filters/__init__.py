@@ -7,15 +7,15 @@ report that counts what each step dropped by group and by subject, and tests whe
 
 from typing import TYPE_CHECKING
 
-from equipoise.filters.catalog import FILTERS
+from equipoise.filters.protocol import FILTERS
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.filters.bias import BiasTest, bias_test
     from equipoise.filters.evidence import Evidence, Means
-    from equipoise.filters.fidelity import rank_sum
-    from equipoise.filters.neighbours import nearest
     from equipoise.filters.protocol import Filter, Verdict
+    from equipoise.filters.rules.fidelity import rank_sum
+    from equipoise.filters.rules.knn import nearest
     from equipoise.filters.running import FilterRun, run
     from equipoise.filters.steps import Step, planned, read_steps, steps_from_toml
     from equipoise.filters.thresholds import learn_thresholds, recognised_counts
@@ -50,9 +50,9 @@ _HOMES = {
     "Verdict": "protocol",
     "bias_test": "bias",
     "learn_thresholds": "thresholds",
-    "nearest": "neighbours",
+    "nearest": "rules.knn",
     "planned": "steps",
-    "rank_sum": "fidelity",
+    "rank_sum": "rules.fidelity",
     "read_steps": "steps",
     "recognised_counts": "thresholds",
     "run": "running",

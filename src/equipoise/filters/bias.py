@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.filters.bias_strata import Within, strata_of
-from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import permuted_labels
 from equipoise.measure.groups import Groups
-from equipoise.measure.shares import share_interval
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.shares import share_interval
 
 __all__ = ["BiasTest", "Within", "bias_test", "global_p_values", "strata_of"]
 

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.filters.comparing import EXPECTED, columns_for, compared, mean_rows
 from equipoise.filters.evidence import Evidence
 from equipoise.filters.protocol import Floats, Verdict
-from equipoise.measure.estimate import Estimate
+from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
-from equipoise.measure.permutation import p_values
-from equipoise.measure.quality import disjoint_pairs, frechet_distance, ssim
+from equipoise.measure.images import disjoint_pairs, frechet_distance, ssim
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import p_values
 
 __all__ = ["Quality", "frechet_gap"]
 
@@ -167,7 +167,7 @@ def frechet_gap(
 
 
 def _plain_frechet(real: Any, images: Any) -> float:
-    from equipoise.measure.quality_frechet import _frechet_of_rows
+    from equipoise.measure.images.frechet import _frechet_of_rows
 
     return _frechet_of_rows(np.asarray(real, dtype=np.float64), images)
 

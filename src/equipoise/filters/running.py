@@ -1,4 +1,7 @@
-"""A run: a table through several filters, one after the other, resumable, with a report at the end."""
+"""A run: a table through several filters, one after the other, resumable, with a report at the end.
+
+A picture of edits by how real they are: one line a decile of the pair's realness.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,68 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
+from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.evidence import Evidence, Means, as_table
-from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, result_rows
-from equipoise.filters.gallery import decile_gallery
-from equipoise.filters.printing import report_text
+from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
 from equipoise.filters.protocol import Verdict
 from equipoise.filters.steps import Step, check_columns
-from equipoise.measure.estimate import RESULT_COLUMNS
+from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
-__all__ = ["LAYER", "FilterRun", "run"]
+__all__ = ["LAYER", "FilterRun", "decile_gallery", "run"]
+
+
+_SIDE = 96
+_PAIRS = 4
+_MARGIN = 40
+
+
+def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
+    """A contact sheet: for each decile of realness (1 the least real) some sources with their chosen edits.
+
+    ``None`` where no picture can be shown.
+    """
+    from PIL import Image, ImageDraw
+
+    deciles = verdict.files["knn_deciles"]
+    kept = evidence.frame[~verdict.dropped & np.asarray(verdict.judged)]
+    shown: list[tuple[int, list[str]]] = []
+    for decile, part in deciles.groupby("decile"):
+        sources = part["source_id"].tolist()[:_PAIRS]
+        ids = [name for source in sources for name in kept.loc[kept["source_id"] == source, "image_id"]]
+        shown.append((int(str(decile)), ids))
+    pictures = _pictures(evidence, {name for _, ids in shown for name in ids})
+    if not pictures:
+        return None
+    widest = max(len(ids) for _, ids in shown)
+    sheet = Image.new("RGB", (_MARGIN + widest * _SIDE, len(shown) * _SIDE), "white")
+    pen = ImageDraw.Draw(sheet)
+    for line, (decile, ids) in enumerate(shown):
+        pen.text((6, line * _SIDE + _SIDE // 2 - 6), str(decile), fill="black")
+        for place, name in enumerate(ids):
+            if name in pictures:
+                sheet.paste(pictures[name], (_MARGIN + place * _SIDE, line * _SIDE))
+    return sheet
+
+
+def _pictures(evidence: Evidence, wanted: set[str]) -> dict[str, Any]:
+    from PIL import Image
+
+    found: dict[str, Any] = {}
+    if "image" not in evidence.table.types:
+        return found
+    for batch in evidence.table.batches(["image_id", "image"]):
+        ids = pd.Index(batch.column("image_id").to_pylist())
+        for i in np.flatnonzero(ids.isin(list(wanted))):
+            try:
+                image = decode(batch.column("image")[int(i)].as_py(), root=evidence.table.image_root)
+            except InputError:
+                continue
+            image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
+            found[ids[i]] = image
+    return found
+
 
 SETTINGS = "filter.json"
 LAYER = "layer"
@@ -273,7 +327,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
     A run of which no step was finished gives way: most often a setting was wrong, and is right now.
     """
-    from equipoise.engine.plan import first_difference
+    from equipoise.engine.job import first_difference
 
     if not str(folder).strip() or folder == Path():
         raise InputError("the folder for the results has no name; give one with -o")

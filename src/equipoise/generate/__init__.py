@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from equipoise.generate.checking import check_pool
     from equipoise.generate.edits import EditsConfig, plan_edits
-    from equipoise.generate.estimates import Estimate, estimate
     from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
-    from equipoise.generate.jobs import run
+    from equipoise.generate.jobs import Estimate, estimate, run
     from equipoise.generate.mask import MaskConfig, plan_mask
     from equipoise.generate.plans import Plan
     from equipoise.generate.scenes import ScenesConfig, plan_scenes
     from equipoise.generate.sets import SET_PRESETS, SetsConfig, plan_sets, world_sets
-    from equipoise.generate.sheets import contact_sheet
     from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
     from equipoise.generate.swap import SwapConfig, plan_swap
-    from equipoise.generate.verify import EditCheck, verify_edits
+    from equipoise.generate.tools import contact_sheet
+    from equipoise.generate.verify import EditCheck, check_pool, verify_edits
 
 __all__ = [
     "SET_PRESETS",
@@ -56,7 +54,7 @@ _HOMES = {
     "SET_PRESETS": "sets",
     "EditCheck": "verify",
     "EditsConfig": "edits",
-    "Estimate": "estimates",
+    "Estimate": "jobs",
     "InpaintConfig": "inpaint",
     "MaskConfig": "mask",
     "Plan": "plans",
@@ -64,10 +62,10 @@ _HOMES = {
     "SetsConfig": "sets",
     "SubstituteConfig": "substitute",
     "SwapConfig": "swap",
-    "check_pool": "checking",
-    "contact_sheet": "sheets",
+    "check_pool": "verify",
+    "contact_sheet": "tools",
     "contaminated": "substitute",
-    "estimate": "estimates",
+    "estimate": "jobs",
     "plan_edits": "edits",
     "plan_inpaint": "inpaint",
     "plan_mask": "mask",

@@ -115,7 +115,7 @@ def _answer_in(path: Path) -> str | None:
 
 def _local(name: str) -> Write:
     from equipoise.models.folders import find_checkpoint
-    from equipoise.models.hugging_face import stock_model, tokenizer
+    from equipoise.models.hf.adapter import stock_model, tokenizer
     from equipoise.models.runtime import from_transformers, quiet
 
     checkpoint = find_checkpoint(name)

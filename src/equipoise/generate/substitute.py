@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.data.draws import draw_order
 from equipoise.data.mixing import substitute, substitution_count, write_mixture
+from equipoise.data.results import draw_order
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.generate.persons import placed_rows

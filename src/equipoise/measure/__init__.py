@@ -8,8 +8,8 @@ lies.
 - ``counterfactual``: how a score changes inside sets that differ only in the group
 - ``embedding``, ``binding``: what vectors and pairs of captions say about groups
 - ``captions``: how much a captioner's words give a group away, and amplify what they learnt from
-- ``dataset``, ``quality``: where data are lopsided; whether generated images are any good
-- ``caption_quality``: what captions are worth against references
+- ``captions.quality``: what captions are worth against references
+- ``dataset``, ``images``: where data are lopsided; whether generated images are any good
 - ``stats``: intervals, nulls, p-values, corrections, power
 
 >>> from equipoise import measure
@@ -23,22 +23,21 @@ from importlib import import_module
 from types import ModuleType
 
 from equipoise.measure.bias_entries import BIAS_ENTRIES
-from equipoise.measure.caption_entries import CAPTION_ENTRIES
-from equipoise.measure.caption_quality_entries import CAPTION_QUALITY_ENTRIES
-from equipoise.measure.metric_entry import add_metrics
-from equipoise.measure.quality_entries import QUALITY_ENTRIES
-from equipoise.measure.retrieval_entries import RETRIEVAL_ENTRIES
+from equipoise.measure.captions.entries import CAPTION_ENTRIES
+from equipoise.measure.captions.quality.entries import CAPTION_QUALITY_ENTRIES
+from equipoise.measure.images.entries import QUALITY_ENTRIES
+from equipoise.measure.metric import add_metrics
+from equipoise.measure.retrieval.entries import RETRIEVAL_ENTRIES
 from equipoise.registry import Registry
 
 __all__ = [
     "METRICS",
     "binding",
-    "caption_quality",
     "captions",
     "counterfactual",
     "dataset",
     "embedding",
-    "quality",
+    "images",
     "retrieval",
     "stats",
 ]
@@ -48,12 +47,11 @@ add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *CAPTION_ENTRIES, *CAPT
 
 _FACES = (
     "binding",
-    "caption_quality",
     "captions",
     "counterfactual",
     "dataset",
     "embedding",
-    "quality",
+    "images",
     "retrieval",
     "stats",
 )

@@ -1,13 +1,13 @@
 """What the registry says of each embedding, binding and dataset metric."""
 
-from equipoise.measure.metric_entry import MetricEntry
+from equipoise.measure.metric import MetricEntry
 
 __all__ = ["BIAS_ENTRIES"]
 
 BIAS_ENTRIES = (
     MetricEntry(
         "activity_bias",
-        "equipoise.text.activity_mining:activity_bias",
+        "equipoise.text.activities:activity_bias",
         "Which verb-object pairs a caption corpus ties to a group.",
         "GABInsight, section 4.1",
         "ln((c_first + s) / (c_second + s))",

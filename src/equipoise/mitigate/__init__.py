@@ -8,14 +8,13 @@ and the audit after differ in nothing else.
 from typing import TYPE_CHECKING
 
 from equipoise.first_use import on_first_use
-from equipoise.mitigate.catalog import REMEDIES
+from equipoise.mitigate.protocol import REMEDIES
 
 if TYPE_CHECKING:
     from equipoise.mitigate.fitting import fit_on_table, held_out_layer
     from equipoise.mitigate.projection import Projection
     from equipoise.mitigate.protocol import FittedOn, Remedy
-    from equipoise.mitigate.storing import load, save
-    from equipoise.mitigate.wrapping import RepairedEncoder, RepairedVectors, repaired
+    from equipoise.mitigate.wrapping import RepairedEncoder, RepairedVectors, load, repaired, save
 
 __all__ = [
     "REMEDIES",
@@ -39,9 +38,9 @@ _HOMES = {
     "RepairedVectors": "wrapping",
     "fit_on_table": "fitting",
     "held_out_layer": "fitting",
-    "load": "storing",
+    "load": "wrapping",
     "repaired": "wrapping",
-    "save": "storing",
+    "save": "wrapping",
 }
 
 __getattr__ = on_first_use(__name__, _HOMES)

@@ -1,4 +1,7 @@
-"""What every remedy for embeddings is: fit, transform, and a state that can be kept without pickle."""
+"""What every remedy for embeddings is: fit, transform, and a state that can be kept without pickle.
+
+The remedies, by name.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
+from equipoise.registry import Registry
 
-__all__ = ["Axes", "FittedOn", "Remedy", "checked_groups", "checked_vectors"]
+__all__ = ["REMEDIES", "Axes", "FittedOn", "Remedy", "checked_groups", "checked_vectors"]
+
+
+REMEDIES = Registry("remedy")
+"""A target is a class whose settings are keywords; see :class:`equipoise.mitigate.protocol.Remedy`."""
+
+REMEDIES.add(
+    "projection",
+    "equipoise.mitigate.projection:Projection",
+    summary="Takes the directions in which groups differ out of embeddings.",
+    citation="Chuang et al., Debiasing Vision-Language Models via Biased Prompts, arXiv 2302.00070",
+    licence="Apache-2.0",
+)
+
 
 Axes = Mapping[str, Sequence[str | None]]
 """For each axis the group of every vector; ``None`` where it is undefined."""

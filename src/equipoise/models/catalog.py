@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.models.families import FAMILIES
+from equipoise.models.hf.families import FAMILIES
 from equipoise.models.loading import SCHEMES
 from equipoise.models.miniatures import miniatures
 
@@ -13,7 +13,7 @@ __all__ = ["catalog", "described", "told"]
 
 def catalog() -> dict[str, Any]:
     """Schemes, families of encoders, forms of captioners, and the miniatures, as plain data; no model is loaded."""
-    from equipoise.models.captioners import CAPTIONERS
+    from equipoise.models.hf.captioners import CAPTIONERS
 
     def rows(registry: Any) -> list[dict[str, str]]:
         return [

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.data.images import decode
-from equipoise.data.late import LateImage, taking_turns
+from equipoise.data.images import LateImage, decode, taking_turns
 from equipoise.errors import InputError
 
 __all__ = ["MOST_PIXELS", "MOST_PIXELS_AT_ONCE", "pixels_of", "processed", "rgb_images"]

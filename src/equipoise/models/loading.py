@@ -25,7 +25,7 @@ SCHEMES.add(
 )
 SCHEMES.add(
     "hf",
-    "equipoise.models.hugging_face:from_hugging_face",
+    "equipoise.models.hf.adapter:from_hugging_face",
     summary="A transformers checkpoint: hf:<repo>, hf:<repo>@<revision>, or hf:<local folder>.",
     citation="Wolf et al., Transformers: State-of-the-Art Natural Language Processing, EMNLP 2020",
     licence="Apache-2.0; each checkpoint has its own",
@@ -34,7 +34,7 @@ SCHEMES.add(
 )
 SCHEMES.add(
     "diffusers",
-    "equipoise.models.diffusers_generator:from_diffusers",
+    "equipoise.models.diffusers.generator:from_diffusers",
     summary="A Stable Diffusion pipeline (text to image, inpainting, editing): diffusers:<repo or local folder>.",
     citation="von Platen et al., Diffusers: State-of-the-art diffusion models, 2022",
     licence="Apache-2.0; each checkpoint has its own",

@@ -68,10 +68,10 @@ def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
         )
     name = f"mini:{rest}" if rest else "mini"
     if kind == "generator":
-        from equipoise.models.diffusers_generator import open_pipeline
+        from equipoise.models.diffusers.generator import open_pipeline
 
         return open_pipeline(FOLDER / part, name=name, **options)
-    from equipoise.models.hugging_face import from_folder
+    from equipoise.models.hf.adapter import from_folder
 
     return from_folder(open_checkpoint(FOLDER / part), name=name, kind=kind, **options)
 

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
-from equipoise.models.fingerprints import key_of
-from equipoise.models.folders import refuse_pickle
+from equipoise.models.folders import key_of, refuse_pickle
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, explained, in_batches, never_asking, torch_device, torch_dtype
-from equipoise.models.sizes import check_open_clip, on_disk
-from equipoise.models.trust import check_folder, read_settings
+from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_settings
 
 __all__ = ["OpenClipEncoder", "from_open_clip"]
 

@@ -28,7 +28,7 @@ from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Means, Step
 from equipoise.filters import run as sieve
 from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
-from equipoise.measure.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate
 from equipoise.recipes.set_figures import (
     Pool,
     accuracies,

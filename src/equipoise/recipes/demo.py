@@ -24,9 +24,7 @@ from equipoise.audit import Audit, AuditConfig, compare, run
 from equipoise.data import Table, read_results
 from equipoise.errors import InputError
 from equipoise.models import load
-from equipoise.recipes.demo_captions import CaptionsFound, measure_captioner
-from equipoise.recipes.demo_encoders import Remembering
-from equipoise.recipes.demo_generated import GeneratedFound, make_and_sieve
+from equipoise.recipes.demo_parts import CaptionsFound, GeneratedFound, Remembering, make_and_sieve, measure_captioner
 from equipoise.world import PLACEBOS, preset
 from equipoise.world.tables import write_counterfactual_table, write_table
 

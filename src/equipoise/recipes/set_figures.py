@@ -18,10 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.generate.persons import dilated
-from equipoise.measure.bootstrap import bootstrap_statistic
-from equipoise.measure.estimate import Estimate
-from equipoise.measure.shares import share_estimate
 from equipoise.measure.stats import compare, summarise
+from equipoise.measure.stats.bootstrap import bootstrap_statistic
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import share_estimate
 from equipoise.world import WorldConfig, sample, what_is_where
 
 __all__ = [

@@ -12,15 +12,15 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.exports.card import card as dataset_card
-from equipoise.data.markdown import as_text
+from equipoise.data.summary import as_text
 from equipoise.errors import InputError
 from equipoise.report.findings import main_metric, main_rows, metric_name
-from equipoise.report.method import limits
 from equipoise.report.numbers import amount, count, excess_interval, p_text, signed
+from equipoise.report.page.method import limits
 from equipoise.report.sources import Given, Series
 
 if TYPE_CHECKING:
-    from equipoise.report.contents import Contents
+    from equipoise.report.page.contents import Contents
 
 __all__ = ["cards", "model_card"]
 

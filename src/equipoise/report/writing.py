@@ -14,11 +14,11 @@ from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
 from equipoise.report.cards import cards
-from equipoise.report.contents import Contents, gather
-from equipoise.report.judging import Verdict
+from equipoise.report.page.contents import Contents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
+from equipoise.report.verdict.judging import Verdict
 
 __all__ = ["verdict_of", "write", "write_into"]
 

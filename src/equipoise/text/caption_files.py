@@ -1,27 +1,56 @@
 """Captions in files: plain lines, JSONL, CSV and COCO's JSON, read in a stream and written as they were.
 
 The output appears whole or not at all: a broken row, a caption of ten megabytes or a full disk leaves no half file.
+
+Text files that appear whole or not at all.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TextIO
 
 from equipoise.errors import InputError, UnknownNameError, closest
-from equipoise.text.whole_files import opened
 
-__all__ = ["FORMATS", "Operation", "Summary", "format_of", "process"]
+__all__ = ["FORMATS", "Operation", "Summary", "format_of", "opened", "process"]
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[TextIO]:
+    """A text file at ``path`` that appears whole when the block ends well, and not at all when it fails."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if path.exists() and not path.is_file():
+        # A pipe or a device cannot be replaced by a file.
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
 
 FORMATS = ("lines", "jsonl", "csv", "tsv", "coco")
 MAX_LINE = 1_000_000

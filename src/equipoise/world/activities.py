@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from equipoise.world.figures import Pose
 from equipoise.world.pen import Drawing, oval
-from equipoise.world.poses import Pose
 
 __all__ = ["PERFORMANCES", "Performance"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from equipoise.world import figures, hats, objects, outfits, scenes, tools
 from equipoise.world.activities import PERFORMANCES
 from equipoise.world.catalog import CASUAL, OCCUPATIONS
+from equipoise.world.figures import HOLDING, RAISED, STANDING, Pose, with_cane
 from equipoise.world.pen import Drawing, Sprite, edge_of
-from equipoise.world.poses import HOLDING, RAISED, STANDING, Pose, with_cane
 from equipoise.world.scene import Person
 
 __all__ = ["clear_cache", "layers_of", "pose_of", "sprite"]

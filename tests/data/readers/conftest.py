@@ -10,8 +10,7 @@ import pytest
 
 from equipoise.data.arrays import checked_row
 from equipoise.data.readers import read, shape_of
-from equipoise.data.rows import Rejected
-from equipoise.data.schema import schema_for
+from equipoise.data.schema import Rejected, schema_for
 
 Collect = Callable[..., tuple[list[dict[str, Any]], list[Rejected]]]
 

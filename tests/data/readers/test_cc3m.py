@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from equipoise.data.readers import read, tarshards
+from equipoise.data.readers import read
+from equipoise.data.readers.files import tarshards
 from equipoise.errors import InputError
 
 

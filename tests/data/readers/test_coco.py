@@ -12,7 +12,7 @@ import pytest
 from equipoise.data.masks import decode
 from equipoise.data.people import people_of
 from equipoise.data.readers import read
-from equipoise.data.rows import Rejected
+from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"

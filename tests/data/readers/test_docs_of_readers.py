@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers import READERS
-from equipoise.data.rows import Rejected
+from equipoise.data.schema import Rejected
 
 DOCS = Path(__file__).parents[3] / "docs"
 

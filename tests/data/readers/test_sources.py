@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data.readers import sources
-from equipoise.data.readers.sources import csv_records, json_lines, read_json, text_lines
-from equipoise.data.rows import Rejected
+from equipoise.data.readers import files as sources
+from equipoise.data.readers.files import csv_records, json_lines, read_json, text_lines
+from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
 

@@ -2,7 +2,7 @@
 
 Image to text: the image's caption against the one with the groups exchanged, by scenario. Text to image: the caption
 of each performer over pairs of images. Neutral captions, the text encoder alone, and recognition of the activity say
-where a wrong answer comes from. See :mod:`equipoise.audit.scenarios` for what a table must say.
+where a wrong answer comes from. See :mod:`equipoise.audit.suites._scenarios` for what a table must say.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, unit
 from equipoise.audit.findings import Findings
-from equipoise.audit.scenarios import Contrast, binding_axis, contrasts
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
-from equipoise.measure.estimate import Estimate
+from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
 
 __all__ = ["SUITE"]

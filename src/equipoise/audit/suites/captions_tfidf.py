@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.seeds import seeded_estimate
 from equipoise.audit.suite import Suite
+from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
-from equipoise.measure.bootstrap import mean_interval
-from equipoise.measure.corrections import holm
-from equipoise.measure.estimate import Estimate
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.stats import Alternative, p_values
+from equipoise.measure.stats.bootstrap import mean_interval
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import holm
 from equipoise.text import Lexicon
 
 __all__ = ["PUBLISHED", "SUITE", "Ranked", "rank_random", "rank_tfidf", "without_words"]

@@ -21,16 +21,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
-from equipoise.audit.axes import one_axis
+from equipoise.audit.asking import one_axis, pair_of
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import pair_of
-from equipoise.audit.retrieval import add_retrieval, add_values, metrics_of
-from equipoise.audit.seeds import seeded_estimate
 from equipoise.audit.subjects import SetStructure
 from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import ALTERNATIVES, Candidates, Groups, chance, evaluate, max_skew_law

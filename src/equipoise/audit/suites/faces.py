@@ -14,20 +14,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.axes import all_axes
+from equipoise.audit.asking import all_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.own_text import MOST_TEMPLATES, own_text_means, prompt_sensitivity
-from equipoise.audit.strata import strata
-from equipoise.audit.subjects import pool_name
+from equipoise.audit.subjects import pool_name, strata
 from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
-from equipoise.measure.estimate import Estimate
-from equipoise.measure.group_means import GroupMeans, group_means
 from equipoise.measure.groups import Groups
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.text.templates.persons import PersonPrompts, person_prompts, zero_shot_prompts
 
 __all__ = ["SUITE"]

@@ -13,18 +13,14 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.axes import all_axes
+from equipoise.audit.asking import SOCIALCF_PROMPTS, all_axes, neutral_prompts, pair_among
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.counterfactual import add_counterfactual
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import pair_among
-from equipoise.audit.placebos import placebo_axes
-from equipoise.audit.prompts import SOCIALCF_PROMPTS, neutral_prompts
-from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
     SubjectQueries,
     groups_to_rank,
+    placebo_axes,
     pool_name,
     set_structure,
     subject_queries,
@@ -32,7 +28,9 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
-from equipoise.data.twins import without_twins
+from equipoise.audit.suites._counterfactual import add_counterfactual
+from equipoise.audit.suites._retrieval import add_retrieval
+from equipoise.data.labels import without_twins
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE"]

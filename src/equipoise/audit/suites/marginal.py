@@ -14,12 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.axes import several_axes
+from equipoise.audit.asking import pair_among, several_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import pair_among
-from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import (
     groups_to_rank,
     pool_name,
@@ -29,6 +27,7 @@ from equipoise.audit.subjects import (
     subjects_asked,
 )
 from equipoise.audit.suite import EVERY_SETTING, Suite
+from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.measure.retrieval import Candidates
 
 __all__ = ["SUITE", "chosen_k"]

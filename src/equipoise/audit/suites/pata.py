@@ -19,18 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.axes import all_axes
+from equipoise.audit.asking import all_axes, pair_of
 from equipoise.audit.captions import distinct
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.pairs import pair_of
-from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
-from equipoise.measure.group_means import group_means
 from equipoise.measure.retrieval import Candidates
+from equipoise.measure.stats.group_means import group_means
 
 __all__ = ["SUITE", "SceneCaption", "scene_captions"]
 

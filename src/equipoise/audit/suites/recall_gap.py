@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.axes import one_axis
+from equipoise.audit.asking import one_axis
 from equipoise.audit.captions import captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence

@@ -16,16 +16,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.audit.asking import neutral_prompts
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
-from equipoise.audit.prompts import neutral_prompts
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import recall_at_k, scan
-from equipoise.measure.shares import share_estimate
+from equipoise.measure.stats.shares import share_estimate
 
 __all__ = ["SUITE"]
 

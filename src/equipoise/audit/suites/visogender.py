@@ -21,19 +21,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.axes import one_axis
+from equipoise.audit.asking import FEMININE, MASCULINE, one_axis
 from equipoise.audit.captions import distinct
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.gaps import signed_gap
-from equipoise.audit.pairs import FEMININE, MASCULINE
-from equipoise.audit.retrieval import add_retrieval
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suites._counterfactual import signed_gap
+from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import Candidates, Groups
-from equipoise.measure.shares import share_estimate
+from equipoise.measure.stats.shares import share_estimate
 
 __all__ = ["SUITE", "caption", "perceived", "resolved"]
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import atomic_file
-from equipoise.data.exports.source import Exportable, kept_batches, unassigned
-from equipoise.data.exports.target import free
-from equipoise.data.markdown import as_code, as_text
+from equipoise.data.exports.source import Exportable, free, kept_batches, unassigned
+from equipoise.data.summary import as_code, as_text
 from equipoise.errors import InputError
 
 __all__ = ["card", "export", "write_card"]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.atomic import atomic_file
-from equipoise.data.exports.source import Exportable, kept_rows
-from equipoise.data.exports.target import free
+from equipoise.data.exports.source import Exportable, free, kept_rows
 from equipoise.errors import UnknownNameError
 
 __all__ = ["export"]

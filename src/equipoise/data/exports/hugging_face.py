@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from equipoise.data.exports.card import write_card
-from equipoise.data.exports.source import Exportable, file_of, kept_batches, split_names
-from equipoise.data.exports.target import new_folder
+from equipoise.data.exports.source import Exportable, file_of, kept_batches, new_folder, split_names
 from equipoise.errors import InputError
 
 __all__ = ["export"]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.exports.card import write_card
-from equipoise.data.exports.source import Exportable, file_of, kept_rows, split_names
-from equipoise.data.exports.target import new_folder
+from equipoise.data.exports.source import Exportable, file_of, kept_rows, new_folder, split_names
 from equipoise.errors import InputError
 
 __all__ = ["export"]

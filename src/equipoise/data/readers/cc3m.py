@@ -12,11 +12,21 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import existing, files_of, plain_lines
-from equipoise.data.readers.tarshards import Sample, caption_of, image_of, metadata_of, tar_samples
-from equipoise.data.readers.values import Pictures, RowError, Seen, address, attempt, brief, optional_text, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, files_of, plain_lines
+from equipoise.data.readers.files.records import split_named
+from equipoise.data.readers.files.tarshards import Sample, caption_of, image_of, metadata_of, tar_samples
+from equipoise.data.readers.files.values import (
+    Pictures,
+    RowError,
+    Seen,
+    address,
+    attempt,
+    brief,
+    optional_text,
+    row,
+    text,
+)
+from equipoise.data.schema import Rejected, Row
 
 __all__ = ["COLUMNS", "read"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from equipoise.data.readers.sources import existing, text_lines
-from equipoise.data.readers.values import RowError, attempt, row
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, text_lines
+from equipoise.data.readers.files.values import RowError, attempt, row
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["COLUMNS", "read"]

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import existing, plain_lines
-from equipoise.data.readers.values import IMAGE_SUFFIXES, RowError, attempt, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, plain_lines
+from equipoise.data.readers.files.records import split_named
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attempt, row, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["COLUMNS", "read"]

@@ -21,8 +21,8 @@ from typing import Any
 
 from equipoise.data import masks
 from equipoise.data.people import person
-from equipoise.data.readers.sources import existing, read_json
-from equipoise.data.readers.values import (
+from equipoise.data.readers.files import existing, read_json
+from equipoise.data.readers.files.values import (
     Pictures,
     RowError,
     attempt,
@@ -34,7 +34,7 @@ from equipoise.data.readers.values import (
     row,
     text,
 )
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["COLUMNS", "Annotated", "Gathered", "gather", "gather_document", "keypoints_of", "read", "rows", "split_of"]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers import coco
-from equipoise.data.readers.sources import existing, files_of, read_json
-from equipoise.data.readers.values import Pictures, RowError, box, brief, identifier
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, files_of, read_json
+from equipoise.data.readers.files.values import Pictures, RowError, box, brief, identifier
+from equipoise.data.schema import Rejected, Row
 
 __all__ = ["COLUMNS", "PARTS", "read"]
 

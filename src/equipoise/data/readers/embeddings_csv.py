@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.records import Shape, csv_rows
-from equipoise.data.readers.sources import files_of
-from equipoise.data.readers.values import RowError, number, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import files_of
+from equipoise.data.readers.files.records import Shape, csv_rows
+from equipoise.data.readers.files.values import RowError, number, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["read", "shape"]

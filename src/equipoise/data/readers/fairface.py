@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.records import csv_rows
-from equipoise.data.readers.sources import existing, files_of
-from equipoise.data.readers.values import Pictures, RowError, Seen, group, optional_text, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, files_of
+from equipoise.data.readers.files.records import csv_rows
+from equipoise.data.readers.files.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.schema import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.sources import existing, files_of, plain_lines, read_json
-from equipoise.data.readers.values import (
+from equipoise.data.readers.files import existing, files_of, plain_lines, read_json
+from equipoise.data.readers.files.values import (
     Pictures,
     RowError,
     Seen,
@@ -26,7 +26,7 @@ from equipoise.data.readers.values import (
     row,
     text,
 )
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["read"]

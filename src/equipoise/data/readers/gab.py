@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.sources import existing
-from equipoise.data.readers.values import IMAGE_SUFFIXES, RowError, attempt, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, RowError, attempt, row, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["AXES", "COLUMNS", "EXPECTED_MEN", "EXPECTED_WOMEN", "read"]

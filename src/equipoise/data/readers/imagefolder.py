@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.records import Shape, name_list, split_named
-from equipoise.data.readers.sources import csv_records, existing, json_lines
-from equipoise.data.readers.values import (
+from equipoise.data.readers.files import csv_records, existing, json_lines
+from equipoise.data.readers.files.records import Shape, name_list, split_named
+from equipoise.data.readers.files.values import (
     IMAGE_SUFFIXES,
     Pictures,
     RowError,
@@ -35,8 +35,7 @@ from equipoise.data.readers.values import (
     text,
     whole,
 )
-from equipoise.data.rows import Rejected, Row
-from equipoise.data.schema import AXES
+from equipoise.data.schema import AXES, Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["read", "shape"]

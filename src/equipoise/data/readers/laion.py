@@ -12,10 +12,20 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from equipoise.data.readers.parquet_files import name_below, parquet_files, parquet_records, schema_of
-from equipoise.data.readers.records import name_list
-from equipoise.data.readers.values import RowError, Seen, address, attempt, number, optional_text, row, text, whole
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files.parquet import name_below, parquet_files, parquet_records, schema_of
+from equipoise.data.readers.files.records import name_list
+from equipoise.data.readers.files.values import (
+    RowError,
+    Seen,
+    address,
+    attempt,
+    number,
+    optional_text,
+    row,
+    text,
+    whole,
+)
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["COLUMNS", "read"]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.people import agreed, person
-from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import csv_records, existing, files_of
-from equipoise.data.readers.values import Pictures, RowError, Seen, attempt, brief, group, number, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import csv_records, existing, files_of
+from equipoise.data.readers.files.records import split_named
+from equipoise.data.readers.files.values import Pictures, RowError, Seen, attempt, brief, group, number, row, text
+from equipoise.data.schema import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.parquet_files import (
+from equipoise.data.readers.files.parquet import (
     class_names,
     name_below,
     parquet_files,
@@ -28,9 +28,9 @@ from equipoise.data.readers.parquet_files import (
     type_text,
     value_counts,
 )
-from equipoise.data.readers.records import Shape, name_list, pairs, split_named
-from equipoise.data.readers.values import Pictures, RowError, Seen, attempt, group, identifier, number, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files.records import Shape, name_list, pairs, split_named
+from equipoise.data.readers.files.values import Pictures, RowError, Seen, attempt, group, identifier, number, row, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError, UnknownNameError
 
 __all__ = ["PRESETS", "ColumnMap", "read", "shape"]

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.readers.sources import existing, files_of, plain_lines, read_json
-from equipoise.data.readers.values import Pictures, RowError, address, attempt, brief, group, mapping, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, files_of, plain_lines, read_json
+from equipoise.data.readers.files.values import Pictures, RowError, address, attempt, brief, group, mapping, row, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["AXES", "COLUMNS", "read"]

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.people import agreed, person
-from equipoise.data.readers.records import split_named
-from equipoise.data.readers.sources import existing, files_of, read_json
-from equipoise.data.readers.values import (
+from equipoise.data.readers.files import existing, files_of, read_json
+from equipoise.data.readers.files.records import split_named
+from equipoise.data.readers.files.values import (
     Pictures,
     RowError,
     Seen,
@@ -34,7 +34,7 @@ from equipoise.data.readers.values import (
     row,
     text,
 )
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["AXES", "COLUMNS", "read"]

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.sources import csv_records, files_of
-from equipoise.data.readers.values import RowError, brief, number, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import csv_records, files_of
+from equipoise.data.readers.files.values import RowError, brief, number, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["read"]

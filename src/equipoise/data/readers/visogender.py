@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.data.readers.records import csv_rows
-from equipoise.data.readers.sources import existing, text_lines
-from equipoise.data.readers.values import Pictures, RowError, Seen, address, group, optional_text, row, text
-from equipoise.data.rows import Rejected, Row
+from equipoise.data.readers.files import existing, text_lines
+from equipoise.data.readers.files.records import csv_rows
+from equipoise.data.readers.files.values import Pictures, RowError, Seen, address, group, optional_text, row, text
+from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
 __all__ = ["AXES", "COLUMNS", "read"]

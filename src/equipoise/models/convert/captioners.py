@@ -10,7 +10,7 @@ from equipoise.errors import InputError
 from equipoise.models.convert.reading import in_a_sentence, state_of
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.runtime import from_transformers, quiet
-from equipoise.models.sizes import check_built, on_disk
+from equipoise.models.trust import check_built, on_disk
 
 __all__ = ["clipcap"]
 
@@ -33,8 +33,8 @@ def clipcap(
     """
     from safetensors.torch import save_file
 
-    from equipoise.models.clipcap import mapper
-    from equipoise.models.hugging_face import image_processor, stock_model, tokenizer
+    from equipoise.models.hf.adapter import image_processor, stock_model, tokenizer
+    from equipoise.models.hf.captioners import mapper
 
     state = state_of(source, allow_pickle=allow_pickle)
     mapped = {n.removeprefix("clip_project."): v.float() for n, v in state.items() if n.startswith("clip_project.")}

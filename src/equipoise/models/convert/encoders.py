@@ -1,20 +1,138 @@
-"""SLIP, LaCLIP, ALIP, DebiasCLIP, and any ViT CLIP in OpenAI's layout."""
+"""SLIP, LaCLIP, ALIP, DebiasCLIP, and any ViT CLIP in OpenAI's layout.
+
+Families that no class of ``transformers`` can read, as :mod:`equipoise.models.convert` writes them.
+
+Their ``config.json`` names a ``model_type`` of its own, so that stock ``transformers`` refuses the folder instead of
+loading half of the model.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.models.convert.reading import State, any_tokenizer, in_a_sentence, state_of, tensor_of
 from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
-from equipoise.models.converted import add_head_norms, add_learned_tokens
-from equipoise.models.folders import find_checkpoint
+from equipoise.models.folders import Checkpoint, find_checkpoint
+from equipoise.models.hf.families import Family
 from equipoise.models.runtime import from_transformers, quiet
-from equipoise.models.sizes import OnDisk, check_built
+from equipoise.models.trust import OnDisk, check_built, on_disk
 
-__all__ = ["alip", "debias_clip", "laclip", "openai_clip", "slip"]
+__all__ = [
+    "DEBIAS_CLIP",
+    "LACLIP",
+    "add_head_norms",
+    "add_learned_tokens",
+    "alip",
+    "debias_clip",
+    "laclip",
+    "openai_clip",
+    "slip",
+]
+
+
+def add_head_norms(model: Any) -> None:
+    """Give each attention of a ViT a layer norm over every head's queries and keys, as LaCLIP has."""
+    from torch import nn
+
+    class HeadNorm(nn.LayerNorm):  # type: ignore[misc]
+        """A layer norm over each head alone; (n, tokens, heads * width) in and out."""
+
+        def forward(self, input: Any) -> Any:
+            parted = input.unflatten(-1, (-1, self.normalized_shape[0]))
+            return super().forward(parted).flatten(-2)
+
+    for layer in model.vision_model.layers:
+        attention = layer.attention
+        for name in ("q_proj", "k_proj"):
+            normed = nn.Sequential(getattr(attention, name), HeadNorm(attention.head_dim, eps=1e-6))
+            setattr(attention, name, normed)
+
+
+def add_learned_tokens(model: Any, n: int) -> None:
+    """Give a CLIP ``n`` learned tokens, as DebiasCLIP puts before each text."""
+    from torch import nn
+
+    model.learned_tokens = nn.Embedding(n, model.config.text_config.hidden_size)
+
+
+def _laclip(checkpoint: Checkpoint) -> Any:
+    config, model = from_transformers("VisionTextDualEncoderConfig", "VisionTextDualEncoderModel")
+    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    add_head_norms(made)
+    return _filled(made, checkpoint)
+
+
+def _debias_clip(checkpoint: Checkpoint) -> Any:
+    config, model = from_transformers("CLIPConfig", "CLIPModel")
+    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    n_tokens = checkpoint.config.get("learned_tokens")
+    if not isinstance(n_tokens, int) or not 0 <= n_tokens <= made.config.text_config.max_position_embeddings:
+        raise InputError(f"{checkpoint.folder / 'config.json'}: learned_tokens must be a whole number that fits a text")
+    add_learned_tokens(made, n_tokens)
+    return _filled(made, checkpoint)
+
+
+def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
+    """What ``build`` makes, once it is known to be no larger than its weights."""
+    try:
+        check_built(checkpoint.folder, build, on_disk(checkpoint.weights))
+        return build()
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # settings of the wrong type fail in every way there is
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{checkpoint.folder}: its base cannot be built: {reason}") from error
+
+
+def _base(checkpoint: Checkpoint) -> dict[str, Any]:
+    base = checkpoint.config.get("base")
+    if not isinstance(base, dict):
+        raise InputError(f"{checkpoint.folder / 'config.json'}: does not say its base; convert the checkpoint again")
+    return base
+
+
+def _filled(model: Any, checkpoint: Checkpoint) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    weights: dict[str, Any] = {}
+    try:
+        for path in checkpoint.weights:
+            weights |= load_file(path)
+        model.load_state_dict(weights, strict=True)
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{checkpoint.folder}: not the weights that config.json promises ({reason})") from error
+    return model.float()
+
+
+def _texts_after_learned_tokens(model: Any, inputs: dict[str, Any]) -> Any:
+    """DebiasCLIP's text vectors.
+
+    The learned tokens stand before the start token and have no position; the text keeps its own positions; what does
+    not fit any more at the end is cut; the read-out moves along (Berg et al., 2022).
+    """
+    import torch
+
+    ids, text = inputs["input_ids"], model.text_model
+    learned = model.learned_tokens.weight
+    most = text.embeddings.position_embedding.num_embeddings
+    rows = torch.cat([learned.expand(len(ids), -1, -1), text.embeddings(input_ids=ids)], dim=1)[:, :most]
+    length = rows.shape[1]
+    later = torch.full((length, length), torch.finfo(rows.dtype).min, device=rows.device, dtype=rows.dtype).triu(1)
+    states = text.encoder(inputs_embeds=rows, attention_mask=later[None, None].expand(len(ids), -1, -1, -1))
+    end = (ids == model.config.text_config.eos_token_id).int().argmax(dim=1) + len(learned)
+    states = text.final_layer_norm(states.last_hidden_state)
+    return model.text_projection(states[torch.arange(len(ids), device=ids.device), end.clamp(max=length - 1)])
+
+
+LACLIP = Family("VisionTextDualEncoderModel", build=_laclip)
+DEBIAS_CLIP = Family("CLIPModel", texts=_texts_after_learned_tokens, build=_debias_clip)
+
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2}
 _OPENAI = {
@@ -83,8 +201,8 @@ def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, all
     ``clip`` is a folder or a repository, ``openai/clip-vit-base-patch16`` for the released tokens. Texts are cut so
     that the end token still fits behind the learned ones; the published code reads another token there.
     """
-    from equipoise.models.hugging_face import image_processor, stock_model
-    from equipoise.models.hugging_face import tokenizer as tokenizer_of
+    from equipoise.models.hf.adapter import image_processor, stock_model
+    from equipoise.models.hf.adapter import tokenizer as tokenizer_of
 
     learned = tensor_of(tokens, allow_pickle=allow_pickle).float()
     base = find_checkpoint(str(clip), allow_pickle=allow_pickle)

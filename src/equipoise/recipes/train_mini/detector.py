@@ -1,6 +1,6 @@
 """``detector``: a small stock ``SegformerForSemanticSegmentation``; masks are free in a world.
 
-Boxes come from its masks by connected components, as :mod:`equipoise.models.detectors` makes them of any such model.
+Boxes come from its masks by connected components, as :mod:`equipoise.models.hf.detectors` makes them of any such model.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
-from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.world import Scenes, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS

@@ -17,11 +17,9 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
-from equipoise.recipes.train_mini.batches import texts_of
-from equipoise.recipes.train_mini.editions import Edition, edition, edition_of
+from equipoise.recipes.train_mini.editions import Edition, edition, edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import Pool, autoencoder, text_to_image
-from equipoise.recipes.train_mini.loop import Schedule, run
-from equipoise.recipes.train_mini.phrasings import phrasing_words, rephrased
+from equipoise.recipes.train_mini.loop import Schedule, run, texts_of
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.recipes.train_mini import diffusion
-from equipoise.recipes.train_mini.editions import edition_of
+from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, coarse, encoded
 from equipoise.recipes.train_mini.loop import Schedule, run
-from equipoise.recipes.train_mini.phrasings import phrasing_words, rephrased
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures

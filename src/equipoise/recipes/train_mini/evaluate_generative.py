@@ -52,7 +52,7 @@ def judged(images: Pictures, judge: Path | None = None) -> dict[str, NDArray[np.
     from PIL import Image
 
     from equipoise.models.folders import open_checkpoint
-    from equipoise.models.hugging_face import from_folder
+    from equipoise.models.hf.adapter import from_folder
 
     model = from_folder(open_checkpoint(judge or JUDGE), name="mini:judge", kind="classifier")
     answers = model.classify([Image.fromarray(image) for image in images])
@@ -239,6 +239,6 @@ def _pictures(images: Pictures) -> list[Any]:
 
 
 def _generator(folder: Path) -> Any:
-    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.diffusers.generator import open_pipeline
 
     return open_pipeline(folder, name=folder.name, device="cpu", batch_size=50)

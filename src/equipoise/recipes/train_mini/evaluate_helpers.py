@@ -26,7 +26,7 @@ Boxes = NDArray[np.float32]
 
 def detector_figures(folder: Path, n: int = 2000) -> Figures:
     """F1 of the set of classes in a picture, and of the boxes of people, on renders with everything in them."""
-    from equipoise.models.detectors import SMALLEST, box_of
+    from equipoise.models.hf.detectors import SMALLEST, box_of
 
     scenes = sample(WorldConfig(activity_share=0.25), n, UNSEEN)
     model = _model(folder, "detector")
@@ -167,6 +167,6 @@ def _gender_odds(model: Any) -> NDArray[np.float64]:
 
 def _model(folder: Path, kind: str) -> Any:
     from equipoise.models.folders import open_checkpoint
-    from equipoise.models.hugging_face import from_folder
+    from equipoise.models.hf.adapter import from_folder
 
     return from_folder(open_checkpoint(folder), name=folder.name, kind=kind, device="cpu")

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
-from equipoise.recipes.train_mini.loop import Schedule, run
+from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.world import Scenes, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
-from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.editions import edition_of
+from equipoise.recipes.train_mini.loop import SIZE
 from equipoise.recipes.train_mini.vae import pictures
 from equipoise.world import Scenes, WorldConfig, sample, what_is_where
 

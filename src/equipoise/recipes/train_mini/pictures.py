@@ -136,6 +136,6 @@ def _stacked(images: Sequence[Any]) -> Pictures:
 
 
 def _open(folder: Path) -> Any:
-    from equipoise.models.diffusers_generator import open_pipeline
+    from equipoise.models.diffusers.generator import open_pipeline
 
     return open_pipeline(folder, name=folder.name, device="cpu")

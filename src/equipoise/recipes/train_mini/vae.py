@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.recipes.train_mini.batches import SIZE, scenes_of
 from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
-from equipoise.recipes.train_mini.loop import run
+from equipoise.recipes.train_mini.loop import SIZE, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.world import Scenes, WorldConfig, render_batch, sample
 

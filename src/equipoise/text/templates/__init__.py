@@ -6,7 +6,7 @@ captions (:func:`binding_captions`), prompts about a person (:func:`person_promp
 (:func:`inpainting_prompt`). The words are data, in ``equipoise/text/presets``, each file with its source and harms.
 """
 
-from equipoise.text.articles import agreed, article, with_article
+from equipoise.text.english.articles import agreed, article, with_article
 from equipoise.text.templates.binding import (
     BINDING_GROUPS,
     Activity,
@@ -29,16 +29,22 @@ from equipoise.text.templates.captions import (
 from equipoise.text.templates.edits import EditInstruction, edit_groups, edit_instructions
 from equipoise.text.templates.files import CaptionFile, shipped
 from equipoise.text.templates.inpainting import InpaintingPrompt, Swapper, inpainting_prompt, inpainting_prompts
-from equipoise.text.templates.occupations import Occupation, occupations
 from equipoise.text.templates.persons import (
     PersonPrompts,
     detectability_prompts,
     person_axes,
     person_prompts,
+    person_span,
     zero_shot_prompts,
 )
-from equipoise.text.templates.persons_in_text import person_span
-from equipoise.text.templates.presets import CAPTION_PRESETS, CaptionPreset, caption_preset, captions_from_file
+from equipoise.text.templates.presets import (
+    CAPTION_PRESETS,
+    CaptionPreset,
+    Occupation,
+    caption_preset,
+    captions_from_file,
+    occupations,
+)
 
 __all__ = [
     "BARE",

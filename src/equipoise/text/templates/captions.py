@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from equipoise.errors import InputError
-from equipoise.text.articles import agreed
-from equipoise.text.prompt_places import with_subject
+from equipoise.text.english.articles import agreed
+from equipoise.text.templates.places import with_subject
 
 __all__ = ["BARE", "PREFIXES", "SUBJECT", "Axis", "Caption", "CaptionPlan", "CaptionSet", "caption_sets"]
 

@@ -8,7 +8,7 @@ from itertools import product
 from string import Formatter
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.text.articles import agreed
+from equipoise.text.english.articles import agreed
 from equipoise.text.templates.files import shipped
 
 __all__ = ["EditInstruction", "edit_groups", "edit_instructions", "filled"]

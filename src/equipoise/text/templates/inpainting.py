@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates.files import shipped
-from equipoise.text.templates.persons_in_text import Span, has_pronoun, person_span, with_term
+from equipoise.text.templates.persons import Span, has_pronoun, person_span, with_term
 
 __all__ = ["InpaintingPrompt", "Swapper", "inpainting_prompt", "inpainting_prompts"]
 

@@ -1,16 +1,32 @@
-"""Prompts about a person: for preference metrics, zero-shot labels, and whether an attribute can be seen."""
+"""Where a caption names a person, so that a word can be put in front: "A person", "two tennis players".
+
+Prompts about a person: for preference metrics, zero-shot labels, and whether an attribute can be seen.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from equipoise.errors import UnknownNameError
-from equipoise.text.articles import agreed
-from equipoise.text.prompt_places import with_subject
+from equipoise.text.english.articles import agreed, article
 from equipoise.text.templates.files import shipped
+from equipoise.text.templates.places import with_subject
+from equipoise.text.templates.presets import occupations
 
-__all__ = ["PersonPrompts", "detectability_prompts", "person_axes", "person_prompts", "zero_shot_prompts"]
+__all__ = [
+    "PersonPrompts",
+    "Span",
+    "detectability_prompts",
+    "has_pronoun",
+    "person_axes",
+    "person_prompts",
+    "person_span",
+    "with_term",
+    "zero_shot_prompts",
+]
 
 
 @dataclass(frozen=True)
@@ -94,3 +110,122 @@ def _shipped_axis(axis: str) -> Mapping[str, Mapping[str, str]]:
 
 def _prompt(template: str, phrase: str) -> str:
     return agreed(with_subject(template, phrase))
+
+
+Span = tuple[int, int]
+
+_NEGATED = re.compile(r"\b(?:no|zero|without(?:\s+(?:any|an?))?)\s+$", re.IGNORECASE)
+_ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
+_NEXT_WORD = re.compile(r"(?:['’]s?)?\s+([\w-]+)")
+_LAST_WORD = re.compile(r"(?<![\w-])([\w-]+)\s+$")
+
+
+def person_span(text: str, also: Iterable[Span] = ()) -> Span | None:
+    """Start and end of the first noun phrase in ``text`` that names a person; ``None`` when there is none.
+
+    A noun that belongs to the phrase is part of it ("tennis player"); adjectives are not. What a picture only
+    shows ("a statue of a man"), what is not there ("no people") and nouns that describe a thing or an animal
+    ("passenger train", "baby elephant") do not count. ``also`` gives further spans that name people.
+
+    >>> text = "A statue of a man next to a tennis player"
+    >>> start, end = person_span(text)
+    >>> text[start:end]
+    'tennis player'
+    >>> person_span("A passenger train with no people") is None
+    True
+    """
+    spans = {match.span() for match in _nouns().finditer(text)} | set(also)
+    real = sorted(span for span in spans if _is_a_person(text, span))
+    # "A child's bed" need hold no child, so a noun that stands for itself goes first.
+    own = [span for span in real if text[span[1] : span[1] + 1] not in ("'", "’")]
+    if not real:
+        return None
+    start, end = (own or real)[0]
+    return _start_of_compound(text, start), end
+
+
+def has_pronoun(text: str) -> bool:
+    """Whether ``text`` has a pronoun of the third person, which may stand for a person.
+
+    >>> has_pronoun("He rides a horse"), has_pronoun("A horse")
+    (True, False)
+    """
+    return _pronouns().search(text) is not None
+
+
+def with_term(text: str, start: int, term: str) -> str:
+    """``text`` with ``term`` put in at ``start``, the article before it and the capital behind it made to fit.
+
+    >>> with_term("A person rides", 2, "elderly"), with_term("People ride", 0, "elderly")
+    ('An elderly person rides', 'Elderly people ride')
+    """
+    before, behind = text[:start], text[start:]
+    term = term.upper() if text.isupper() else term
+    found = _ARTICLE.search(before)
+    if found:
+        chosen = article(term)
+        chosen = chosen.capitalize() if found.group(1)[0] == "A" else chosen
+        chosen = chosen.upper() if text.isupper() else chosen
+        before = f"{before[: found.start()]}{chosen}{found.group(2)}"
+    first_word = re.match(r"\w*", behind)
+    word = first_word.group() if first_word else ""
+    if not re.search(r"\w", before) and word.istitle():
+        term, behind = term[:1].upper() + term[1:], behind[:1].lower() + behind[1:]
+    return f"{before}{term} {behind}"
+
+
+def _is_a_person(text: str, span: Span) -> bool:
+    lists = shipped("inpainting")["persons"]
+    before, noun = text[: span[0]], text[span[0] : span[1]].lower()
+    following, end = _next_word(text, span[1])
+    described = _next_word(text, end)[0] if following in lists["between"] else following
+    if noun in lists["pronouns"] or described in lists["not_before"] or _NEGATED.search(before):
+        return False
+    if noun in lists["collectives"] and following and following not in lists["collective_before"]:
+        return False
+    return _shown().search(before) is None
+
+
+def _next_word(text: str, position: int) -> tuple[str, int]:
+    """The word right behind ``position``, in small letters and without a possessive between, and where it ends."""
+    found = _NEXT_WORD.match(text, position)
+    return (found.group(1).lower(), found.end()) if found else ("", position)
+
+
+def _start_of_compound(text: str, start: int) -> int:
+    compounds = shipped("inpainting")["persons"]["compounds"]
+    while found := _LAST_WORD.search(text, 0, start):
+        if found.group(1).lower() not in compounds:
+            break
+        start = found.start(1)
+    return start
+
+
+@cache
+def _nouns() -> re.Pattern[str]:
+    lists = shipped("inpainting")["persons"]
+    names = {o.subject for o in occupations()} - set(lists["unsure"])
+    names |= {_plural(name) for name in names} | set(lists["nouns"])
+    return _any_of(names)
+
+
+@cache
+def _pronouns() -> re.Pattern[str]:
+    return _any_of(shipped("inpainting")["persons"]["pronouns"])
+
+
+@cache
+def _shown() -> re.Pattern[str]:
+    kinds = "|".join(shipped("inpainting")["persons"]["shown_by"])
+    return re.compile(rf"\b(?:{kinds})s?\s+of\s+(?:[\w-]+\s+){{0,3}}$", re.IGNORECASE)
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])", re.IGNORECASE)
+
+
+def _plural(noun: str) -> str:
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if re.search(r"(?:s|x|z|ch|sh)$", noun) else f"{noun}s"

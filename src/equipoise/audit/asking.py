@@ -1,0 +1,176 @@
+"""Neutral prompts: the subject named, and nobody else.
+
+Which columns hold the groups that a suite asks about.
+
+The two groups of Bias@K, which is defined for a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from equipoise.audit.config import AuditConfig
+from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.measure.groups import Groups
+from equipoise.text.templates.places import with_subject
+
+__all__ = [
+    "MOST_GROUPS",
+    "NOT_AXES",
+    "SOCIALCF_PROMPTS",
+    "all_axes",
+    "check_groups",
+    "check_pair",
+    "filled",
+    "neutral_prompts",
+    "one_axis",
+    "pair_among",
+    "pair_of",
+    "several_axes",
+]
+
+
+NOT_AXES = frozenset(
+    {"image", "image_id", "source_id", "set_id", "caption", "captions", "subject", "people", "objects", "mixed"}
+    | {"label_source", "generator", "params", "seed", "split", "keep", "dropped_by", "link"}
+)
+"""Columns of an image table that say something else than which group a person belongs to."""
+MOST_GROUPS = 200
+
+
+def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
+    """The axes asked for, or all that the table says it has.
+
+    >>> frame = pd.DataFrame({"image_id": ["a"], "gender": ["female"]})
+    >>> all_axes(frame, AuditConfig(axes=("gneder",)))
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: the table has no axis 'gneder'; did you mean 'gender'?
+    """
+    known = tuple(frame.attrs.get("axes", ()))
+    axes = config.axes or known
+    if not axes:
+        raise InputError("the table names no axis; say which columns hold groups with --axis")
+    for axis in axes:
+        if axis not in frame:
+            near = closest(axis, map(str, frame.columns), n=2)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _listed(known)
+            raise InputError(f"the table has no axis {axis!r}; {hint}")
+        check_groups(frame, axis, known)
+    single = [axis for axis in axes if frame[axis].nunique() < 2]
+    if single and (config.axes or len(single) == len(axes)):
+        groups = frame[single[0]].dropna().unique()
+        shown = f"one group, {str(groups[0])!r}" if len(groups) else "no group at all"
+        raise InputError(f"the axis {single[0]!r} shows {shown}; an audit compares groups, so it needs two")
+    return tuple(dict.fromkeys(axes))
+
+
+def one_axis(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
+    """The one axis that the suite asks about: the first asked for, or the only one of the table."""
+    axes = all_axes(frame, config)
+    if len(axes) > 1 and not config.axes:
+        raise InputError(f"this suite asks about one axis and {_listed(axes)}; say which with --axis")
+    return axes[:1]
+
+
+def several_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
+    """The axes, two or more: one is asked about while another is held fixed."""
+    axes = all_axes(frame, config)
+    if len(axes) < 2:
+        raise InputError(f"this suite asks about one axis given another, but there is only {axes[0]!r}; name two")
+    return axes
+
+
+def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None:
+    """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
+    hint = _listed(tuple(a for a in known if a not in NOT_AXES))
+    if axis.startswith("placebo_"):
+        raise InputError(f"the column {axis!r} is a placebo and no axis: its differences are no groups; {hint}")
+    if axis in NOT_AXES:
+        raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
+    try:
+        n = frame[axis].nunique()
+    except TypeError:
+        raise InputError(f"the column {axis!r} holds lists and no groups, so it is no axis; {hint}") from None
+    if n > MOST_GROUPS:
+        raise InputError(f"the column {axis!r} has {n:,} groups, and an axis at most {MOST_GROUPS}; {hint}")
+
+
+def _listed(axes: tuple[str, ...]) -> str:
+    return f"its axes are: {', '.join(axes)}" if axes else "it names none"
+
+
+MASCULINE = ("male", "masculine", "man")
+FEMININE = ("female", "feminine", "woman")
+
+
+def pair_of(groups: Groups, config: AuditConfig) -> tuple[str, str] | None:
+    """The pair asked for; else the two groups, if there are just two; ``None`` where nobody said which.
+
+    Among two perceived genders the masculine one counts as positive, as in the papers; otherwise the first by name.
+
+    >>> pair_of(Groups.from_values(["female", "male"]), AuditConfig())
+    ('male', 'female')
+    >>> pair_of(Groups.from_values(["a", "b", "c"]), AuditConfig()) is None
+    True
+    """
+    if config.pair:
+        for name in config.pair:
+            groups.index(name)
+        return config.pair[0], config.pair[1]
+    present = [name for name, count in zip(groups.names, groups.counts(), strict=True) if count]
+    if len(present) != 2:
+        return None
+    first, second = present
+    if first.casefold() in FEMININE and second.casefold() in MASCULINE:
+        first, second = second, first
+    return first, second
+
+
+def pair_among(groups: Groups, config: AuditConfig) -> tuple[str, str] | None:
+    """The pair asked for, where this axis has both groups."""
+    if config.pair and set(config.pair) <= set(groups.names):
+        return config.pair[0], config.pair[1]
+    return None
+
+
+def check_pair(frame: pd.DataFrame, axes: Iterable[str], config: AuditConfig) -> None:
+    """Refuse a pair of groups that are not both on one of the ``axes``.
+
+    >>> frame = pd.DataFrame({"gender": ["female", "male"], "race": ["A", "B"]})
+    >>> check_pair(frame, ["gender", "race"], AuditConfig(pair=("male", "A")))
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: pair = male, A: the two groups are on different axes; name two of one axis
+    """
+    if not config.pair:
+        return
+    names = [set(map(str, frame[axis].dropna().unique())) for axis in axes]
+    known = set().union(*names)
+    for name in config.pair:
+        if name not in known:
+            raise UnknownNameError("group", name, known)
+    if not any(set(config.pair) <= some for some in names):
+        raise InputError(f"pair = {', '.join(config.pair)}: the two groups are on different axes; name two of one axis")
+
+
+SOCIALCF_PROMPTS = ("{A}", "A photo of {a}", "A picture of {a}", "An image of {a}")
+"""The four prefixes of SocialCounterfactuals; the first is the subject with its article alone."""
+
+
+def filled(template: str, subject: str) -> str:
+    """``template`` with the subject in its places: ``{}`` bare, ``{a}`` with its article, ``{A}`` that with a capital.
+
+    Behind a written "a" or "an", the article that fits is chosen; see :mod:`equipoise.text.templates.places`.
+
+    >>> filled("A photo of {a}", "engineer"), filled("{A}", "umpire"), filled("a photo of a {}", "artist")
+    ('A photo of an engineer', 'An umpire', 'a photo of an artist')
+    """
+    return with_subject(template, subject)
+
+
+def neutral_prompts(subjects: Sequence[str], templates: Sequence[str]) -> list[list[str]]:
+    """The prompts of each subject."""
+    return [[filled(t, s) for t in templates] for s in subjects]

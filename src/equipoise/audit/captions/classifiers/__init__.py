@@ -1,0 +1,134 @@
+"""Classifiers that read a group off captions: what LIC is measured with.
+
+``fast`` is linear on words and pairs of words (a screen, an approximation), ``lstm`` the published one, ``bert:NAME``
+and ``bert-frozen:NAME`` any text encoder of ``transformers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.audit.captions.classifiers.bert import BertClassifier
+from equipoise.audit.captions.classifiers.fast import LinearModel, NgramTable, rarity, regress
+from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
+from equipoise.errors import UnknownNameError
+
+Rows = NDArray[np.intp]
+
+__all__ = [
+    "CLASSIFIERS",
+    "BertClassifier",
+    "CaptionClassifier",
+    "FastClassifier",
+    "LstmClassifier",
+    "Reader",
+    "classifier",
+]
+
+CLASSIFIERS = ("fast", "lstm", "bert", "bert-frozen")
+
+
+class Reader(Protocol):
+    """A classifier that has read its captions, and can be trained on any of them and asked about others."""
+
+    def probabilities(
+        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+    ) -> NDArray[np.float64]:
+        """(n, groups) for the captions ``test``, trained on the captions ``train`` whose groups are ``labels``."""
+        ...
+
+
+class CaptionClassifier(Protocol):
+    """Makes readers of captions."""
+
+    @property
+    def id(self) -> str:
+        """What a results table calls it."""
+        ...
+
+    @property
+    def approximate(self) -> bool:
+        """Whether it only stands in for the published classifier."""
+        ...
+
+    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+        """A reader of these captions."""
+        ...
+
+
+@dataclass(frozen=True)
+class FastClassifier:
+    """Linear on words and pairs of words: an approximation of the published classifier."""
+
+    id: str = "fast"
+    approximate: bool = True
+
+    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+        """Counts the words of all captions once."""
+        return _FastReader(NgramTable.of(tokens))
+
+
+@dataclass
+class _FastReader:
+    table: NgramTable
+    weighted: dict[bytes, tuple[LinearModel, Any, Any]] = field(default_factory=dict)
+    """Weighted counts by split, for shuffled labels come back to the same splits."""
+
+    def probabilities(
+        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+    ) -> NDArray[np.float64]:
+        key = train.tobytes() + test.tobytes()
+        if key not in self.weighted:
+            model = LinearModel(rarity(self.table.counts[train]), None, groups)
+            first, last = (model.features(self.table.counts[rows]) for rows in (train, test))
+            self.weighted = {**dict(list(self.weighted.items())[-15:]), key: (model, first, last)}
+        model, first, last = self.weighted[key]
+        return replace(model, regression=regress(first, labels, groups)).of_features(last)
+
+
+@dataclass(frozen=True)
+class LstmClassifier:
+    """The published classifier."""
+
+    settings: LstmSettings = field(default_factory=LstmSettings)
+    id: str = "lstm"
+    approximate: bool = False
+
+    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+        """Nothing is shared between splits."""
+        return _LstmReader(tokens, self.settings)
+
+
+@dataclass(frozen=True)
+class _LstmReader:
+    tokens: Sequence[Sequence[str]]
+    settings: LstmSettings
+
+    def probabilities(
+        self, train: Rows, labels: NDArray[np.int64], test: Rows, groups: int, seed: int
+    ) -> NDArray[np.float64]:
+        first, last = ([self.tokens[row] for row in rows] for rows in (train, test))
+        return lstm_probabilities(first, labels, last, groups, seed, self.settings)
+
+
+def classifier(name: str | CaptionClassifier, **options: Any) -> CaptionClassifier:
+    """A classifier by name: ``fast``, ``lstm``, ``bert:NAME`` or ``bert-frozen:NAME``.
+
+    >>> classifier("fast").approximate, classifier("bert-frozen:my-encoder").id
+    (True, 'bert-frozen:my-encoder')
+    """
+    if not isinstance(name, str):
+        return name
+    kind, _, rest = name.partition(":")
+    if kind == "fast":
+        return FastClassifier()
+    if kind == "lstm":
+        return LstmClassifier(LstmSettings(**options))
+    if kind in ("bert", "bert-frozen"):
+        return BertClassifier(rest or "bert-base-uncased", frozen=kind == "bert-frozen", **options)
+    raise UnknownNameError("caption classifier", name, CLASSIFIERS)

@@ -1,0 +1,270 @@
+"""A page that shows which words give the group away: captions with their words shaded, and the words themselves.
+
+The folder of a run over captions: it appears whole, never over somebody else's, and keeps finished work.
+
+LIC against vocabulary and BLEU-4: do richer or better captions amplify more? (LIC, CVPR 2022, Figure 3.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats as sps
+
+from equipoise import __version__
+from equipoise.audit.dataset import COLOURS
+from equipoise.audit.folders import Stage
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.measure.stats.estimate import Estimate
+
+__all__ = [
+    "CONFIG",
+    "LEAST_MODELS",
+    "captions_folder",
+    "check_same_captions",
+    "publish",
+    "r_squared",
+    "save_figure",
+    "versions",
+    "words_page",
+    "work_of",
+]
+
+
+CONFIG = "config.json"
+COMMAND = "captions"
+WORK = "_work"
+OWN_FILES = frozenset(
+    "results.parquet results.json dropped.csv captions.csv words.csv words.html log_odds.csv runs.csv report.txt "
+    "lic_vs_quality.csv lic_vs_quality.svg".split()
+)
+PAGE = frozenset({"report.html", "report_files"})
+"""What a report in the folder leaves there; the next run's replaces it."""
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "transformers")
+
+
+def captions_folder(out: str | Path) -> Path:
+    """The folder ``out``: a new or an empty one, or one that such a run wrote or began; anything else is refused."""
+    if not str(out).strip():
+        raise InputError("the folder for the results has no name; give one with -o")
+    folder = Path(out)
+    for path in (folder, *folder.parents):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: is a file; give a folder with -o")
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+        if names - OWN_FILES - PAGE - {WORK, CONFIG} or (CONFIG in names and _config(folder).get("command") != COMMAND):
+            raise InputError(f"{folder}: holds files of another kind; give a new or an empty folder with -o")
+    return folder
+
+
+def check_same_captions(folder: Path, of: Mapping[str, Any]) -> None:
+    """Refuse the folder of a run over other files; the same files may be measured again, with other settings too."""
+    if not (folder / CONFIG).exists():
+        return
+    there = _config(folder).get("of")
+    for name, mine in of.items():
+        if not isinstance(there, dict) or there.get(name) != mine:
+            raise InputError(f"{folder}: holds a run over other {name}; give another folder with -o")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        about = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / CONFIG}: damaged ({error}); give another folder with -o") from None
+    return about if isinstance(about, dict) else {}
+
+
+def work_of(folder: Path | None) -> Path | None:
+    """Where finished classifier runs are kept, each under a name made of all that it depends on."""
+    return None if folder is None else folder / WORK
+
+
+def publish(stage: Stage) -> None:
+    """Move what lies on the stage into the folder, the settings last: a folder that has them is whole."""
+    (stage.folder / CONFIG).unlink(missing_ok=True)
+    made = {path.name for path in stage.path.iterdir()}
+    for name in OWN_FILES - made:
+        (stage.folder / name).unlink(missing_ok=True)  # what an earlier run wrote and this one did not
+    for name in sorted(made, key=lambda n: (n == CONFIG, n)):
+        os.replace(stage.path / name, stage.folder / name)
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that numbers can depend on."""
+    found = {"equipoise": __version__, "python": python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+LEAST_MODELS = 3
+_NAMES = {"vocabulary": "words in the vocabulary", "bleu_4": "BLEU-4", "lic": "LIC", "lic_m": "LIC_M"}
+
+
+def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate | None:
+    """R² of a straight line through models, with the level that unrelated numbers reach, 1 / (n - 1).
+
+    ``None`` with fewer than three models or where one side does not vary.
+
+    >>> r_squared(np.array([1.0, 2, 3, 4]), np.array([2.0, 4, 6, 8])).value
+    1.0
+    """
+    n = len(x)
+    if n < LEAST_MODELS or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    r = float(np.clip(sps.pearsonr(x, y).statistic, -1, 1))
+    # under normality R² of n unrelated points is Beta(1/2, (n - 2)/2)
+    null = sps.beta(0.5, (n - 2) / 2)
+    value = round(r * r, 12)
+    return Estimate(
+        value,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std()),
+        p_value=float(null.sf(value)),
+        n=n,
+        notes=(f"correlation {r:+.2f} over {n} models; no interval: models are not a sample",),
+    )
+
+
+def save_figure(points: pd.DataFrame, path: Path) -> None:
+    """Draw ``points`` (``model lic vocabulary bleu_4``, perhaps ``lic_m`` for lic) as SVG; the same bytes each time."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    y_name = "lic" if "lic" in points else "lic_m"
+    x_names = [name for name in ("vocabulary", "bleu_4") if name in points]
+    with mpl.rc_context({"svg.hashsalt": "equipoise", "font.size": 9, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(5.2 * len(x_names), 4.2), layout="constrained")
+        for place, name in enumerate(x_names):
+            axes = figure.add_subplot(1, len(x_names), place + 1)
+            x, y = points[name].to_numpy(float), points[y_name].to_numpy(float)
+            for number, model in enumerate(points["model"]):
+                axes.scatter([x[number]], [y[number]], s=28, color=COLOURS[number % len(COLOURS)])
+                # parse_math: a model's name may hold a dollar sign
+                axes.annotate(
+                    model,
+                    (x[number], y[number]),
+                    xytext=(4, 4),
+                    textcoords="offset points",
+                    fontsize=8,
+                    parse_math=False,
+                )
+            line = r_squared(x, y)
+            if line is not None:
+                slope, start = np.polyfit(x, y, 1)
+                ends = np.array([x.min(), x.max()])
+                axes.plot(ends, slope * ends + start, color="#999999", linewidth=1)
+                axes.set_title(f"R² = {line.value:.2f} (unrelated: {line.null_mean:.2f}, p = {line.p_value:.2f})")
+            axes.margins(0.15)  # so that names stay inside
+            axes.set_xlabel(_NAMES[name])
+            axes.set_ylabel(_NAMES[y_name])
+        drawn = BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    write_whole(path, drawn.getvalue())
+
+
+CAPTIONS_SHOWN = 12
+WORDS_SHOWN = 20
+_TOKEN = re.compile(r"\w+(?:['’-]\w+)*|\W+")
+
+_STYLE = """
+body { font: 16px/1.6 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
+p.caption { margin: .2rem 0; } span.w { border-radius: 3px; padding: 0 2px; }
+small { color: #555; } .key span { padding: 0 .5rem; margin-right: .5rem; border-radius: 3px; }
+"""
+
+
+def words_page(
+    found: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
+    axis: str,
+    groups: tuple[str, ...],
+    *,
+    classifier: str,
+    masked: bool = False,
+) -> str:
+    """One HTML page without scripts or links; everything that comes from a file is escaped.
+
+    ``found``: for each model its ``per_caption`` (image_id, caption, group, score) and ``words`` (word, group, weight,
+    captions) of :class:`equipoise.audit.captions.lic.Lic`; ``masked``: whether words that name a group were hidden.
+    """
+    colour = {group: COLOURS[number % len(COLOURS)] for number, group in enumerate(groups)}
+    key = "".join(f'<span style="background:{_shade(colour[g], 0.5)}">{escape(g)}</span>' for g in groups)
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f"<title>Words that give away {escape(axis)}</title><style>{_STYLE}</style></head><body>",
+        f"<h1>Words that give away {escape(axis)}</h1>",
+        "<p>The darker a word, the more it makes the classifier think of the group in that colour. Words that name a "
+        f"group were {'masked first' if masked else 'not masked: they count as all others do'}. The colour says what a "
+        "classifier learned from these captions; it says nothing about the people.</p>",
+        f'<p class="key">{key} <small>classifier: {escape(classifier)}</small></p>',
+    ]
+    for model, (captions, words) in found.items():
+        parts.append(f"<h2>{escape(model)}</h2>")
+        parts += _model_part(captions, words, groups, colour)
+    return "\n".join([*parts, "</body></html>"]) + "\n"
+
+
+def _model_part(
+    captions: pd.DataFrame, words: pd.DataFrame, groups: tuple[str, ...], colour: Mapping[str, str]
+) -> list[str]:
+    if words.empty:
+        return ["<p>No words: the classifier gave no contributions.</p>"]
+    strongest = float(words["weight"].abs().max()) or 1.0
+    best = words.sort_values("weight", ascending=False).drop_duplicates("word")
+    lean = {
+        str(word): (str(group), float(weight) / strongest)
+        for word, group, weight in zip(best["word"], best["group"], best["weight"], strict=True)
+        if weight > 0
+    }
+    parts = []
+    for group in groups:
+        rank = "contribution" if "contribution" in words else "weight"
+        spoken = words["word"].astype(str).str.contains(r"\w")
+        top = words[(words["group"] == group) & (words["weight"] > 0) & spoken].nlargest(WORDS_SHOWN, rank)
+        shown = ", ".join(
+            f"{escape(str(word))} <small>{float(weight):.2f} in {int(n):,}</small>"
+            for word, weight, n in zip(top["word"], top["weight"], top["captions"], strict=True)
+        )
+        parts.append(f"<h3>{escape(group)}</h3><p>{shown or 'no word'}</p>")
+        mine = captions[captions["group"] == group].sort_values("score", ascending=False, kind="stable")
+        some = mine.drop_duplicates("caption").head(CAPTIONS_SHOWN)  # models repeat themselves
+        for text, score in zip(some["caption"], some["score"], strict=True):
+            parts.append(f'<p class="caption">{_shaded(str(text), lean, colour)} <small>{float(score):.2f}</small></p>')
+    return parts
+
+
+def _shaded(text: str, lean: Mapping[str, tuple[str, float]], colour: Mapping[str, str]) -> str:
+    parts = []
+    for token in _TOKEN.findall(text):
+        group, weight = lean.get(token.lower(), ("", 0.0))
+        if weight < 0.05 or group not in colour:
+            parts.append(escape(token))
+        else:
+            title = escape(f"{group} {weight:.2f}", quote=True)
+            style = f"background:{_shade(colour[group], min(1.0, weight) * 0.8)}"
+            parts.append(f'<span class="w" style="{style}" title="{title}">{escape(token)}</span>')
+    return "".join(parts)
+
+
+def _shade(colour: str, strength: float) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{strength:.2f})"

@@ -1,0 +1,203 @@
+"""Cross-fitted LIC: estimates whose intervals also say how classifiers trained on other captions would differ.
+
+Out-of-fold scores are not independent: a caption is tested once, and trains the classifiers of all other folds. How
+much that matters is seen by training without two folds: k (k - 1) / 2 more classifiers for k folds.
+
+Which words give the group away, and how much each caption does: by a linear classifier, cross-fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.captions.classifiers.fast import NgramTable, fit_linear
+from equipoise.audit.captions.classifiers.words import MASK
+from equipoise.measure.captions.lic import lic_scores
+from equipoise.measure.captions.splits import (
+    LEAST_FOLDS,
+    Split,
+    captions_variance,
+    cross_fit_folds,
+    cross_fitted,
+    fold_variance,
+)
+from equipoise.measure.stats.estimate import Estimate
+
+__all__ = [
+    "DOUBLED",
+    "REFITTED",
+    "LeftOut",
+    "caption_scores",
+    "leave_two_out",
+    "over_folds",
+    "single_auc",
+    "spread_of_repetitions",
+    "word_contributions",
+]
+
+
+FOLDS = 10
+
+
+def word_contributions(
+    tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], names: Sequence[str], ids: Sequence[Hashable]
+) -> pd.DataFrame:
+    """A row a word, the most telling first: ``word``, the ``group`` it speaks for, ``weight``, ``captions``,
+    ``contribution``.
+
+    ``weight`` is what the word adds to the log odds of its group (linear on single words, mean over ten folds of one
+    balanced set); ``captions`` how many captions have it; ``contribution`` the weight times how much more of the word
+    the group's captions have than all captions, on captions that the fold was not trained on: the contributions of
+    all words add up to the mean log odds in favour of the true group. A word in every caption tells nothing.
+    """
+    table = NgramTable.of(tokens, pairs=False)
+    splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
+    weights = np.zeros((len(names), len(table.names)))
+    told = np.zeros(len(table.names))
+    for split in splits:
+        model = fit_linear(table.counts[split.train], labels[split.train], len(names))
+        weights += model.weights / len(splits)
+        features = model.features(table.counts[split.test])
+        overall = np.asarray(features.mean(axis=0)).ravel()
+        for g in range(len(names)):
+            more = np.asarray(features[labels[split.test] == g].mean(axis=0)).ravel() - overall
+            told += model.weights[g] * more / (len(names) * len(splits))
+    group = weights.argmax(axis=0)
+    top = weights[group, np.arange(len(group))]
+    frame = pd.DataFrame(
+        {
+            "word": table.names,
+            "group": np.array(names)[group],
+            "weight": top,
+            "captions": np.diff(table.counts.tocsc().indptr),
+            "contribution": told,
+        }
+    )
+    frame = frame[frame["word"] != MASK]
+    return frame.sort_values(["contribution", "word"], ascending=[False, True], ignore_index=True)
+
+
+def caption_scores(
+    tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], groups: int, ids: Sequence[Hashable]
+) -> NDArray[np.float64]:
+    """(n,) the LIC score of each caption by a linear classifier that was not trained on it."""
+    table = NgramTable.of(tokens)
+    scores = np.full(len(tokens), np.nan)
+    splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
+    for number, split in enumerate(splits):
+        model = fit_linear(table.counts[split.train], labels[split.train], groups)
+        scores[split.test] = lic_scores(model.probabilities(table.counts[split.test]), labels[split.test])
+        if number == 0:  # rows that balancing left out: no fold is trained on them
+            out = np.setdiff1d(np.arange(len(tokens)), np.concatenate([s.test for s in splits]))
+            scores[out] = lic_scores(model.probabilities(table.counts[out]), labels[out]) if len(out) else np.nan
+    return scores
+
+
+REFITTED = 3
+"""So many repetitions are refitted; further ones would hardly change the interval."""
+DOUBLED = "the interval takes twice the variance over captions, because refitting this classifier would take too long"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One cross-fitting, refitted without each pair of folds: means of the folds, and without another fold (k, k)."""
+
+    value: tuple[Floats, Floats]
+    accuracy: tuple[Floats, Floats]
+    auc: tuple[Floats, Floats]
+
+    def of(self, metric: str) -> tuple[Floats, Floats]:
+        """The fold means and the means without another fold, of ``value``, ``accuracy`` or ``auc``."""
+        found: tuple[Floats, Floats] = getattr(self, metric)
+        return found
+
+
+def single_auc(probabilities: Floats, labels: NDArray[np.int64]) -> float:
+    """How often a caption of group 1 has the higher score of a pair; equal scores count half; 0 beyond two groups."""
+    from scipy.stats import rankdata
+
+    if probabilities.shape[1] != 2:
+        return 0.0
+    ranks, ones = rankdata(probabilities[:, 1]), int(labels.sum())
+    return float((ranks[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
+
+
+def leave_two_out(
+    reader: Any, labels: NDArray[np.int64], splits: Sequence[Split], groups: int, seed: int, main: pd.DataFrame
+) -> LeftOut:
+    """Train without each pair of folds and test on both; ``main`` has the runs of these splits without one fold."""
+    k = len(splits)
+    tables = {name: np.zeros((k, k)) for name in ("value", "accuracy", "auc")}
+    for a in range(k):
+        for b in range(a + 1, k):
+            train = splits[a].train[~np.isin(splits[a].train, splits[b].test)]
+            both = np.concatenate([splits[a].test, splits[b].test])
+            found = reader.probabilities(train, labels[train], both, groups, seed)
+            cut = len(splits[a].test)
+            for tested, other, rows in ((a, b, slice(0, cut)), (b, a, slice(cut, None))):
+                some, right = found[rows], labels[both[rows]]
+                tables["value"][tested, other] = lic_scores(some, right).mean()
+                tables["accuracy"][tested, other] = (some.argmax(axis=1) == right).mean()
+                tables["auc"][tested, other] = single_auc(some, right)
+    means = {name: main[name].to_numpy(float) for name in tables}
+    return LeftOut(*((means[name], tables[name]) for name in ("value", "accuracy", "auc")))
+
+
+def over_folds(
+    scores: Floats,
+    images: Any,
+    groups: NDArray[np.int64],
+    refitted: Sequence[tuple[Floats, Floats]],
+    *,
+    folds: int,
+    null_value: float,
+    bounds: tuple[float, float],
+    alternative: Any = "greater",
+) -> Estimate:
+    """The mean of out-of-fold ``scores``, with an interval for captioners like this one on images like these.
+
+    ``refitted``: means of folds with and without another fold, of one or several repetitions; where it is empty twice
+    the variance over captions is taken, which is what it comes to when all variation is between pairs of captions.
+    """
+    notes: tuple[str, ...] = ()
+    if refitted and folds >= LEAST_FOLDS:
+        variance = float(np.mean([fold_variance(*some) for some in refitted]))
+        freedom = len(refitted) * (folds - 1)
+    else:
+        variance, freedom, notes = 2 * captions_variance(scores, images, groups), folds - 1, (DOUBLED,)
+        if folds < LEAST_FOLDS:
+            freedom, notes = LEAST_FOLDS - 1, (f"the interval takes twice the variance over captions: {folds} folds",)
+    return cross_fitted(
+        scores,
+        images,
+        groups,
+        variance=variance,
+        freedom=freedom,
+        null_value=null_value,
+        alternative=alternative,
+        bounds=bounds,
+        notes=notes,
+    )
+
+
+def spread_of_repetitions(null: Floats, repetitions: Floats) -> Floats:
+    """Draws of one cross-fitting each, drawn together to the spread of a mean over as many as ``repetitions`` has.
+
+    Repetitions share their captions and differ in their folds: the mean over them sheds what the folds add.
+
+    >>> spread_of_repetitions(np.array([1.0, 3.0]), np.array([0.5])).tolist()
+    [1.0, 3.0]
+    """
+    count, spread = len(repetitions), float(null.var(ddof=1)) if len(null) > 1 else 0.0
+    if count < 2 or spread == 0:
+        return null
+    shed = (1 - 1 / count) * float(repetitions.var(ddof=1)) / spread
+    return np.asarray(null.mean() + (null - null.mean()) * np.sqrt(max(1 / count, 1 - shed)))

@@ -1,0 +1,427 @@
+"""LIC of one captioner: the classifiers of :mod:`equipoise.audit.captions.classifiers` on the splits of ``measure``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.captions.classifiers import CaptionClassifier, FastClassifier
+from equipoise.audit.captions.classifiers import classifier as classifier_of
+from equipoise.audit.captions.classifiers.words import hide_unknown, masked, tokens_of, vocabulary_of
+from equipoise.audit.captions.folds import (
+    REFITTED,
+    LeftOut,
+    caption_scores,
+    leave_two_out,
+    over_folds,
+    single_auc,
+    spread_of_repetitions,
+    word_contributions,
+)
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.measure.captions.lic import (
+    corrected_resampled_t,
+    in_points,
+    lic,
+    lic_chance,
+    lic_d,
+    lic_m,
+    lic_scores,
+    within_range,
+)
+from equipoise.measure.captions.splits import LEAST_FOLDS, Split, balanced_split, cross_fit_folds
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.text import Lexicon
+
+__all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]
+
+SEEDS = (0, 12, 100, 200, 300, 400, 456, 500, 789, 1234)
+"""The seeds of the published runs."""
+SHUFFLES = {"fast": 200, "other": 3}
+TEST_SHARE = 0.1
+"""Of a balanced set, in each split."""
+_NO_TEST = "no p-value: a classifier too sure of itself scores above this chance level without a lean; shuffle labels"
+_RUN_COLUMNS = ["side", "seed", "split", "caption", "value", "accuracy", "auc"]
+
+
+@dataclass(frozen=True)
+class Lic:
+    """LIC of one captioner, in points (0 to 100), with everything behind it."""
+
+    lic_m: Estimate
+    lic_d: Estimate | None
+    lic: Estimate | None
+    accuracy: Estimate
+    auc: Estimate | None
+    classifier: str
+    approximate: bool
+    vocabulary: int
+    """How many different words the captioner says (masked words count as one)."""
+    per_caption: pd.DataFrame
+    """``image_id``, ``caption``, ``group``, ``score``: a linear classifier's, never trained on that caption."""
+    words: pd.DataFrame
+    """Which words give the group away: see :func:`equipoise.audit.captions.folds.word_contributions`."""
+    runs: pd.DataFrame
+    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row a classifier."""
+    notes: tuple[str, ...]
+    out_of_fold: pd.DataFrame | None = None
+    """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""
+    refitted: tuple[LeftOut, ...] = ()
+    """When cross-fitted by a quick classifier: what training on one fold less changes, by repetition."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The captions of one side, as tokens, with their groups."""
+
+    name: str
+    ids: Sequence[Hashable]
+    tokens: Sequence[Sequence[str]]
+    labels: NDArray[np.int64]
+    caption: int = 0
+
+
+def measure_lic(
+    captions: Mapping[Any, str],
+    labels: Mapping[Any, str],
+    references: Mapping[Any, Sequence[str]] | None = None,
+    *,
+    classifier: str | CaptionClassifier = "fast",
+    mask: str | None = "lic",
+    seeds: Sequence[int] = SEEDS,
+    reference_seeds: Sequence[int] | None = None,
+    folds: int | None = None,
+    permutations: int | None = None,
+    store: Path | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Lic:
+    """LIC_M of ``captions`` {image: caption} with ``labels`` {image: group}; LIC_D and LIC where ``references`` are.
+
+    ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
+    with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and interval and p-value take
+    in how classifiers trained on other captions differ, :mod:`equipoise.audit.captions.folds`). References are read in
+    the captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and
+    splits: where some images have no references the captioner is measured on the others once more. Chance is what
+    classifiers trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given;
+    0 takes 1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores: a stopped run goes on.
+
+    >>> who = {i: ("female", "male")[i % 2] for i in range(200)}
+    >>> said = {i: f"a person holds a {('red', 'blue')[i % 2] if i % 5 else 'green'} ball" for i in who}
+    >>> found = measure_lic(said, who, seeds=(0, 1), permutations=5)
+    >>> sorted(found.words["word"][:2]), bool(found.lic_m.value > 60), found.approximate
+    (['blue', 'red'], True, True)
+    """
+    chosen = classifier_of(classifier)
+    lexicon = None if mask is None else Lexicon.load(mask)
+    ids = [i for i in captions if i in labels]
+    if not ids:
+        raise InputError("no caption has a label: the ids of captions and labels have nothing in common")
+    names = sorted({labels[i] for i in ids})
+    code = {name: n for n, name in enumerate(names)}
+    said = masked([captions[i] for i in ids], lexicon)
+    ours = _Side("model", ids, tokens_of(said), np.array([code[labels[i]] for i in ids]))
+    vocabulary = vocabulary_of(ours.tokens)
+    work = _Work(chosen, len(names), folds, store, say)
+    main = work.runs(ours, seeds)
+    shuffled, notes = _shuffles(work, ours, seeds, permutations)
+    share = TEST_SHARE if folds is None else 1 / folds
+    runs = [main]
+    null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
+    n = len(ids)
+    refitted: tuple[LeftOut, ...] = ()
+    if folds is None:
+        found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+    else:
+        refitted = work.refitted(ours, seeds, main)
+        found_m = _over_captions(ours, [main], [refitted], null, (0.0, 1.0))
+    if shuffled is not None and chosen.approximate:
+        # one shuffle is one split and so spreads more than the mean over splits does: the p-value errs to the safe side
+        draws = shuffled["value"].to_numpy(float)
+        if folds is not None:
+            draws = spread_of_repetitions(draws, main.groupby("seed")["value"].mean().to_numpy(float))
+        beaten = int((draws >= found_m.value).sum())
+        found_m = _with_null(found_m, draws, (1 + beaten) / (1 + len(draws)))
+    if shuffled is None:
+        found_m = replace(found_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
+    found_d = found = None
+    if references is not None:
+        theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
+        again = tuple(seeds if reference_seeds is None else reference_seeds)
+        paired = main if both is ours and again == tuple(seeds) else work.runs(both, again)
+        human = [work.runs(side, again) for side in theirs]
+        runs += [*([] if paired is main else [paired]), *human]
+        table = np.stack([side["value"].to_numpy() for side in human], axis=1)
+        null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
+        if folds is None:
+            found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
+            found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+        else:
+            of_human = [work.refitted(side, again, run) for side, run in zip(theirs, human, strict=True)]
+            of_model = refitted if paired is main else work.refitted(both, again, paired)
+            found_d = _over_captions(both, human, of_human, null_d, (0.0, 1.0))
+            found = _over_captions(both, human, of_human, 0.0, (-1.0, 1.0), minuend=(paired, of_model))
+        if null_d == lic_chance(len(names)):
+            found_d = replace(found_d, p_value=None, null_sd=None).with_notes(_NO_TEST)
+        if chosen.approximate:
+            notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
+        if again != tuple(seeds):
+            notes.append(
+                f"LIC = LIC_M - LIC_D on the {len(again)} seeds of the references (--reference-seeds); the LIC_M shown "
+                f"is a mean over {len(seeds)}"
+            )
+        if len(both.ids) < n:
+            notes.append(f"LIC is measured on the {len(both.ids)} of {n} images that have references")
+    accuracy = _classifier_score("accuracy", ours, main, refitted, folds, 1 / len(names))
+    auc = _classifier_score("auc", ours, main, refitted, folds, 0.5) if len(names) == 2 else None
+    if chosen.approximate:
+        notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
+    per_caption = pd.DataFrame(
+        {
+            "image_id": ids,
+            "caption": [captions[i] for i in ids],
+            "group": [labels[i] for i in ids],
+            "score": caption_scores(ours.tokens, ours.labels, len(names), ids),
+        }
+    )
+    return Lic(
+        in_points(found_m),
+        None if found_d is None else in_points(found_d),
+        None if found is None else in_points(found),
+        in_points(accuracy),
+        None if auc is None else in_points(auc),
+        chosen.id,
+        chosen.approximate,
+        len(vocabulary),
+        per_caption,
+        word_contributions(ours.tokens, ours.labels, names, ids),
+        pd.concat(runs if shuffled is None else [*runs, shuffled], ignore_index=True)[_RUN_COLUMNS],
+        tuple(notes),
+        None if folds is None else _out_of_fold(ours, main, names),
+        refitted,
+    )
+
+
+def _with_null(estimate: Estimate, null: NDArray[np.float64], p_value: float) -> Estimate:
+    low, high = np.quantile(null, [0.025, 0.975])
+    spread = float(null.std(ddof=1)) if len(null) > 1 else None
+    return replace(estimate, null_sd=spread, null_low=float(low), null_high=float(high), p_value=float(p_value))
+
+
+def _reference_sides(
+    ours: _Side, references: Mapping[Any, Sequence[str]], lexicon: Lexicon | None, vocabulary: frozenset[str]
+) -> tuple[list[_Side], _Side]:
+    """The references, one side a caption of an image, and the captioner on the same images."""
+    rows = [row for row, i in enumerate(ours.ids) if references.get(i)]
+    if not rows:
+        raise InputError("no image of the captions has references: their ids have nothing in common")
+    ids = [ours.ids[row] for row in rows]
+    labels = ours.labels[rows]
+    most = max(len(references[i]) for i in ids)
+    sides = []
+    for k in range(most):  # an image with fewer captions gives one of its own again
+        texts = masked([references[i][k % len(references[i])] for i in ids], lexicon)
+        sides.append(_Side("references", ids, hide_unknown(tokens_of(texts), vocabulary), labels, k))
+    if len(rows) == len(ours.ids):
+        return sides, ours
+    return sides, _Side("model on images with references", ids, [ours.tokens[row] for row in rows], labels)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Trains and tests one classifier a split, and remembers what is done."""
+
+    chosen: CaptionClassifier
+    groups: int
+    folds: int | None
+    store: Path | None
+    say: Callable[[str], None] | None
+
+    def splits(self, side: _Side, seed: int) -> tuple[Split, ...]:
+        if self.folds is None:
+            return (balanced_split(side.labels.tolist(), seed, TEST_SHARE, ids=side.ids),)
+        return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
+
+    def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
+        """One row a classifier of this side; when cross-fitted, with the captions it was tested on and their scores."""
+        reader = None
+        rows: list[dict[str, Any]] = []
+        for seed in seeds:
+            for number, split in enumerate(self.splits(side, seed)):
+                kept = self._kept(side, side.labels, split, seed)
+                scores = self._read(kept)
+                if scores is None:
+                    reader = reader or self.chosen.read(side.tokens)
+                    scores = self._scores(reader, side.labels, split, seed)
+                    self._keep(kept, scores)
+                row = {"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores}
+                rows.append(row if self.folds is None else {**row, "tested": split.test})
+            if self.say is not None and not self.chosen.approximate:
+                self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
+        return pd.DataFrame(rows)
+
+    def refitted(self, side: _Side, seeds: Sequence[int], runs: pd.DataFrame) -> tuple[LeftOut, ...]:
+        """What training on one fold less changes, for the first seeds; nothing where a classifier takes long to fit."""
+        if not self.chosen.approximate or self.folds is None or self.folds < LEAST_FOLDS:
+            return ()
+        reader = self.chosen.read(side.tokens)
+        return tuple(
+            leave_two_out(reader, side.labels, self.splits(side, seed), self.groups, seed, runs[runs["seed"] == seed])
+            for seed in seeds[:REFITTED]
+        )
+
+    def shuffled(self, side: _Side, seeds: Sequence[int], times: int, *, whole: bool = False) -> pd.DataFrame:
+        """The same with labels dealt anew each time: what a classifier scores that has nothing to learn.
+
+        One split a time; with ``whole`` all folds of a cross-fitting, as one mean.
+        """
+        reader = None
+        rows = []
+        splits = {seed: self.splits(side, seed) for seed in seeds[:times]}
+        for turn in range(times):
+            seed = seeds[turn % len(seeds)]
+            some, rng = splits[seed] if whole else splits[seed][:1], np.random.default_rng([turn, 1])
+            labels = side.labels.copy()
+            parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
+            for part in parts:  # each stays balanced
+                labels[part] = rng.permutation(labels[part])
+            found = []
+            for split in some:
+                kept = self._kept(side, labels, split, seed)
+                scores = self._read(kept)
+                if scores is None:
+                    reader = reader or self.chosen.read(side.tokens)
+                    scores = self._scores(reader, labels, split, seed)
+                    self._keep(kept, scores)
+                found.append(scores)
+            means = {name: float(np.mean([one[name] for one in found])) for name in ("value", "accuracy", "auc")}
+            rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
+        return pd.DataFrame(rows)
+
+    def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
+        found = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
+        right = labels[split.test]
+        each = lic_scores(found, right)
+        scores: dict[str, Any] = {
+            "value": float(each.mean()),
+            "accuracy": float((found.argmax(axis=1) == right).mean()),
+            "auc": single_auc(found, right),
+        }
+        return scores if self.folds is None else {**scores, "scores": each.tolist()}
+
+    def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
+        """Where these scores are kept: the name is a fingerprint of all that they depend on."""
+        if self.store is None or isinstance(self.chosen, FastClassifier):
+            return None
+        settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}
+        kind = [settings, seed, self.groups, *(() if self.folds is None else ("scores",))]
+        made = blake2b(json.dumps(kind, sort_keys=True).encode(), digest_size=16)
+        for rows in (split.train, split.test):
+            made.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
+            made.update(labels[rows].astype("<i8").tobytes())
+        return self.store / f"{made.hexdigest()}.json"
+
+    @staticmethod
+    def _read(path: Path | None) -> dict[str, Any] | None:
+        if path is None or not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    @staticmethod
+    def _keep(path: Path | None, scores: dict[str, Any]) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(scores).encode())
+
+
+def _over_captions(
+    side: _Side,
+    runs: Sequence[pd.DataFrame],
+    refitted: Sequence[Sequence[LeftOut]],
+    null: float,
+    bounds: tuple[float, float],
+    *,
+    minuend: tuple[pd.DataFrame, Sequence[LeftOut]] | None = None,
+) -> Estimate:
+    """The mean out-of-fold score of cross-fitted ``runs`` (averaged, if several), or what ``minuend``'s exceeds it by;
+    all were tested on the same captions in the same order.
+    """
+    rows = np.concatenate(runs[0]["tested"].tolist())
+    scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
+    tables = [[np.stack([*one.value[0][None], *one.value[1]]) for one in some] for some in refitted]
+    means = [np.mean(some, axis=0) for some in zip(*tables, strict=True)]  # by repetition, over sides
+    if minuend is not None:
+        scores = np.concatenate(minuend[0]["scores"].tolist()) - scores
+        means = [np.stack([*o.value[0][None], *o.value[1]]) - m for o, m in zip(minuend[1], means, strict=True)]
+    return over_folds(
+        scores,
+        rows,
+        side.labels[rows],
+        [(table[0], table[1:]) for table in means],
+        folds=int(runs[0]["split"].max()) + 1,
+        null_value=null,
+        bounds=bounds,
+    )
+
+
+def _classifier_score(
+    metric: str, side: _Side, runs: pd.DataFrame, refitted: Sequence[LeftOut], folds: int | None, null: float
+) -> Estimate:
+    """Accuracy or AUC of the classifiers, the captions being the unit (AUC, cross-fitted: the folds)."""
+    groups, n = int(side.labels.max()) + 1, len(side.ids)
+    if folds is None:
+        found = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
+        return within_range(found, 0.0, 1.0)
+    if metric == "accuracy":  # a caption's score is above 0 exactly where its group was chosen
+        rows = np.concatenate(runs["tested"].tolist())
+        values = (np.concatenate(runs["scores"].tolist()) > 0).astype(float)
+        unit, of = rows, side.labels[rows]
+    else:
+        values, unit, of = runs[metric].to_numpy(float), np.arange(len(runs)), np.zeros(len(runs), dtype=np.int64)
+    tables = [one.of(metric) for one in refitted]
+    found = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
+    return replace(found, n=n, n_groups=groups)
+
+
+def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    rows = np.concatenate(runs["tested"].tolist())
+    return pd.DataFrame(
+        {
+            "image_id": [side.ids[row] for row in rows],
+            "group": [names[code] for code in side.labels[rows]],
+            "score": np.concatenate(runs["scores"].tolist()),
+        }
+    )
+
+
+def _reference_chance(work: _Work, side: _Side, seeds: Sequence[int], times: int) -> float:
+    """What a classifier scores on the references when their labels are dealt anew; fifty shuffles are enough to say."""
+    if not times or not work.chosen.approximate:
+        return lic_chance(work.groups)
+    return float(work.shuffled(side, seeds, min(times, 50))["value"].mean())
+
+
+def _shuffles(
+    work: _Work, ours: _Side, seeds: Sequence[int], permutations: int | None
+) -> tuple[pd.DataFrame | None, list[str]]:
+    times = permutations
+    if times is None:
+        times = SHUFFLES["fast"] if work.chosen.approximate else SHUFFLES["other"]
+    if not times:
+        return None, [
+            f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
+        ]
+    whole = work.folds is not None and work.chosen.approximate
+    found = work.shuffled(ours, seeds, times, whole=whole)
+    if whole:
+        return found, [f"chance is the mean of {times} cross-fittings of shuffled labels, each of {work.folds} folds"]
+    return found, [f"chance is the mean of {times} classifiers trained on shuffled labels"]

@@ -1,0 +1,391 @@
+"""What is measured of one model's captions: LIC, whom they name, what they amplify, how good and how kind they are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from equipoise.audit.captions.images import ImageScores
+from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, ModelCaptions
+from equipoise.audit.captions.objects import ObjectMatcher
+from equipoise.audit.findings import Findings
+from equipoise.errors import InputError
+from equipoise.measure import captions as measure
+from equipoise.measure.captions.mentions import ErrorDefinition
+from equipoise.measure.captions.quality import CaptionPairs, caption_quality, pair_captions
+from equipoise.measure.captions.ratio import RatioConvention
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats import summarise
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import group_means
+from equipoise.measure.stats.shares import ItemScores
+from equipoise.text import Lexicon
+from equipoise.text.english.ptb import ptb_tokens
+from equipoise.text.english.sentiment import SENTIMENT_LIST, sentiment_all
+
+if TYPE_CHECKING:
+    from equipoise.audit.captions.lic import Lic
+    from equipoise.audit.captions.run import CaptionSettings
+
+__all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
+
+SUITE = "captions"
+_SHUFFLES = 199
+_RANGES = {
+    "lic": (-100.0, 100.0),
+    **dict.fromkeys(("lic_m", "lic_d", "caption_accuracy", "caption_auc"), (0.0, 100.0)),
+    "clip_score": (0.0, 2.5),
+    "sentiment": (-1.0, 1.0),
+    "lic_m_change": (-100.0, 100.0),
+    **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approximate"), (0.0, 1.0)),
+    **dict.fromkeys(("meteor", "spice", "error", "neutral_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("ba", "dba_g", "dba_o"), (-1.0, 1.0)),
+    "ratio": (0.0, math.inf),
+    "cider": (0.0, 10.0),
+    "ref_clip_score": (0.0, 2.5),
+}
+MANY_MODELS = 10
+"""Beyond so many models 200 shuffles could not show one of them beyond chance, adjusted for all."""
+
+
+def _range_of(metric: str, n_groups: int | None) -> tuple[float, float]:
+    """The least and the largest value that ``metric`` can take.
+
+    >>> _range_of("neutral_rate_gap", 2), _range_of("outcome_divergence", 2), _range_of("vocabulary", None)
+    ((0.0, 1.0), (0.0, 1.0), (-inf, inf))
+    """
+    if metric == "outcome_divergence":
+        return 0.0, math.log2(n_groups or 2)
+    if metric.endswith("_gap"):  # highest less lowest
+        low, high = _range_of(metric.removesuffix("_gap"), n_groups)
+        return 0.0, high - low
+    return _RANGES.get(metric, (-math.inf, math.inf))
+
+
+@dataclass(frozen=True)
+class WordList:
+    """The lexicon that says whom a caption names, and which of its groups each label is."""
+
+    lexicon: Lexicon
+    group_of: Mapping[str, str]
+    """The lexicon's group of each label; labels that it has no words for are not in it."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether it names at least two of the groups."""
+        return len(self.group_of) > 1
+
+    def groups(self, labels: Iterable[str]) -> Groups:
+        """Labels as groups of the lexicon; undefined where it has no words."""
+        named = np.array([self.group_of.get(label) for label in labels], dtype=object)
+        return Groups.from_values(named, self.lexicon.groups)
+
+
+def word_list(name: str, inputs: CaptionInputs) -> WordList:
+    """The lexicon called ``name`` for the labels of ``inputs``; the spelling may differ in case."""
+    lexicon = Lexicon.load(name)
+    plain = {group.casefold(): group for group in lexicon.groups}
+    found = {label: plain[label.casefold()] for label in inputs.groups if label.casefold() in plain}
+    notes: tuple[str, ...] = ()
+    if len(found) < 2:
+        notes = (
+            f"the lexicon {lexicon.id!r} names {', '.join(lexicon.groups)}, the labels are {', '.join(inputs.groups)}: "
+            "nothing is masked, and Ratio, Error, BA and DBA_G are left out",
+        )
+    elif len(found) < len(inputs.groups):
+        left = [label for label in inputs.groups if label not in found]
+        notes = (f"the lexicon {lexicon.id!r} has no words for {', '.join(left)}: Error and Ratio leave them out",)
+    return WordList(lexicon, found, notes)
+
+
+def check_sizes(inputs: CaptionInputs, further: Sequence[ModelCaptions] = ()) -> None:
+    """Refuse groups that are too small for a split into training and test captions."""
+    for model in (*inputs.models, *further):
+        counts = Counter(inputs.labels[name] for name in model.captions)
+        for group in inputs.groups:
+            if counts[group] < measure.LEAST_TO_SPLIT:
+                raise InputError(
+                    f"{model.file}: group {group!r} has too few to split: {counts[group]}, need "
+                    f"{measure.LEAST_TO_SPLIT}; get more captions, or name the other groups with --group"
+                )
+
+
+class CaptionMeasures:
+    """Measures one model, and gathers the rows in ``findings``."""
+
+    def __init__(
+        self,
+        inputs: CaptionInputs,
+        model: ModelCaptions,
+        words: WordList,
+        settings: CaptionSettings,
+        say: Callable[[str], None],
+    ) -> None:
+        self.inputs, self.model, self.words, self.settings, self.say = inputs, model, words, settings, say
+        self.findings = Findings(SUITE, model.name)
+        self.ids = list(model.captions)
+        self.texts = [model.captions[name] for name in self.ids]
+        self.labels = [inputs.labels[name] for name in self.ids]
+        self.groups = Groups.from_values(self.labels, inputs.groups, axis=inputs.axis)
+        self.with_references = [name for name in self.ids if name in (inputs.references or {})]
+
+    def _add(self, estimate: Estimate, metric: str, **keys: Any) -> None:
+        low, high = _range_of(metric, estimate.n_groups)
+        if estimate.ci_low is not None and estimate.ci_high is not None:
+            # a t interval over few splits reaches beyond what a score can be
+            estimate = replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
+            if estimate.ci_low == estimate.ci_high:  # would pass for certainty
+                estimate = replace(estimate, ci_low=None, ci_high=None).with_notes("no interval: nothing varies")
+        self.findings.add(estimate, metric=metric, axis=self.inputs.axis, **keys)
+
+    def _note(self, text: str) -> None:
+        self.findings.note(text)
+
+    # LIC
+
+    def lic(self, store: Path | None) -> Lic:
+        """LIC_M and, with references, LIC_D and LIC; the vocabulary; how well the classifier tells the groups."""
+        found = self._measured(self.model.captions, self._references(), store)
+        variant = self._variant(found)
+        for metric, estimate in (("lic", found.lic), ("lic_m", found.lic_m), ("lic_d", found.lic_d)):
+            if estimate is not None:
+                self._add(estimate, metric, variant=variant)
+        self._add(found.accuracy, "caption_accuracy", variant=variant)
+        if found.auc is not None:
+            self._add(found.auc, "caption_auc", variant=variant)
+        size = Estimate(float(found.vocabulary), n=len(self.ids), notes=("a count of words, not a bias",))
+        self._add(size, "vocabulary")
+        for note in found.notes:
+            self._note(note)
+        return found
+
+    def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
+        """LIC_M of captions of masked images, and how it differs from the original's on the same images and splits.
+
+        Where not all images were masked the original is measured on these once more: fewer captions to train on alone
+        lower LIC_M.
+        """
+        self.say(f"{self.model.name}, {kind}: {len(captions.captions):,} captions")
+        from equipoise.audit.captions.objects import change_of_lic_m
+
+        found = self._measured(captions.captions, None, store)
+        self._add(found.lic_m, "lic_m", variant=self._variant(found), pool=kind)
+        if len(captions.captions) < len(self.ids):
+            self._note(
+                f"{kind}: captions of {len(captions.captions):,} of the {len(self.ids):,} images; "
+                "the original captions of these images were measured once more for the change"
+            )
+            some = {name: self.model.captions[name] for name in captions.captions}
+            original = self._measured(some, None, store, permutations=0)
+        self._add(change_of_lic_m(found, original), "lic_m_change", variant=self._variant(found), pool=kind)
+
+    def _variant(self, found: Lic) -> str:
+        return found.classifier if self.settings.folds is None else f"{found.classifier}, cross-fitted"
+
+    def _measured(
+        self,
+        captions: Mapping[str, str],
+        references: Mapping[str, Sequence[str]] | None,
+        store: Path | None,
+        *,
+        permutations: int | None = None,
+    ) -> Lic:
+        from equipoise.audit.captions.lic import SEEDS, measure_lic
+
+        chosen = self.settings
+        masks = chosen.lexicon if chosen.mask and self.words.fits else None
+        shuffles = chosen.permutations if permutations is None else permutations
+        models = len(self.inputs.models)
+        if shuffles is None and chosen.classifier == "fast" and models > MANY_MODELS:
+            shuffles = 20 * models
+        return measure_lic(
+            captions,
+            {name: self.inputs.labels[name] for name in captions},
+            references,
+            classifier=chosen.classifier,
+            mask=masks,
+            seeds=SEEDS[: chosen.seeds],
+            reference_seeds=None if chosen.reference_seeds is None else SEEDS[: chosen.reference_seeds],
+            folds=chosen.folds,
+            permutations=shuffles,
+            store=store,
+            say=self.say,
+        )
+
+    def _references(self) -> dict[str, Sequence[str]] | None:
+        if self.inputs.references is None or self.settings.reference_seeds == 0:
+            return None
+        return {name: self.inputs.references[name] for name in self.with_references}
+
+    # Whom captions name
+
+    def mentions(self) -> None:
+        """Ratio, Error, neutral rate and outcome divergence, each in all its definitions."""
+        if not self.words.fits:
+            return
+        everyone = measure.Mentions.of(self.texts, self.words.lexicon)
+        known = self.words.groups(self.labels)
+        said, labels = everyone.take(known.defined), known.take(known.defined)
+        without = {"the lexicon has no words for their group": known.n_undefined}
+
+        def add(estimate: Estimate, metric: str, **keys: Any) -> None:
+            self._add(replace(estimate, dropped={**estimate.dropped, **without}), metric, **keys)
+
+        pair = self._pair()
+        seed = self.settings.seed
+        for convention in get_args(RatioConvention):
+            found = measure.ratio(said, pair, labels=labels, convention=convention, seed=seed)
+            if found.estimate is None:
+                self._note("; ".join(found.notes))
+                break
+            named = "/".join(pair if convention != "burns" else pair[::-1])
+            add(found.estimate.with_notes(named), "ratio", variant=convention)
+        for definition in get_args(ErrorDefinition):
+            wrong = measure.error(said, labels, definition=definition, seed=seed)
+            if wrong is not None:
+                add(wrong, "error", variant=definition)
+        if not said.named.any():
+            self._note(
+                "no caption names any group: Error is 0 because nothing was said, and that is no praise; look at LIC "
+                "and at the quality"
+            )
+        self._add(measure.neutral_rate(everyone), "neutral_rate")
+        add(measure.outcome_divergence(said, labels, seed=seed), "outcome_divergence")
+        self._gap(~everyone.named.any(axis=1), self.groups, "neutral_rate", share=True)
+
+    def _pair(self) -> tuple[str, str]:
+        """The two groups of the ratio: the largest two, in the lexicon's order, so that it is men over women."""
+        largest = [self.words.group_of[label] for label in self.inputs.groups if label in self.words.group_of][:2]
+        first, second = sorted(largest, key=self.words.lexicon.groups.index)
+        return first, second
+
+    # What captions amplify
+
+    def amplification(self, human: HumanCaptions | None, objects: Mapping[str, frozenset[str]] | None) -> None:
+        """BA of words against ``human`` captions, and with ``objects`` DBA in both directions."""
+        if human is not None and self.with_references and self.words.fits:
+            self._ba(human)
+        if objects is not None:
+            self._dba(objects)
+
+    def _ba(self, human: HumanCaptions) -> None:
+        rows = human.rows_of(self.with_references)
+        said = [self.model.captions[name] for name in self.with_references]
+        try:
+            found = measure.ba_of_captions(
+                [human.tokens[row] for row in rows],
+                human.named.take(rows),
+                [ptb_tokens(text) for text in said],
+                measure.Mentions.of(said, self.words.lexicon).groups,
+                content=human.content,
+                exclude=self.words.lexicon.words(),
+                least=self.settings.ba_least,
+                reference_images=[human.owners[row] for row in rows],
+                predicted_images=self.with_references,
+                seed=self.settings.seed,
+            )
+        except InputError as error:
+            self._note(f"BA is left out: {error}; another least number of captions: --ba-least")
+            return
+        self._add(found.estimate, "ba", variant=f"least {self.settings.ba_least}")
+
+    def _dba(self, objects: Mapping[str, frozenset[str]]) -> None:
+        ids = [name for name in self.ids if name in objects]
+        for name in self.ids:
+            if name not in objects:
+                self.inputs.dropped.add("--objects", name, "no objects known")
+        if not ids:
+            raise InputError("--objects: knows none of the labelled images; the ids have nothing in common")
+        names = sorted(set().union(*(objects[name] for name in ids)))
+        if not names:
+            self._note("DBA is left out: no image holds an object besides persons")
+            return
+        matcher = ObjectMatcher(names)
+        held = np.array([[name in objects[i] for name in names] for i in ids])
+        texts = [self.model.captions[i] for i in ids]
+        said = [matcher.found(text) for text in texts]
+        mentioned = np.array([[name in some for name in names] for some in said])
+        seed = self.settings.seed
+        if self.words.fits:
+            labels = self.words.groups(self.inputs.labels[i] for i in ids)
+            named = measure.Mentions.of(texts, self.words.lexicon).groups
+            self._add(measure.dba_g(labels, held, named, items=names, seed=seed).estimate, "dba_g", variant="sign")
+        found = measure.dba_o(self._groups_of(ids), held, mentioned, items=names, seed=seed)
+        self._add(found.estimate, "dba_o", variant="sign")
+
+    # How good and how kind
+
+    def quality(self, human: HumanCaptions | None, scores: ImageScores | None) -> None:
+        """BLEU, ROUGE-L, CIDEr-D, METEOR, CLIPScore, and for each the gap between groups."""
+        if self.settings.quality and human is not None and self.with_references:
+            pairs = pair_captions(
+                [self.model.captions[name] for name in self.with_references],
+                [human.by_image[name] for name in self.with_references],
+            )
+            groups = self._groups_of(self.with_references)
+            for metric, found in _scores(pairs, self.settings).items():
+                self._add(found.estimate, metric)
+                self._gap(found.values, groups.take(found.kept), metric)
+        if scores is not None:
+            ids, plain, with_references = scores.of(self.model, self.inputs.references)
+            self._add(plain.estimate, "clip_score")
+            self._gap(plain.values, self._groups_of(ids), "clip_score")
+            if with_references is not None:
+                self._add(with_references.estimate, "ref_clip_score")
+
+    def sentiment(self) -> None:
+        """How kindly captions speak, and the gap between groups."""
+        values = np.array(sentiment_all(self.texts))
+        note = f"word list {SENTIMENT_LIST}: a screen, not a sentiment model"
+        self._add(summarise(values, notes=(note,)), "sentiment", variant=SENTIMENT_LIST)
+        self._gap(values, self.groups, "sentiment", variant=SENTIMENT_LIST)
+
+    def word_usage(self) -> pd.DataFrame:
+        """Log-odds of every word between the groups of the images; the groups' own words are left out."""
+        tokens = [ptb_tokens(text) for text in self.texts]
+        own = self.words.lexicon.words() if self.words.fits else ()
+        try:
+            found = measure.word_log_odds(
+                tokens, self.groups, exclude=own, permutations=_SHUFFLES, seed=self.settings.seed
+            )
+        except InputError as error:
+            self._note(f"word usage is left out: {error}")
+            return pd.DataFrame(columns=["word", "group"])
+        self._add(found.estimate, "word_log_odds", variant="largest z")
+        return found.table
+
+    def _groups_of(self, ids: Sequence[str]) -> Groups:
+        return Groups.from_values([self.inputs.labels[i] for i in ids], self.inputs.groups, axis=self.inputs.axis)
+
+    def _gap(
+        self, values: Any, groups: Groups, metric: str, *, variant: str | None = None, share: bool = False
+    ) -> None:
+        """The mean of each group, and the gap between the highest and the lowest."""
+        if np.count_nonzero(groups.counts()) < 2:
+            self._note(f"{metric}: no gap, only one group has values")
+            return
+        numbers = np.asarray(values, dtype=float)
+        found = group_means(numbers, groups, share=share, permutations=_SHUFFLES, seed=self.settings.seed)
+        for group, estimate in found.by_group.items():
+            self._add(estimate, metric, variant=variant, group=group)
+        self._add(found.gap, f"{metric}_gap", variant=variant)
+
+
+def _scores(pairs: CaptionPairs, settings: CaptionSettings) -> dict[str, ItemScores]:
+    """Every metric of quality by name."""
+    found = caption_quality(pairs, seed=settings.seed)
+    if settings.java:
+        from equipoise.audit.captions.java import meteor, spice, spice_is_ready
+
+        found["meteor"] = meteor(pairs, seed=settings.seed)
+        if spice_is_ready():
+            found["spice"] = spice(pairs)
+    return found

@@ -1,0 +1,187 @@
+"""Results of captioning models as text: bias on the left, quality on the right, best and worst marked.
+
+The shape of the table in the LIC paper (CVPR 2022): one line a model, its intervals below it, and below that what was
+published, where it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from equipoise.audit.published import PublishedValues
+from equipoise.measure.captions.lic import lic_chance
+
+__all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
+
+BIAS = ("lic", "lic_m", "lic_d", "ratio", "error", "neutral_rate", "ba", "dba_g", "dba_o")
+QUALITY = ("bleu_4", "cider", "meteor", "meteor_approximate", "spice", "clip_score", "ref_clip_score")
+
+_TITLES = {
+    "lic": "LIC",
+    "lic_m": "LIC_M",
+    "lic_d": "LIC_D",
+    "ratio": "Ratio",
+    "error": "Error%",
+    "neutral_rate": "Neutral%",
+    "ba": "BA",
+    "dba_g": "DBA_G",
+    "dba_o": "DBA_O",
+    "bleu_4": "BLEU-4",
+    "cider": "CIDEr",
+    "meteor": "METEOR",
+    "meteor_approximate": "METEOR~",
+    "spice": "SPICE",
+    "clip_score": "CLIPScore",
+    "ref_clip_score": "RefCLIPS.",
+}
+# lic comes in points and ratio is a ratio; everything else is shown times 100, as papers do
+_POINTS = ("lic", "lic_m", "lic_d")
+_LOWER = ("lic", "lic_m", "error", "ba", "dba_g", "dba_o")
+_DIGITS = {"ratio": 2}
+
+
+def caption_table(results: pd.DataFrame, *, published: PublishedValues | None = None) -> str:
+    """The table of all models; ``results`` is a results table of :func:`equipoise.audit.captions.run.audit_captions`.
+
+    ``*`` marks the best model of a column and ``!`` the worst, by value alone: whether two models differ is for the
+    intervals to say.
+    """
+    rows = _main_rows(results)
+    models = list(dict.fromkeys(rows["model"]))
+    sides = [[name for name in side if (rows["metric"] == name).any()] for side in (BIAS, QUALITY)]
+    if "meteor" in sides[1] and "meteor_approximate" in sides[1]:
+        sides[1].remove("meteor_approximate")  # the real one takes its place; both are in the results
+    columns = [name for side in sides for name in side]
+    cells = {(row["model"], row["metric"]): row for row in rows.to_dict("records")}
+    marks = _marks(cells, models, columns)
+    lines = [["model", *(_TITLES[name] for name in columns)]]
+    for model in models:
+        lines.append(
+            [model, *(_value(cells.get((model, name)), name, marks.get((model, name), " ")) for name in columns)]
+        )
+        lines.append(["", *(_interval(cells.get((model, name)), name) for name in columns)])
+        if published is not None and any(published.of(model, name) for name in columns):
+            lines.append(["  published", *(_published(published.of(model, name), name) for name in columns)])
+    lines.append(["by chance", *(_chance(cells, models, name) for name in columns)])
+    return _laid_out(lines, len(sides[0]) if sides[1] else 0)
+
+
+def masked_table(results: pd.DataFrame) -> str:
+    """LIC_M on original and masked images, and its differences to the original and to the unbiased level (100 / G²)."""
+    rows = results[results["metric"].isin(["lic_m", "lic_m_change"]) & results["group"].isna()]
+    masked = rows[rows["pool"].notna()]
+    if masked.empty:
+        return ""
+    lines = [["model", "images", "LIC_M", "to original", "to unbiased"]]
+    for model in dict.fromkeys(masked["model"]):
+        some = rows[rows["model"] == model]
+        pools: Sequence[Any] = [None, *dict.fromkeys(some["pool"].dropna())]
+        for pool in pools:
+            here = some[some["pool"].isna() if pool is None else some["pool"] == pool]
+            by_metric = {row["metric"]: row for row in here.to_dict("records")}
+            level = by_metric.get("lic_m")
+            if level is None:
+                continue
+            change = by_metric.get("lic_m_change")
+            lines.append(
+                [
+                    model if pool is None else "",
+                    pool or "original",
+                    f"{level['value']:.1f}{_brackets(level, 'lic_m')}",
+                    "" if change is None else f"{change['value']:+.1f}{_brackets(change, 'lic_m', sign=True)}",
+                    f"{level['value'] - 100 * lic_chance(int(level['n_groups'])):+.1f}",
+                ]
+            )
+    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    return "\n".join(
+        "  ".join([f"{c:{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(line, widths, strict=True))])
+        for line in lines
+    )
+
+
+def _main_rows(results: pd.DataFrame) -> pd.DataFrame:
+    """The rows of whole models on the original images, the first variant of each metric."""
+    main = results[results["group"].isna() & results["subject"].isna() & results["pool"].isna()]
+    return main[main["metric"].isin([*BIAS, *QUALITY])].drop_duplicates(["model", "metric"])
+
+
+def _marks(
+    cells: Mapping[tuple[str, str], dict[Any, Any]], models: Sequence[str], columns: Sequence[str]
+) -> dict[tuple[str, str], str]:
+    marks = {}
+    for name in columns:
+        badness = {m: _badness(cells[m, name], name) for m in models if (m, name) in cells}
+        known = {m: value for m, value in badness.items() if value is not None}
+        if len(known) < 2 or len(set(known.values())) < 2:
+            continue
+        best, worst = min(known.values()), max(known.values())
+        for model, value in known.items():
+            if value in (best, worst):
+                marks[model, name] = "*" if value == best else "!"
+    return marks
+
+
+def _badness(row: Mapping[Any, Any], name: str) -> float | None:
+    """Lower is better; ``None`` where neither is (LIC_D, neutral rate)."""
+    if name in QUALITY:
+        return -float(row["value"])
+    if name == "ratio":
+        return None if pd.isna(row["excess"]) else abs(float(row["excess"]))
+    return float(row["value"]) if name in _LOWER else None
+
+
+def _scaled(value: float, name: str) -> str:
+    scale = 1 if name in (*_POINTS, "ratio") else 100
+    text = f"{value * scale:.{_DIGITS.get(name, 1)}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _value(row: Mapping[Any, Any] | None, name: str, mark: str) -> str:
+    return "" if row is None else f"{_scaled(float(row['value']), name)}{mark}"
+
+
+def _interval(row: Mapping[Any, Any] | None, name: str) -> str:
+    if row is None or pd.isna(row["ci_low"]) or pd.isna(row["ci_high"]):
+        return ""
+    return f"[{_scaled(float(row['ci_low']), name)}, {_scaled(float(row['ci_high']), name)}]"
+
+
+def _brackets(row: Mapping[Any, Any], name: str, *, sign: bool = False) -> str:
+    if pd.isna(row["ci_low"]) or pd.isna(row["ci_high"]):
+        return ""
+    form = "+.1f" if sign else ".1f"
+    return f" [{row['ci_low']:{form}}, {row['ci_high']:{form}}]"
+
+
+def _published(value: tuple[float, ...], name: str) -> str:
+    # published Error and BA are in points already
+    if not value:
+        return ""
+    digits = _DIGITS.get(name, 1)
+    return f"{value[0]:.{digits}f}" + (f"±{value[1]:.{digits}f}" if len(value) > 1 else "") + " "
+
+
+def _chance(cells: Mapping[tuple[str, str], dict[Any, Any]], models: Sequence[str], name: str) -> str:
+    levels = {
+        _scaled(float(cells[m, name]["null_mean"]), name)
+        for m in models
+        if (m, name) in cells and not pd.isna(cells[m, name]["null_mean"])
+    }
+    if not levels:
+        return ""
+    low, high = min(levels, key=float), max(levels, key=float)
+    return f"{low} " if low == high else f"{low} to {high}"
+
+
+def _laid_out(lines: Sequence[Sequence[str]], bias: int) -> str:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    text = []
+    for line in lines:
+        parts = [f"{line[0]:{widths[0]}}"]
+        for place, (cell, width) in enumerate(zip(line[1:], widths[1:], strict=True), start=1):
+            parts.append(f"{cell:>{width}}" + (" |" if place == bias else ""))
+        text.append("  ".join(parts).rstrip())
+    return "\n".join(text)

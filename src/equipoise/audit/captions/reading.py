@@ -1,0 +1,240 @@
+"""Caption and label files as records: COCO results and captions JSON, JSONL, CSV and TSV, and tables.
+
+One record is one row of the file: its image, its captions, and whatever else the row says (a label, perhaps). A row
+that cannot be read is a sentence that names its line; an empty caption is kept, and counted by
+:mod:`equipoise.audit.captions.inputs`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import InputError, closest
+
+__all__ = ["ID_COLUMNS", "Record", "image_name", "read_records", "suffix_of"]
+
+ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
+"""Where a row says which image it is about; the first that is there counts."""
+CAPTION_COLUMNS = ("caption", "captions")
+MAX_LINE = 1_000_000
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_KINDS = ".json, .jsonl, .csv, .tsv or a table's folder"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row of a file."""
+
+    where: str
+    """File and line, for messages."""
+    image_id: str
+    captions: tuple[str, ...]
+    """Empty in a file of labels."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else the row holds."""
+
+
+def image_name(value: Any, where: str) -> str:
+    """The name of an image as text: 42, "42" and 42.0 are one image.
+
+    >>> image_name(42, "x"), image_name(" 42 ", "x"), image_name(42.0, "x")
+    ('42', '42', '42')
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
+        raise InputError(f"{where}: the image id is {value!r}; give a number or a text")
+    return str(value).strip()
+
+
+def suffix_of(path: str | Path) -> str:
+    """The kind of a file by its name, in lower case; a ``.ndjson`` file is a ``.jsonl`` file.
+
+    >>> suffix_of("A.NDJSON")
+    '.jsonl'
+    """
+    suffix = Path(path).suffix.lower()
+    return ".jsonl" if suffix == ".ndjson" else suffix
+
+
+def read_records(path: str | Path, *, need_captions: bool = True) -> list[Record]:
+    """All records of ``path``; with ``need_captions`` every row must have ``caption`` or ``captions``."""
+    source = Path(path)
+    if source.is_dir():
+        rows: Iterable[tuple[str, dict[str, Any]]] = _table_rows(source)
+    else:
+        if not source.exists():
+            raise InputError(f"{source}: no such file")
+        suffix = suffix_of(source)
+        if suffix == ".json":
+            rows = _json_rows(source)
+        elif suffix == ".jsonl":
+            rows = _jsonl_rows(source)
+        elif suffix in _DELIMITERS:
+            rows = _csv_rows(source, _DELIMITERS[suffix])
+        else:
+            raise InputError(f"{source}: cannot tell the format from {suffix or 'the name'!r}; give {_KINDS}")
+    records = [_record(where, row, need_captions) for where, row in rows]
+    if not records:
+        raise InputError(f"{source}: holds no {'captions' if need_captions else 'rows'}")
+    return records
+
+
+def _record(where: str, row: dict[str, Any], need_captions: bool) -> Record:
+    key = next((name for name in ID_COLUMNS if name in row), None)
+    if key is None:
+        raise InputError(f"{where}: no image id ('image_id'); it has: {_listed(row)}")
+    column = next((name for name in CAPTION_COLUMNS if row.get(name) is not None), None)
+    texts: tuple[str, ...] = ()
+    if column is not None:
+        value = row[column]
+        many = list(value) if isinstance(value, list | tuple) else [value]
+        if not all(isinstance(text, str) for text in many):
+            raise InputError(f"{where}: {column!r} must be a text or a list of texts, not {_short(value)}")
+        texts = tuple(many) or ("",)
+    elif need_captions:
+        if any(name in row for name in CAPTION_COLUMNS):
+            texts = ("",)  # present and null: an image without a caption, which is counted
+        else:
+            near = closest("caption", row, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {_listed(row)}"
+            raise InputError(f"{where}: no field 'caption'{hint}")
+    others = {name: value for name, value in row.items() if name != key and name not in CAPTION_COLUMNS}
+    return Record(where, image_name(row[key], where), texts, others)
+
+
+# Files
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    data = _parsed(_decoded(_bytes_of(path), str(path)), str(path))
+    if isinstance(data, dict) and isinstance(data.get("annotations"), list):
+        for where, row in _entries(data["annotations"], path, "annotation"):
+            # the id of a COCO annotation is its own, not its image's
+            yield where, {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
+        return
+    if isinstance(data, list):
+        yield from _entries(data, path, "entry")
+        return
+    raise InputError(
+        f"{path}: expected a list of {{image_id, caption}} (COCO results) or an object with 'annotations' (COCO "
+        f"captions), found {_short(data)}"
+    )
+
+
+def _entries(items: list[Any], path: Path, what: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, item in enumerate(items):
+        where = f"{path}: {what} {number}"
+        if not isinstance(item, dict):
+            raise InputError(f"{where}: expected an object with image_id and caption, found {_short(item)}")
+        yield where, item
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        row = _parsed(line, where)
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: expected a JSON object with image_id and caption, found {_short(row)}")
+        yield where, row
+
+
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    at = [0]
+
+    def counted() -> Iterator[str]:
+        for number, line in _lines(path):
+            at[0] = number
+            yield line
+
+    csv.field_size_limit(MAX_LINE)
+    rows = csv.reader(counted(), delimiter=delimiter, strict=True)
+    try:
+        header = next(rows, None)
+        if not header:
+            raise InputError(f"{path}: empty file; expected a header such as image_id{delimiter}caption")
+        twice = [name for place, name in enumerate(header) if name in header[:place]]
+        if twice:
+            raise InputError(f"{path}: the column {twice[0]!r} is there twice; rename one")
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise InputError(f"{path}:{at[0]}: {len(row)} fields in the row, {len(header)} in the header")
+            yield f"{path}:{at[0]}", dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}:{at[0]}: not valid CSV: {error}") from None
+
+
+def _table_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    from equipoise.data import Table
+
+    table = Table.open(folder)
+    wanted = [name for name in table.columns if name != "image"]
+    if table.kind not in ("captions", "images", "layer"):
+        raise InputError(f"{folder}: a table of {table.kind}; give one of captions or of images")
+    number = 0
+    for batch in table.batches(wanted):
+        for row in batch.to_pylist():
+            yield f"{folder}: row {number}", row
+            number += 1
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open("rb") as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE + 1):
+                number += 1
+                if len(line) > MAX_LINE:
+                    raise InputError(f"{path}:{number}: a line of more than {MAX_LINE:,} bytes is no caption")
+                yield number, _decoded(line, f"{path}:{number}", first=number == 1)
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+
+
+def _decoded(content: bytes, where: str, *, first: bool = True) -> str:
+    try:
+        return content.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{where}: not UTF-8 text (byte 0x{content[error.start]:02x} at position {error.start}); convert it, for "
+            "example with iconv"
+        ) from None
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f" (line {error.lineno}, column {error.colno})"
+        raise InputError(f"{where}: not valid JSON: {error.msg}{place}") from None
+    except (RecursionError, ValueError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{where}: not valid JSON: {reason}") from None
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {_listed(value)}"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value)[:60]
+
+
+def _listed(row: Mapping[str, Any]) -> str:
+    return ", ".join(repr(str(name)) for name in list(row)[:8]) or "nothing"

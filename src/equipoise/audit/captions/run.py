@@ -1,0 +1,336 @@
+"""One run over the captions of one or many models: bias amplification, quality, and the tables behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from equipoise.audit.captions.classifiers import classifier
+from equipoise.audit.captions.folder import (
+    CONFIG,
+    LEAST_MODELS,
+    captions_folder,
+    check_same_captions,
+    publish,
+    r_squared,
+    save_figure,
+    versions,
+    words_page,
+    work_of,
+)
+from equipoise.audit.captions.images import ImageScores
+from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
+from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
+from equipoise.audit.captions.objects import read_objects
+from equipoise.audit.captions.printing import caption_table, masked_table
+from equipoise.audit.captions.verdict import Judgement, adjust_over_models, judgements
+from equipoise.audit.findings import Findings
+from equipoise.audit.folders import staged
+from equipoise.audit.published import PublishedValues, published_values
+from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.engine import Asking
+from equipoise.errors import InputError
+from equipoise.measure.stats.permutation import holm
+
+if TYPE_CHECKING:
+    from equipoise.audit.captions.lic import Lic
+
+__all__ = ["CaptionAudit", "CaptionSettings", "audit_captions"]
+
+SUITE = "captions"
+_LEGEND = (
+    "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
+    "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
+)
+_NO_LIC = (
+    "* best, ! worst; below each value its 95% interval. Without references there is no LIC: LIC_M says that captions\n"
+    "give the group away, not that they do so more than people's; BA, DBA and quality are times 100"
+)
+
+
+@dataclass(frozen=True)
+class CaptionSettings:
+    """How captions are measured.
+
+    >>> CaptionSettings(classifier="lsmt")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.UnknownNameError: there is no caption classifier named 'lsmt'; did you mean 'lstm'?
+    """
+
+    classifier: str = "fast"
+    """``lstm`` is the paper's, ``bert:NAME`` and ``bert-frozen:NAME`` any text encoder, ``fast`` a linear screen."""
+    lexicon: str = "lic"
+    """Whose words are masked for LIC, and name a group in Ratio, Error and BA."""
+    mask: bool = True
+    seeds: int | None = None
+    """How many of the paper's ten seeds; all of them unless given."""
+    reference_seeds: int | None = None
+    """The same for human captions, so for LIC_D and LIC; 0 leaves them out."""
+    folds: int | None = None
+    """Cross-fit over so many folds, instead of one split a seed."""
+    permutations: int | None = None
+    """Classifiers trained on shuffled labels, for the chance level: 200 for ``fast`` and 3 for others unless given."""
+    ba_least: int = 100
+    """A word counts in BA if it stands in at least so many human captions of each group."""
+    quality: bool = True
+    java: bool = False
+    """Also METEOR and SPICE, through the ``java-metrics`` extra."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        from equipoise.audit.captions.lic import SEEDS
+
+        classifier(self.classifier)
+        for name in ("seeds", "folds", "reference_seeds", "permutations", "ba_least", "seed"):
+            value = getattr(self, name)
+            least = {"seeds": 1, "folds": 2, "ba_least": 1}.get(name, 0)
+            if value is None and name not in ("ba_least", "seed"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name} = {value!r}: give a whole number of at least {least}")
+            if name in ("seeds", "reference_seeds") and value > len(SEEDS):
+                raise InputError(f"{name} = {value}: the paper has {len(SEEDS)} seeds; give at most {len(SEEDS)}")
+
+
+@dataclass(frozen=True)
+class CaptionAudit:
+    """What was found: the numbers, LIC of each model with its words and captions, and all of it as text."""
+
+    results: pd.DataFrame
+    lic: dict[str, Lic]
+    words: pd.DataFrame
+    """Log-odds of every word between the groups, by model."""
+    dropped: pd.DataFrame
+    notes: tuple[str, ...]
+    folder: Path | None = None
+    published: PublishedValues | None = field(default=None, repr=False)
+    judgements: tuple[Judgement, ...] = ()
+    """What may be said of each model: p-values adjusted over models, in four outcomes."""
+
+    def __str__(self) -> str:
+        has_lic = bool((self.results["metric"] == "lic").any())
+        parts = [caption_table(self.results, published=self.published), _LEGEND if has_lic else _NO_LIC]
+        approximate = sorted({lic.classifier for lic in self.lic.values() if lic.approximate})
+        if approximate:
+            parts.append(f"LIC by the classifier {', '.join(approximate)}: an approximation of the paper's LSTM")
+        if self.published is not None:
+            parts.append(f"published: {self.published.citation}")
+        if self.judgements:
+            parts.append("\nWhat may be said (p-values adjusted over models and metrics of one question)")
+            parts += [f"  {one.sentence}" for one in self.judgements]
+        masked = masked_table(self.results)
+        if masked:
+            parts.append(f"\nCaptions of masked images\n{masked}")
+        lines = self.results[self.results["metric"] == "r_squared"]
+        for row in lines.to_dict("records"):
+            parts.append(
+                f"R² of {'LIC' if has_lic else 'LIC_M'} against {row['subject']}: {row['value']:.2f} over {row['n']} "
+                f"models (unrelated numbers: {row['null_mean']:.2f}, p = {row['p_value']:.2f})"
+            )
+        return "\n".join(parts)
+
+
+def audit_captions(
+    predictions: Sequence[str | Path],
+    references: str | Path | None,
+    labels: str | Path,
+    out: str | Path | None = None,
+    *,
+    label_column: str | None = None,
+    groups: Sequence[str] = (),
+    objects: str | Path | None = None,
+    images: str | Path | None = None,
+    encoder: Any = None,
+    masked: Sequence[str] = (),
+    published: str | None = None,
+    settings: CaptionSettings | None = None,
+    say: Callable[[str], None] | None = None,
+    asking: Asking | None = None,
+) -> CaptionAudit:
+    """Measure the captions in ``predictions``, one file a model; write everything to the folder ``out`` if given.
+
+    ``references`` are human captions (without them there is no LIC_D, BA or quality), ``labels`` a column's name or a
+    file, see :func:`equipoise.audit.captions.inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and
+    ``encoder`` (a spec, or an object that encodes) CLIPScore. ``masked`` are captions on masked images, each as
+    ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
+    is asked; what the cache knows is not encoded again.
+
+    The folder appears whole at the end: ``results.parquet`` and ``results.json``, ``config.json`` with settings, files
+    and versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
+    ``log_odds.csv``, ``runs.csv``, ``report.txt``, and with three models or more ``lic_vs_quality``. Classifier runs
+    that are finished are kept in ``_work``: a run that was stopped goes on from there.
+    """
+    chosen, tell = settings or CaptionSettings(), say or (lambda text: None)
+    folder = None if out is None else captions_folder(out)
+    if images is not None and encoder is None:
+        raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
+    java_notes = _java_notes() if chosen.java else []
+    inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups)
+    shown = None if published is None else published_values(published, inputs.axis)
+    further_notes = [] if shown is None else [f"published values: {shown.notes}"]
+    of = {
+        "predictions": {model.name: str(Path(model.file).resolve()) for model in inputs.models},
+        "references": None if references is None else str(Path(references).resolve()),
+        "labels": inputs.axis,
+    }
+    if folder is not None:
+        check_same_captions(folder, of)
+    further = [masked_captions(spec, inputs) for spec in masked]
+    check_sizes(inputs, [captions for _, captions in further])
+    words = word_list(chosen.lexicon, inputs)
+    held = None if objects is None else read_objects(objects)
+    ids = {name for model in inputs.models for name in model.captions}
+    human = None if inputs.references is None else HumanCaptions.of(inputs.references, ids, words.lexicon)
+    scores = None
+    if encoder is not None:
+        scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell, asking)
+    findings = Findings(SUITE, "")
+    findings.notes += [*inputs.notes, *words.notes, *further_notes, *java_notes]
+    found: dict[str, Lic] = {}
+    measured: list[Findings] = []
+    log_odds = []
+    with staged(folder) as stage:
+        for model in inputs.models:
+            tell(f"{model.name}: {len(model.captions):,} captions")
+            one = CaptionMeasures(inputs, model, words, chosen, tell)
+            found[model.name] = one.lic(work_of(folder))
+            one.mentions()
+            one.amplification(human, held)
+            one.quality(human, scores)
+            one.sentiment()
+            log_odds.append(one.word_usage().assign(model=model.name))
+            for kind, captions in further:
+                if captions.name == model.name:
+                    one.masked(kind, captions, found[model.name], work_of(folder))
+            measured.append(one.findings)
+        _gather(findings, measured)
+        adjusted = adjust_over_models(findings.rows)
+        hidden = chosen.mask and words.fits
+        judged = judgements(findings.frame(), adjusted, masked=hidden)
+        _relations(findings)
+        for sentence in inputs.dropped.told():
+            findings.note(f"{sentence} (listed in dropped.csv)" if folder is not None else sentence)
+        done = CaptionAudit(
+            findings.frame(),
+            found,
+            _over_models(pd.concat(log_odds, ignore_index=True)),
+            inputs.dropped.frame(),
+            tuple(findings.notes),
+            folder,
+            shown,
+            tuple(judged),
+        )
+        if stage is not None:
+            _save(stage.path, done, findings, inputs, hidden)
+            about = _about(of, inputs, chosen, {"objects": objects, "masked": list(masked), "encoder": encoder})
+            about["words_masked"] = hidden
+            write_whole(stage.path / CONFIG, json.dumps(about, indent=1).encode())
+            publish(stage)
+    return done
+
+
+def _java_notes() -> list[str]:
+    """What METEOR and SPICE lack here; without METEOR the run is refused before it begins."""
+    from equipoise.audit.captions.java import java_is_ready, meteor, spice_is_ready
+
+    if not java_is_ready():
+        meteor(["a dog"], [["a dog"]])  # says what is missing
+    return [] if spice_is_ready() else ["SPICE is left out: the models of Stanford CoreNLP are not installed"]
+
+
+def _loaded(encoder: Any) -> Any:
+    if isinstance(encoder, str):
+        from equipoise.models import load
+
+        return load(encoder, kind="encoder")
+    return encoder
+
+
+def _gather(findings: Findings, measured: Sequence[Findings]) -> None:
+    """Take over the rows of all models; a note that is true of every one is said once, others with the model's name."""
+    for one in measured:
+        findings.rows += one.rows
+        for note in one.notes:
+            common = all(note in other.notes for other in measured)
+            findings.note(note if common else f"{one.model}: {note}")
+
+
+def _relations(findings: Findings) -> None:
+    """R² of LIC against vocabulary and BLEU-4 over the models."""
+    points = _points(findings.frame())
+    if points is None:
+        return
+    y = points["lic" if "lic" in points else "lic_m"].to_numpy(float)
+    for name in ("vocabulary", "bleu_4"):
+        line = r_squared(points[name].to_numpy(float), y) if name in points else None
+        if line is not None:
+            findings.rows.append(line.row(metric="r_squared", suite=SUITE, subject=name))
+
+
+def _points(results: pd.DataFrame) -> pd.DataFrame | None:
+    """One row a model with what the figure shows; ``None`` with fewer than three models."""
+    main = results[results["group"].isna() & results["pool"].isna() & results["subject"].isna()]
+    table = main.drop_duplicates(["model", "metric"]).pivot(index="model", columns="metric", values="value")
+    columns = [name for name in ("lic", "lic_m", "vocabulary", "bleu_4") if name in table]
+    table = table[columns].dropna(axis="columns").reset_index()
+    return table if len(table) >= LEAST_MODELS and "vocabulary" in table else None
+
+
+def _over_models(words: pd.DataFrame) -> pd.DataFrame:
+    """All models' words with ``p_holm_models``: Holm over every word of every model, where ``p_holm`` is of one."""
+    if "p_value" not in words or words["p_value"].isna().all():
+        return words
+    known = words["p_value"].notna()
+    adjusted = pd.Series(float("nan"), index=words.index)
+    adjusted[known] = holm(words.loc[known, "p_value"].to_numpy(float))
+    return words.assign(p_holm_models=adjusted)
+
+
+def _save(folder: Path, done: CaptionAudit, findings: Findings, inputs: CaptionInputs, masked: bool) -> None:
+    findings.save(folder)
+    frames = {
+        "dropped": done.dropped,
+        "captions": _stacked({name: lic.per_caption for name, lic in done.lic.items()}),
+        "words": _stacked({name: lic.words for name, lic in done.lic.items()}),
+        "runs": _stacked({name: lic.runs for name, lic in done.lic.items()}),
+        "log_odds": done.words[["model", *[name for name in done.words if name != "model"]]],
+    }
+    points = _points(done.results)
+    if points is not None:
+        frames["lic_vs_quality"] = points
+        save_figure(points, folder / "lic_vs_quality.svg")
+    for name, frame in frames.items():
+        write_whole(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
+    shown = {name: (lic.per_caption, lic.words) for name, lic in done.lic.items()}
+    classifier = ", ".join(sorted({lic.classifier for lic in done.lic.values()}))
+    page = words_page(shown, inputs.axis, inputs.groups, classifier=classifier, masked=masked)
+    write_whole(folder / "words.html", page.encode())
+    notes = "".join(f"note: {note}\n" for note in done.notes)
+    write_whole(folder / "report.txt", f"{done}\n\n{notes}".encode())
+
+
+def _stacked(frames: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    named = [frame.assign(model=name)[["model", *frame.columns]] for name, frame in frames.items()]
+    return pd.concat(named, ignore_index=True)
+
+
+def _about(
+    of: dict[str, Any], inputs: CaptionInputs, settings: CaptionSettings, others: dict[str, Any]
+) -> dict[str, Any]:
+    files = {model.file: Path(model.file) for model in inputs.models}
+    counts = pd.Series([inputs.labels[i] for i in set().union(*(m.captions for m in inputs.models))]).value_counts()
+    return {
+        "command": SUITE,
+        "settings": asdict(settings),
+        "of": of,
+        "sha256": {name: sha256_of(path) for name, path in files.items() if path.is_file()},
+        "others": {name: value if isinstance(value, list) else str(value) for name, value in others.items() if value},
+        "groups": {str(name): int(n) for name, n in counts.items()},
+        "versions": versions(),
+    }

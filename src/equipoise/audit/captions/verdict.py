@@ -1,0 +1,226 @@
+"""What may be said of each captioner: p-values adjusted over models and metrics of one question, and four outcomes.
+
+*Leans*: beyond chance after the adjustment, with direction and size. *Too small to matter*: the interval lies within a
+stated margin of chance. *Nothing found, and would have been*: with the smallest excess that so many captions show.
+*Cannot tell*: that excess is so large that finding nothing says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from equipoise.measure.stats.permutation import holm
+from equipoise.measure.stats.power import minimum_detectable_effect
+
+__all__ = [
+    "MARGINS",
+    "Adjusted",
+    "Judgement",
+    "adjust_over_models",
+    "judge",
+    "judgements",
+    "question_of",
+    "smallest_found",
+]
+
+QUESTIONS = {
+    "lic_m": "is the group given away?",
+    "lic": "is it given away more than in the references?",
+    "lic_d": "do the references give it away?",
+    **dict.fromkeys(("caption_accuracy", "caption_auc"), "can a classifier tell the groups?"),
+    "lic_m_change": "does masking images change it?",
+    **dict.fromkeys(("ratio", "error", "outcome_divergence"), "who is named?"),
+    **dict.fromkeys(("ba", "dba_g", "dba_o"), "is a lean amplified?"),
+    "word_log_odds": "do words differ?",
+}
+_GAPS = "are groups described alike?"
+MARGINS = {"lic": 1.0, "lic_m": 1.0, "ba": 0.01, "dba_g": 0.01, "dba_o": 0.01, "ratio": math.log(1.1)}
+"""Within so much of chance a lean is too small to matter: 1 point, or a tenth of the ratio."""
+TOO_COARSE = 5.0
+"""Where only an excess of so many margins would be found, finding nothing says nothing."""
+_NAMES = {"lic": "LIC", "lic_m": "LIC_M", "ba": "BA", "dba_g": "DBA_G", "dba_o": "DBA_O", "ratio": "Ratio"}
+
+
+def question_of(metric: str) -> str | None:
+    """The question whose tests are adjusted together; ``None`` for a metric that is no bias.
+
+    >>> question_of("error") == question_of("ratio"), question_of("bleu_4_gap"), question_of("bleu_4")
+    (True, 'are groups described alike?', None)
+    """
+    return _GAPS if metric.endswith("_gap") else QUESTIONS.get(metric)
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """A p-value after Holm's adjustment, and how many tests it is adjusted for."""
+
+    p: float
+    tests: int
+
+
+def adjust_over_models(rows: Sequence[dict[str, Any]]) -> list[Adjusted | None]:
+    """Holm's p-value of each row over the models and metrics of its question; the rows' notes are given it too.
+
+    Definitions of one metric beside the first (of Error, of Ratio) say the same in other words: each is adjusted with
+    its like of the other models, not with the first. Captions of masked images are a question of their own.
+
+    >>> rows = [{"metric": "lic", "model": m, "p_value": p, "notes": ""} for m, p in (("a", 0.01), ("b", 0.03))]
+    >>> adjust_over_models(rows)[0], rows[1]["notes"]
+    (Adjusted(p=0.02, tests=2), 'Holm p 0.03 over 2 tests')
+    """
+    families: dict[tuple[Any, ...], list[int]] = {}
+    first: dict[tuple[Any, ...], Any] = {}
+    for number, row in enumerate(rows):
+        question = question_of(str(row["metric"]))
+        if question is None or row.get("p_value") is None or pd.isna(row["p_value"]):
+            continue
+        main = first.setdefault((row["metric"], row["model"]), row.get("variant")) == row.get("variant")
+        key = (question, row.get("pool"), None if main else (row["metric"], row.get("variant")))
+        families.setdefault(key, []).append(number)
+    found: list[Adjusted | None] = [None] * len(rows)
+    for numbers in families.values():
+        adjusted = holm([float(rows[i]["p_value"]) for i in numbers])
+        for i, p in zip(numbers, adjusted, strict=True):
+            found[i] = Adjusted(float(p), len(numbers))
+            told = [f"Holm p {p:.3g} over {len(numbers)} test{'' if len(numbers) == 1 else 's'}"]
+            least = smallest_found(rows[i], len(numbers))
+            if least is not None:
+                told.append(f"finds {'a log ratio' if rows[i]['metric'] == 'ratio' else 'an excess'} of {least:.3g}")
+            rows[i]["notes"] = "; ".join(part for part in (rows[i].get("notes"), *told) if part)
+    return found
+
+
+def smallest_found(row: Mapping[str, Any], tests: int = 1) -> float | None:
+    """The smallest excess that is found with 80% power, adjusted for so many tests; of Ratio, of its logarithm.
+
+    From the width of the interval: 2.8 standard errors for a single test.
+
+    >>> round(smallest_found({"metric": "lic", "value": 0.1, "ci_low": -1.2, "ci_high": 1.4, "n": 1500}), 2)
+    1.86
+    """
+    low, value, high = (row.get(name) for name in ("ci_low", "value", "ci_high"))
+    if low is None or high is None or value is None or pd.isna(low) or pd.isna(high) or not row.get("n"):
+        return None
+    low, value, high = (_scaled(float(x), row) for x in (low, value, high))
+    # an end that was cut off at the metric's bound says nothing of the precision
+    error, n = max(high - value, value - low) / 1.96, int(row["n"])
+    if not 0 < error < math.inf or n < 2:
+        return None
+    return minimum_detectable_effect(sd=error * math.sqrt(n), n=n, alpha=0.05 / tests)
+
+
+def _scaled(number: float, row: Mapping[str, Any]) -> float:
+    return (math.log(number) if number > 0 else -math.inf) if row["metric"] == "ratio" else number
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One of the four outcomes for one captioner and metric, with its sentence."""
+
+    model: str
+    metric: str
+    outcome: str
+    """``leans``, ``too small to matter``, ``nothing found`` or ``cannot tell``."""
+    sentence: str
+
+
+def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) -> Judgement:
+    """The outcome of one row of a results table, with its adjusted p-value.
+
+    ``masked``: whether the words that name a group were hidden from the classifier of LIC.
+
+    >>> row = {"metric": "lic", "model": "nic", "axis": "gender", "value": 1.5, "null_mean": 0.0, "ci_low": 0.4}
+    >>> judge({**row, "ci_high": 2.7, "n": 7509}, Adjusted(0.02, 5), masked=False).outcome
+    'leans'
+    >>> judge({**row, "ci_high": 2.7, "n": 7509}, Adjusted(0.02, 5), masked=False).sentence[:77]
+    'nic leans: its captions give gender away more than the references do (LIC 1.5'
+    """
+    metric, model = str(row["metric"]), str(row["model"])
+    margin, least = MARGINS[metric], smallest_found(row, 1 if adjusted is None else adjusted.tests)
+    numbers = _numbers(row, adjusted)
+
+    def found(outcome: str, told: str) -> Judgement:
+        return Judgement(model, metric, outcome, f"{model} {told} ({numbers})")
+
+    if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
+        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
+    value, chance, low, high = (_scaled(float(row[name]), row) for name in ("value", "null_mean", "ci_low", "ci_high"))
+    if -margin < low - chance and high - chance < margin:
+        beyond = "beyond chance, but " if adjusted.p < 0.05 else ""
+        return found("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
+    if adjusted.p < 0.05 and value != chance:
+        return found("leans", f"leans: {_what(row, value > chance, masked)}")
+    if least > TOO_COARSE * margin:
+        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: only {_size(metric, least)} would be found")
+    return found(
+        "nothing found", f"shows nothing on {_NAMES[metric]}; {_size(metric, least)} would have been found (80% power)"
+    )
+
+
+def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[Judgement]:
+    """For each model: LIC (LIC_M where there are no references), then BA, DBA and Ratio, on the original images."""
+    made: list[Judgement] = []
+    seen: set[tuple[str, str]] = set()
+    with_lic = set(results.loc[results["metric"] == "lic", "model"])
+    for row, p in zip(results.to_dict("records"), adjusted, strict=True):
+        metric, model = str(row["metric"]), str(row["model"])
+        if metric not in MARGINS or (metric == "lic_m" and model in with_lic) or (model, metric) in seen:
+            continue
+        if any(isinstance(row[name], str) for name in ("pool", "subject", "group")):
+            continue
+        seen.add((model, metric))
+        made.append(judge({str(name): value for name, value in row.items()}, p, masked=masked))
+    return made
+
+
+def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
+    metric, axis = str(row["metric"]), row["axis"]
+    hidden = ", words that name a group masked," if masked else ""
+    if metric == "lic_m":
+        if not above:
+            return f"its captions{hidden} give {axis} away less than chance"
+        return f"its captions{hidden} give {axis} away; whether more than people's captions do, references would say"
+    if metric == "lic":
+        return f"its captions{hidden} give {axis} away {'more' if above else 'less'} than the references do"
+    if metric == "ratio":
+        notes = str(row.get("notes") or "")
+        pair = next((part for part in notes.split("; ") if part.count("/") == 1 and " " not in part), "first/second")
+        one, other = pair.split("/")
+        return f"its captions name {one if above else other} more often, beside the other group, than the labels do"
+    more = "further" if above else "less"
+    if metric == "ba":
+        return f"its words lean {more} than those of the references, beyond what exchange gives"
+    told = "groups are named for the objects beside them" if metric == "dba_g" else "objects are named for the group"
+    return f"{told} {'more' if above else 'less'} than the images warrant"
+
+
+def _numbers(row: Mapping[str, Any], adjusted: Adjusted | None) -> str:
+    metric = str(row["metric"])
+    parts = [f"{_NAMES[metric]} {_shown(row['value'], metric)}"]
+    if not (row.get("ci_low") is None or pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
+        parts[0] += f" [{_shown(row['ci_low'], metric)}, {_shown(row['ci_high'], metric)}]"
+    if not (row.get("null_mean") is None or pd.isna(row["null_mean"])):
+        parts.append(f"chance {_shown(row['null_mean'], metric)}")
+    if adjusted is not None:
+        parts.append("Holm p < 0.001" if adjusted.p < 0.001 else f"Holm p {adjusted.p:.2g}")
+    return ", ".join([*parts, f"n = {int(row['n']):,}"])
+
+
+def _shown(value: float, metric: str) -> str:
+    text = f"{value:.2f}" if metric == "ratio" else f"{value if metric.startswith('lic') else 100 * value:.1f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _size(metric: str, effect: float) -> str:
+    if metric == "ratio":
+        return f"a ratio {100 * (math.exp(effect) - 1):.0f}% off the labels'"
+    return f"an excess of {effect if metric.startswith('lic') else 100 * effect:.1f} points"
+
+
+def _margin(metric: str) -> str:
+    return "10%" if metric == "ratio" else "1 point"

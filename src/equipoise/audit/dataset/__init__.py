@@ -1,0 +1,267 @@
+"""Where a dataset is lopsided, before any model is trained on it: every analysis on every axis, in one go.
+
+Counts of groups; subjects, objects, words and other axes that lean to a group; clusters of neutral captions; how well
+the group can be guessed from what should not tell it; activities that captions tie to a group. No model is asked.
+
+The map of a dataset's captions: a t-SNE picture of neutral captions, by cluster and by group.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise import __version__, engine
+from equipoise.audit.dataset.parts import (
+    CaptionMap,
+    DatasetSettings,
+    Family,
+    Judged,
+    Part,
+    captions_part,
+    clusters_of,
+    counts_of,
+    images_part,
+    joint_counts,
+    leanings_of,
+    table_frame,
+)
+from equipoise.audit.dataset.source import Dataset, read_dataset
+from equipoise.audit.dataset.text import AxisFindings, activities_of, told
+from equipoise.audit.findings import Findings
+from equipoise.audit.suites._probes import stored_features
+from equipoise.data import Table
+from equipoise.data.atomic import atomic_file, write_whole
+from equipoise.errors import InputError
+from equipoise.measure.dataset import tsne_coordinates
+
+__all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset", "save_map"]
+
+
+DIMENSIONS = 50
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
+"""Told apart by people who see colours differently (Okabe and Ito)."""
+
+
+def caption_map(
+    texts: list[str], image_ids: list[str], clusters: NDArray[np.intp], groups: list[str], *, seed: int = 0
+) -> pd.DataFrame:
+    """Coordinates of each image's neutral text: ``image_id x y cluster group``; a part of them if there are many.
+
+    TF-IDF, its 50 main directions, then t-SNE. For looking at: distances between clusters mean nothing.
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    features = TfidfVectorizer().fit_transform(texts)
+    width = min(DIMENSIONS, min(features.shape) - 1)
+    dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
+    points, rows = tsne_coordinates(dense, perplexity=min(30.0, (len(texts) - 1) / 3), seed=seed)
+    return pd.DataFrame(
+        {
+            "image_id": [image_ids[i] for i in rows],
+            "x": points[:, 0],
+            "y": points[:, 1],
+            "cluster": clusters[rows],
+            "group": [groups[i] for i in rows],
+        }
+    )
+
+
+def save_map(points: pd.DataFrame, words: dict[int, str], path: Path, title: str) -> None:
+    """Draw the map as SVG: left by cluster with its number and ``words``, right by group; the same bytes each time."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "equipoise", "font.size": 8, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(14, 7), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        palette = mpl.colormaps["tab20"]
+        for cluster in sorted(set(points["cluster"].tolist())):
+            some = points[points["cluster"] == cluster]
+            left.scatter(some["x"], some["y"], s=5, color=palette(cluster % 20), linewidths=0)
+            place = (some["x"].median(), some["y"].median())
+            left.annotate(f"{cluster} {words.get(cluster, '')}", place, ha="center", fontsize=7, color="#222222")
+        for number, group in enumerate(sorted(set(points["group"]))):
+            some, colour = points[points["group"] == group], COLOURS[number % len(COLOURS)]
+            right.scatter(some["x"], some["y"], s=5, color=colour, linewidths=0, label=f"{group} ({len(some):,})")
+        right.legend(loc="upper right", markerscale=3)
+        for axes, name in ((left, "clusters of neutral captions"), (right, title)):
+            axes.set_title(name)
+            axes.set_xticks([])
+            axes.set_yticks([])
+        drawn = BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    write_whole(path, drawn.getvalue())
+
+
+SUITE = "dataset"
+
+
+@dataclass(frozen=True)
+class DatasetAudit:
+    """What was found in a dataset: the numbers, the tables behind them by axis, and all of it as text."""
+
+    dataset: Dataset
+    results: pd.DataFrame
+    axes: tuple[AxisFindings, ...]
+    notes: tuple[str, ...]
+    folder: Path | None
+    judged: Mapping[tuple[str, str, str | None], Judged] = field(default_factory=dict)
+    """What to think of each number about the whole dataset, by metric, axis and group."""
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether a group's share or a kind of content leans, beyond chance (one correction) and beyond the margin."""
+        return any(one.lopsided for one in self.judged.values())
+
+    def __str__(self) -> str:
+        return told(self.dataset, self.axes, self.results, self.judged)
+
+
+def audit_dataset(
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    axes: Sequence[str] = (),
+    lexicon: str = "equipoise",
+    features: str | Path | None = None,
+    masked_features: str | Path | None = None,
+    encoder: Any = None,
+    asking: engine.Asking | None = None,
+    settings: DatasetSettings | None = None,
+) -> DatasetAudit:
+    """Run every analysis on ``source``, a table's folder or a COCO captions file; write everything to ``out`` if given.
+
+    ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
+    masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
+    ``features``: it is asked about the images of the table, as ``asking`` says. The folder holds ``results.parquet``
+    and ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
+    ``map`` as CSV, and the map of captions as SVG.
+    """
+    chosen = settings or DatasetSettings()
+    dataset = read_dataset(source, axes=axes, lexicon=lexicon)
+    ids = dataset.frame["image_id"].astype(str).tolist()
+    masked, unmasked = (
+        None if folder is None else stored_features(folder, ids) for folder in (masked_features, features)
+    )
+    if encoder is not None:
+        if features is not None:
+            raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
+        unmasked = _features_by(encoder, source, ids, asking)
+    findings = Findings(SUITE, "")
+    findings.notes += dataset.notes
+    if dataset.sources is not None:
+        units = len(set(dataset.sources))
+        findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
+    family = Family()
+    parts = [Part(findings, dataset, axis, chosen, family) for axis in dataset.groups]
+    found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]
+    if not found:
+        raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
+    if len(found) > 1:
+        joint_counts([part for part in parts if part.groups.n_groups > 1])
+    folder = None if out is None else Path(out)
+    judged = family.judge(findings.rows)
+    done = DatasetAudit(dataset, findings.frame(), tuple(found), tuple(findings.notes), folder, judged)
+    if folder is not None:
+        findings.save(folder)
+        _save_settings(folder, source, list(dataset.groups), lexicon, chosen)
+        for one in found:
+            _save_tables(folder, dataset, one, chosen)
+        (folder / "report.txt").write_text(f"{done}\n", encoding="utf-8")
+    return done
+
+
+def _features_by(encoder: Any, source: str | Path, ids: list[str], asking: engine.Asking | None) -> Any:
+    """Features (n, d) of these images of a table by a model."""
+    from equipoise.models import load
+
+    if not Path(source).is_dir():
+        raise InputError(f"{source}: holds captions and no images, which --encoder needs; give a table")
+    model = load(encoder) if isinstance(encoder, str) else encoder
+    return np.asarray(engine.vectors(model, Table.open(source), asking, ids=ids), dtype=np.float64)
+
+
+def _on_axis(part: Part, masked: Any, unmasked: Any) -> AxisFindings | None:
+    counts = counts_of(part)
+    if counts is None:
+        return None
+    has_captions = any(part.dataset.captions)
+    if not has_captions:
+        part.findings.note("no captions: no words, clusters, activities, nor a guess from captions")
+    shown = [name for name, count in counts.counts.items() if count]
+    if len(shown) < 2:
+        part.findings.note(f"{part.axis}: every image with a group shows {shown[0]!r}; nothing but that is compared")
+        return AxisFindings(part.axis, part.dataset.labelled_by[part.axis], part.groups.names, counts)
+    return AxisFindings(
+        axis=part.axis,
+        labelled_by=part.dataset.labelled_by[part.axis],
+        groups=part.groups.names,
+        counts=counts,
+        leanings=leanings_of(part),
+        clusters=clusters_of(part) if has_captions else None,
+        captions=captions_part(part) if has_captions else None,
+        images=images_part(part, masked, unmasked),
+        activities=activities_of(part) if has_captions else None,
+    )
+
+
+def _save_settings(folder: Path, source: str | Path, axes: list[str], lexicon: str, settings: DatasetSettings) -> None:
+    about = {
+        "dataset": str(source),
+        "axes": axes,
+        "lexicon": lexicon,
+        "settings": asdict(settings),
+        "equipoise": __version__,
+    }
+    with atomic_file(folder / "dataset.json") as file:
+        file.write(json.dumps(about, indent=1).encode())
+
+
+def _save_tables(folder: Path, dataset: Dataset, found: AxisFindings, settings: DatasetSettings) -> None:
+    name = re.sub(r"[^\w-]+", "_", found.axis)
+    counts = pd.DataFrame({"group": list(found.counts.counts), "images": list(found.counts.counts.values())})
+    _csv(folder / f"counts_{name}.csv", counts)
+    if found.leanings:
+        _csv(folder / f"leanings_{name}.csv", table_frame(found.leanings))
+    if found.activities is not None:
+        _csv(folder / f"activities_{name}.csv", found.activities.table.reset_index(names="activity"))
+    if found.clusters is not None:
+        table = found.clusters.found.leaning.table.rename(columns={"item": "cluster"})
+        number = table["cluster"].astype(int)
+        table["words"] = [" ".join(found.clusters.found.top_words[i]) for i in number]
+        table["distinctive_words"] = [" ".join(found.clusters.found.distinctive_words[i]) for i in number]
+        _csv(folder / f"clusters_{name}.csv", table)
+        _save_map(folder, name, dataset, found, found.clusters, settings)
+
+
+def _save_map(
+    folder: Path, name: str, dataset: Dataset, found: AxisFindings, clusters: CaptionMap, settings: DatasetSettings
+) -> None:
+    groups = dataset.groups[found.axis]
+    rows = clusters.rows.tolist()
+    points = caption_map(
+        clusters.texts,
+        [str(dataset.frame["image_id"].iloc[i]) for i in rows],
+        clusters.found.labels,
+        [groups.names[groups.labels[i]] for i in rows],
+        seed=settings.seed,
+    )
+    _csv(folder / f"map_{name}.csv", points)
+    words = {i: " ".join(some[:2]) for i, some in enumerate(clusters.found.distinctive_words)}
+    save_map(points, words, folder / f"map_{name}.svg", f"the same by {found.axis}")
+
+
+def _csv(path: Path, frame: pd.DataFrame) -> None:
+    with atomic_file(path) as file:
+        file.write(frame.to_csv(index=False, lineterminator="\n").encode())

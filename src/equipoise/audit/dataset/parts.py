@@ -1,0 +1,381 @@
+"""The analyses of a dataset on one axis; each adds its numbers to the findings and gives back a table to read.
+
+One correction for everything that is asked about a dataset as a whole, and how large a lean must be to matter.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.dataset.source import Dataset
+from equipoise.audit.findings import Findings
+from equipoise.audit.suites._probes import CaptionProbe, ImageProbes, caption_probe, image_probes, neutral_texts
+from equipoise.errors import InputError
+from equipoise.measure.dataset import (
+    Clusters,
+    GroupCounts,
+    Leaning,
+    caption_clusters,
+    cooccurrence,
+    group_counts,
+    presence_of,
+)
+from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import holm
+
+__all__ = [
+    "MARGIN",
+    "DatasetSettings",
+    "Family",
+    "Judged",
+    "Part",
+    "captions_part",
+    "clusters_of",
+    "counts_of",
+    "images_part",
+    "joint_counts",
+    "leanings_of",
+    "margin_of",
+]
+
+
+LEVEL = 0.05
+MARGIN = 0.1
+"""A group's share matters where it differs from even by more than this part of it."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One number about the whole dataset: its p-value corrected for all of them, and whether its size matters."""
+
+    p_adjusted: float
+    matters: bool
+    margin: float
+
+    @property
+    def lopsided(self) -> bool:
+        """Beyond chance after the correction, and beyond the margin."""
+        return self.p_adjusted < LEVEL and self.matters
+
+
+def margin_of(metric: str, n_groups: int) -> float:
+    """How far a number must be from chance to matter: a tenth of the even share of a group.
+
+    For the distance of items from the dataset's shares, what it is where every group is a tenth away.
+
+    >>> margin_of("group_share", 2), margin_of("word_distance", 2)
+    (0.05, 0.05)
+    """
+    return MARGIN / n_groups if metric == "group_share" else MARGIN / 2
+
+
+@dataclass
+class Family:
+    """Everything that is asked about the dataset as a whole: are the shares even, and does content lean?
+
+    Of each axis (and of their intersection) the smallest p-value of its shares that holds for all its groups, and of
+    each kind of content its distance; Holm over all of them.
+    """
+
+    shares: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """By axis and group."""
+
+    def judge(self, rows: list[dict[str, Any]]) -> dict[tuple[str, str, str | None], Judged]:
+        """What to think of each row, by metric, axis and group; the notes of the rows say it too.
+
+        >>> row = {"metric": "group_share", "axis": "sex", "group": "f", "p_value": 0.01, "excess": 0.2, "n_groups": 2}
+        >>> found = Family({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
+        >>> found["group_share", "sex", "f"].lopsided
+        True
+        """
+        contents = [row for row in rows if str(row["metric"]).endswith("_distance") and row["p_value"] is not None]
+        axes = list(self.shares)
+        place = {id(row): len(axes) + number for number, row in enumerate(contents)}
+        asked = [min(self.shares[axis].values()) for axis in axes] + [float(row["p_value"]) for row in contents]
+        found: dict[tuple[str, str, str | None], Judged] = {}
+        for row in rows:
+            metric, axis, group = str(row["metric"]), str(row["axis"]), row["group"]
+            if metric == "group_share":
+                at, p = axes.index(axis), self.shares[axis][str(group)]
+            elif metric == "group_evenness":
+                at, p = axes.index(axis), max(float(row["p_value"]), asked[axes.index(axis)])
+            elif id(row) in place:
+                at = place[id(row)]
+                p = asked[at]
+            else:
+                continue
+            adjusted = float(holm([*asked[:at], p, *asked[at + 1 :]])[at])
+            margin = margin_of(metric, int(row["n_groups"]))
+            size = abs(float(row["excess"])) if metric == "group_share" else float(row["excess"])
+            judged = Judged(adjusted, metric != "group_evenness" and size > margin, margin)
+            told = f"Holm p {adjusted:.3g} over {len(asked)} questions about the dataset"
+            if metric != "group_evenness":
+                told += f"; {'beyond' if judged.matters else 'within'} the margin of {margin:.3g}"
+            row["notes"] = "; ".join(part for part in (row["notes"], told) if part)
+            found[metric, axis, group] = judged
+        return found
+
+
+@dataclass(frozen=True)
+class DatasetSettings:
+    """What the analyses can be told."""
+
+    clusters: int = 20
+    """GenSynth's M."""
+    min_images: int = 20
+    """Words, objects and subjects on fewer images are left out and counted."""
+    min_activities: int = 10
+    """Activities named less often are left out and counted."""
+    permutations: int = 999
+    probe_permutations: int = 99
+    most_images: int = 20_000
+    """Clusters, probes and the map use a random part of a larger dataset."""
+    seed: int = 0
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where an analysis puts its numbers, and for which axis."""
+
+    findings: Findings
+    dataset: Dataset
+    axis: str
+    settings: DatasetSettings
+    family: Family
+
+    @property
+    def groups(self) -> Groups:
+        """The groups on the axis."""
+        return self.dataset.groups[self.axis]
+
+    def add(self, estimate: Estimate, metric: str, variant: str = "equipoise", **keys: Any) -> None:
+        """One number about the dataset: no model is asked."""
+        self.findings.add(
+            estimate,
+            metric=metric,
+            variant=variant,
+            model=None,
+            pool=self.dataset.pool,
+            **({"axis": self.axis} | keys),
+        )
+
+    def sources(self) -> NDArray[Any] | None:
+        """(n,) what keeps related images together, the source or the set; None where nothing is said."""
+        return self.dataset.sources
+
+    def chosen_rows(self) -> NDArray[np.intp]:
+        """The images of a defined group with a caption, or a random part of them where there are too many."""
+        has_caption = np.array([bool(some) for some in self.dataset.captions])
+        rows = np.flatnonzero(self.groups.defined & has_caption)
+        if len(rows) > self.settings.most_images:
+            rng = np.random.default_rng(self.settings.seed)
+            rows = np.sort(rng.choice(rows, self.settings.most_images, replace=False))
+            self.findings.note(f"clusters and probes saw {len(rows):,} images, drawn at random")
+        return rows
+
+    def neutral(self, rows: NDArray[np.intp]) -> list[str]:
+        """One text an image, its captions together, without the words of the axis where a lexicon has them."""
+        captions = [self.dataset.captions[i] for i in rows]
+        lexicon = self.dataset.lexicons.get(self.axis)
+        if lexicon is None:
+            self.findings.note(f"captions may name the groups of {self.axis!r}: no lexicon makes them neutral there")
+            return [" ".join(some).lower() for some in captions]
+        return neutral_texts(captions, lexicon)
+
+
+def counts_of(part: Part) -> GroupCounts | None:
+    """Shares of the groups and their evenness."""
+    if part.groups.n_groups < 2:
+        part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
+        return None
+    found = group_counts(part.groups, clusters=part.sources(), seed=part.settings.seed, level=part.settings.level)
+    for group, share in found.shares.items():
+        part.add(share, "group_share", group=group)
+    part.add(found.evenness, "group_evenness")
+    part.family.shares[part.axis] = found.p_together
+    return found
+
+
+def joint_counts(parts: Sequence[Part]) -> None:
+    """Evenness over the intersection of all axes: even margins can hide an empty corner."""
+    groups = intersect(*(part.groups for part in parts))
+    if groups.counts().any():
+        settings = parts[0].settings
+        found = group_counts(groups, clusters=parts[0].sources(), seed=settings.seed, level=settings.level)
+        axis = " x ".join(part.axis for part in parts)
+        parts[0].family.shares[axis] = found.p_together
+        note = f"{int((groups.counts() == 0).sum())} of {groups.n_groups} groups empty"
+        parts[0].add(found.evenness.with_notes(note), "group_evenness", axis=axis)
+        for group, share in found.shares.items():
+            parts[0].add(share, "group_share", group=group, axis=axis)
+
+
+def leanings_of(part: Part) -> dict[str, Leaning]:
+    """How far subjects, objects, words of the captions and groups of other axes lean to each group."""
+    frame, found = part.dataset.frame, {}
+    if "subject" in frame and frame["subject"].nunique() > 1:
+        subjects = frame["subject"].astype(object).where(frame["subject"].notna(), None)
+        found["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects])
+    if "objects" in frame and frame["objects"].notna().any():
+        found["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]])
+    if any(part.dataset.captions):
+        found["word"] = _leaning(part, _words(part))
+    for other, groups in part.dataset.groups.items():
+        if other != part.axis:
+            values = [() if g < 0 else (groups.names[g],) for g in groups.labels]
+            found[other] = _leaning(part, values)
+    kept = {kind: leaning for kind, leaning in found.items() if leaning is not None}
+    for kind, leaning in kept.items():
+        _add_leaning(part, leaning, kind)
+    return kept
+
+
+def _leaning(part: Part, items: Iterable[Iterable[str]]) -> Leaning | None:
+    matrix, names = presence_of(items)
+    try:
+        return cooccurrence(
+            part.groups,
+            matrix,
+            names,
+            clusters=part.sources(),
+            min_images=part.settings.min_images,
+            permutations=part.settings.permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    except InputError:  # nothing is on enough images: said by the table that is not there
+        return None
+
+
+def _words(part: Part) -> list[set[str]]:
+    """The content words of each image's neutral captions; words that stand in for a group's own are no finding."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    rows = np.flatnonzero(part.groups.defined)
+    analyse = CountVectorizer(stop_words="english").build_analyzer()
+    lexicon = part.dataset.lexicons.get(part.axis)
+    stand_ins = {word for row in lexicon.rows for word in row.neutral.values()} if lexicon else set()
+    words: list[set[str]] = [set() for _ in range(len(part.dataset))]
+    for row, text in zip(rows, part.neutral(rows), strict=True):
+        words[row] = set(analyse(text)) - stand_ins
+    return words
+
+
+def _add_leaning(part: Part, leaning: Leaning, kind: str) -> None:
+    part.add(leaning.distance, f"{kind}_distance")
+    for row in leaning.table.to_dict("records"):
+        lone = bool(np.isnan(row["ci_low"]))
+        estimate = Estimate(
+            row["share"],
+            None if lone else row["ci_low"],
+            None if lone else row["ci_high"],
+            null_mean=row["even"],
+            null_sd=row["null_sd"],
+            p_value=row["p_value"],
+            n=int(row["n"]),
+            n_groups=part.groups.n_groups,
+            notes=_row_notes(row, leaning.correction, lone),
+        )
+        part.add(estimate, f"{kind}_share", subject=row["item"], group=row["group"])
+
+
+def _row_notes(row: dict[Any, Any], correction: str, lone: bool) -> tuple[str, ...]:
+    told = [f"{correction} p {row['p_adjusted']:.2g}"]
+    if correction != "Holm":
+        told.append(f"from {row['sources']:,} sources or sets")
+    if lone:
+        told.append("no interval: one source or set has them all")
+    return tuple(told)
+
+
+@dataclass(frozen=True)
+class CaptionMap:
+    """Clusters of neutral captions and the images they were made from."""
+
+    found: Clusters
+    rows: NDArray[np.intp]
+    texts: list[str]
+
+
+def clusters_of(part: Part) -> CaptionMap | None:
+    """K-means clusters of neutral captions, and who is over-represented in each."""
+    rows = part.chosen_rows()
+    texts = part.neutral(rows)
+    different = len({frozenset(text.split()) for text in texts})
+    count = min(part.settings.clusters, len(rows) // 5, different)
+    said = f"{len(rows):,} images have a group and a caption, {different:,} of them different"
+    if count < 2:
+        part.findings.note(f"{part.axis}: no clusters of captions: {said}")
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # captions that are alike may fill fewer clusters than asked for
+        found = caption_clusters(
+            part.groups.take(rows),
+            texts,
+            clusters=None if (keys := part.sources()) is None else keys[rows],
+            n_clusters=count,
+            permutations=part.settings.permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    if count < part.settings.clusters:
+        part.findings.note(f"{part.axis}: {count} clusters, because only {said}")
+    _add_leaning(part, found.leaning, "cluster")
+    return CaptionMap(found, rows, texts)
+
+
+def captions_part(part: Part) -> CaptionProbe | None:
+    """How well neutral captions tell the group."""
+    rows = part.chosen_rows()
+    try:
+        found = caption_probe(
+            part.neutral(rows),
+            part.groups.take(rows),
+            clusters=None if (keys := part.sources()) is None else keys[rows],
+            permutations=part.settings.probe_permutations,
+            seed=part.settings.seed,
+            level=part.settings.level,
+        )
+    except InputError as error:
+        part.findings.note(f"{part.axis}: no guess from captions: {error}")
+        return None
+    part.add(found.auc, "attribute_auc", "captions_tfidf")
+    return found
+
+
+def images_part(part: Part, masked: Any, unmasked: Any) -> ImageProbes | None:
+    """How well person-masked images, and unmasked ones as the control, tell the group."""
+    if masked is None and unmasked is None:
+        return None
+    found = image_probes(
+        part.groups,
+        masked=masked,
+        unmasked=unmasked,
+        clusters=part.sources(),
+        permutations=part.settings.probe_permutations,
+        seed=part.settings.seed,
+        level=part.settings.level,
+    )
+    for variant, probe in (("images_masked", found.masked), ("images", found.unmasked)):
+        if probe is not None:
+            part.add(probe.auc, "attribute_auc", variant)
+            part.add(probe.balanced_accuracy, "attribute_balanced_accuracy", variant)
+    if found.person_adds is not None:
+        part.add(found.person_adds, "attribute_balanced_accuracy", "images_minus_masked")
+    return found
+
+
+def table_frame(found: dict[str, Leaning]) -> pd.DataFrame:
+    """All leanings as one table with the kind of item in front."""
+    parts = [leaning.table.assign(kind=kind) for kind, leaning in found.items()]
+    together = pd.concat(parts, ignore_index=True)
+    return together[["kind", *(c for c in together.columns if c != "kind")]]

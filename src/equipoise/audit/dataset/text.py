@@ -1,0 +1,391 @@
+"""What was found in a dataset, as text that a person can read: where it is lopsided first, then the tables.
+
+Activities that captions tie to a group, image by image or source by source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy import stats as sps
+
+from equipoise.audit.dataset.parts import CaptionMap, Judged, Part
+from equipoise.audit.dataset.source import Dataset
+from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
+from equipoise.errors import InputError
+from equipoise.measure.dataset import GroupCounts, Leaning
+from equipoise.measure.dataset.exchange import Exchange, item_lean
+from equipoise.measure.stats import benjamini_hochberg
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.text.activities import ActivityBias, ActivityCounts, activity_bias, count_activities
+
+__all__ = ["AxisFindings", "activities_of", "told"]
+
+
+LEAST_DRAWS = 4999
+"""Draws of the null by source: enough that the smallest p-value survives the correction for a few hundred."""
+
+
+def activities_of(part: Part) -> ActivityBias | None:
+    """Verb-object pairs by group, with log ratios and tails; of the two largest groups where there are more.
+
+    An activity counts once per image and group, since the captions of one image are not independent. The table has
+    columns more than the corpus gives: ``p_exact``, binomial against the corpus's own share, ``q_exact``, and
+    ``error``, the standard error of the log ratio. Where images come from sources or sets, ``p_exact`` is that of
+    labels exchanged between them (:func:`equipoise.measure.dataset.exchange.item_lean`), and the error is larger by
+    what the images of a source have in common.
+    """
+    texts = [". ".join(some) for some in part.dataset.captions]
+    lexicon = part.dataset.lexicons.get(part.axis)
+    counts = None
+    if lexicon is not None and set(lexicon.groups) >= set(part.groups.names):
+        counts = count_activities(texts, label=lexicon.label)
+    if counts is None or len(counts.groups) < 2:  # "a young woman riding": the word for who acts tells no age
+        labels = [None if g < 0 else part.groups.names[g] for g in part.groups.labels]
+        counts = count_activities(texts, labels)
+        part.findings.note(f"{part.axis}: an activity goes to the group of its image, not of the word for who acts")
+    sizes = {name: int(counts.table[name].sum()) for name in counts.groups}
+    if len(sizes) < 2:
+        part.findings.note(f"{part.axis}: no activities to compare: captions tell them of fewer than two groups")
+        return None
+    first, second, *others = sorted(sizes, key=lambda name: -sizes[name])
+    if others:
+        part.findings.note(f"{part.axis}: activities compare the two groups with most, {first} and {second}")
+    try:
+        found = activity_bias(counts, first, second, min_count=part.settings.min_activities)
+    except InputError as error:
+        part.findings.note(f"{part.axis}: no activities: {error}")
+        return None
+    if part.sources() is None:
+        found = _with_exact_p(found, sizes[first] / (sizes[first] + sizes[second]))
+    else:
+        found = _with_clusters(part, counts, found)
+    _add_activities(part, found)
+    return found
+
+
+def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
+    """The normal approximation calls 46 to 0 uncertain; the binomial law does not."""
+    pairs = list(zip(found.table[found.first], found.table[found.second], strict=True))
+    exact = [min(1.0, float(sps.binomtest(int(a), int(a + b), share).pvalue)) for a, b in pairs]
+    error = [float(np.sqrt(1 / (a + 0.5) + 1 / (b + 0.5))) for a, b in pairs]
+    return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact), error=error))
+
+
+def _with_clusters(part: Part, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
+    """Mentions of one source exchange their group as one, or inside the source where it shows both."""
+    sides = {found.first: 0, found.second: 1}
+    kept = [(image, activity, sides[group]) for image, activity, group in counts.mentions if group in sides]
+    rows, row_of = np.unique(np.array([(image, side) for image, _, side in kept]), axis=0, return_inverse=True)
+    row_of = row_of.ravel()
+    sources = np.unique(np.asarray(part.sources()), return_inverse=True)[1][rows[:, 0]]
+    place = {str(name): column for column, name in enumerate(found.table.index)}
+    inside = np.array([activity in place for _, activity, _ in kept])
+    columns = np.array([place.get(activity, -1) for _, activity, _ in kept])
+    matrix = sparse.csr_matrix(
+        (np.ones(int(inside.sum())), (row_of[inside], columns[inside])), shape=(len(rows), len(place))
+    )
+    weights = np.bincount(row_of, minlength=len(rows)).astype(np.float64)
+    lean = item_lean(
+        matrix,
+        weights,
+        Exchange.of(rows[:, 1].astype(np.intp), sources, 2),
+        permutations=max(part.settings.permutations, LEAST_DRAWS),
+        seed=part.settings.seed,
+    )
+    p_value = lean.p_value[:, 0]
+    first, second = (found.table[name].to_numpy(float) for name in (found.first, found.second))
+    error = np.sqrt(1 / (first + 0.5) + 1 / (second + 0.5)) * _inflation(matrix, rows[:, 1], sources)
+    return replace(found, table=found.table.assign(p_exact=p_value, q_exact=benjamini_hochberg(p_value), error=error))
+
+
+def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArray[np.float64]:
+    """(L,) how much larger the error of each activity's share is by source than by mention, never below 1.
+
+    Where the sources of an activity do not differ, each counts as one mention; with one source, by its size.
+    """
+    gather = sparse.csr_matrix((np.ones(len(sources)), (sources, np.arange(len(sources)))))
+    every = sparse.csr_matrix(gather @ matrix)
+    own = sparse.csr_matrix(gather @ sparse.diags((sides == 0).astype(np.float64)) @ matrix)
+    n, hits, units = (np.asarray(x.sum(axis=0), dtype=np.float64).ravel() for x in (every, own, every > 0))
+    share = hits / n
+    squares, products, sizes = (
+        np.asarray(x.sum(axis=0), dtype=np.float64).ravel()
+        for x in (own.multiply(own), own.multiply(every), every.multiply(every))
+    )
+    scatter = np.clip(squares - 2 * share * products + share**2 * sizes, 0, None) * units / np.maximum(units - 1, 1)
+    plain = n * share * (1 - share)
+    ratio = np.divide(scatter, plain, out=sizes / n, where=plain * scatter > 0)
+    widened = sps.t.ppf(0.975, np.maximum(units - 1, 1)) / sps.norm.ppf(0.975)
+    return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
+
+
+def _add_activities(part: Part, found: ActivityBias) -> None:
+    reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
+    for row in found.table.reset_index(names="activity").to_dict("records"):
+        side = f"{found.first} over {found.second}"
+        estimate = Estimate(
+            row["log_ratio"],
+            row["log_ratio"] - reach * row["error"],
+            row["log_ratio"] + reach * row["error"],
+            null_mean=found.chance,
+            null_sd=row["error"],
+            p_value=min(1.0, row["p_exact"]),
+            n=int(row[found.first] + row[found.second]),
+            n_groups=2,
+            notes=(f"{side}; q {row['q_exact']:.2g}; z among activities {row['z_across']:.2f}",),
+        )
+        part.add(estimate, "activity_log_ratio", subject=row["activity"], group=found.first)
+
+
+ROWS = 12
+"""How many of the most lopsided rows a table shows; the others are in the CSV files."""
+SURE = 0.05
+
+
+@dataclass(frozen=True)
+class AxisFindings:
+    """Everything that was found on one axis."""
+
+    axis: str
+    labelled_by: str
+    groups: tuple[str, ...]
+    counts: GroupCounts
+    leanings: dict[str, Leaning] = field(default_factory=dict)
+    """By what leans: ``subject``, ``object``, ``word``, or another axis."""
+    clusters: CaptionMap | None = None
+    captions: CaptionProbe | None = None
+    images: ImageProbes | None = None
+    activities: ActivityBias | None = None
+
+    @property
+    def tables(self) -> int:
+        """How many tables of items were searched for what leans."""
+        return len(self.leanings) + (self.clusters is not None) + (self.activities is not None)
+
+
+def told(
+    dataset: Dataset,
+    found: Sequence[AxisFindings],
+    results: pd.DataFrame,
+    judged: Mapping[tuple[str, str, str | None], Judged],
+) -> str:
+    """The whole report. An item leans where it stands out of its table at 5% over all tables of all axes."""
+    lines = [f"{dataset.name}: {len(dataset):,} images, {dataset.n_captions:,} different captions", ""]
+    sure = SURE / max(1, sum(one.tables for one in found))
+    lopsided = any(one.lopsided for one in judged.values())
+    lines += ["Where it is lopsided" if lopsided else "Nothing is lopsided, beyond chance and by enough to matter"]
+    lines += [*(f"  {line}" for one in found for line in _summary(one, judged, sure)), ""]
+    for one in found:
+        lines += _axis_tables(one, sure)
+    joint = results[(results["metric"] == "group_evenness") & results["axis"].str.contains(" x ", regex=False)]
+    for row in joint.to_dict("records"):
+        even = f"{row['value']:.3f} (even sampling gives {row['null_mean']:.3f}); {row['notes']}"
+        lines.append(f"Evenness of {row['axis']}: {even}")
+    return "\n".join(lines).rstrip()
+
+
+def _summary(found: AxisFindings, judged: Mapping[tuple[str, str, str | None], Judged], level: float) -> Iterable[str]:
+    largest = max(found.counts.shares, key=lambda name: found.counts.shares[name].value)
+    share = found.counts.shares[largest]
+    verdict = _verdict(judged["group_share", found.axis, largest])
+    yield (
+        f"{found.axis}: {largest} in {_percent(share.value)} {_interval(share, 100)} of {share.n:,} images "
+        f"with a group; {_percent(share.null_mean)} would be even: {verdict}"
+    )
+    if found.counts.n_clusters < share.n:
+        yield (
+            f"{found.axis}: these images come from {found.counts.n_clusters:,} sources or sets and are as certain as "
+            f"{found.counts.effective_n:,.0f} independent ones"
+        )
+    for kind, leaning in found.leanings.items():
+        sure, items = leaning.lopsided(level), leaning.table["item"].nunique()
+        if len(sure):
+            most = ", ".join(f"{r['item']} to {r['group']} ({_points(r['excess'])})" for r in _leaders(sure, 3))
+            yield f"{found.axis}: {sure['item'].nunique()} of {items} {_plural(kind)} lean beyond chance, most {most}"
+        else:
+            yield f"{found.axis}: none of {items} {_plural(kind)} leans beyond chance"
+    if found.clusters is not None:
+        leaning = found.clusters.found.leaning
+        sure = leaning.lopsided(level)
+        of = f"{sure['item'].nunique()} of {leaning.table['item'].nunique()} clusters of neutral captions"
+        most = "; ".join(
+            f"{' '.join(_words_of(found.clusters, r['item'])[:3])} to {r['group']} ({_points(r['excess'])})"
+            for r in _leaders(sure, 3)
+        )
+        yield f"{found.axis}: {of} lean beyond chance" + (f", most {most}" if most else "")
+    if found.activities is not None:
+        bias = found.activities
+        sure_rows = bias.table[bias.table["q_exact"] < level]
+        ends = dict.fromkeys(map(str, (*sure_rows.index[:2], *sure_rows.index[:-3:-1])))
+        named = f", at the ends {', '.join(ends)}" if ends else ""
+        of = f"{len(sure_rows)} of {len(bias.table)} activities"
+        yield f"{found.axis}: {of} lean beyond chance (q < {level:.2g}){named}"
+    if found.captions is not None:
+        yield f"{found.axis} guessed from neutral captions: {_auc(found.captions.auc)}"
+    if found.images is not None:
+        for name, probe in (("person-masked images", found.images.masked), ("whole images", found.images.unmasked)):
+            if probe is not None:
+                yield f"{found.axis} guessed from {name}: {_auc(probe.auc)}"
+
+
+def _axis_tables(found: AxisFindings, level: float) -> list[str]:
+    lines = [f"Groups on {found.axis} (labels: {found.labelled_by}; {found.counts.n_undefined:,} images undefined)"]
+    rows = [
+        (name, f"{found.counts.counts[name]:,}", _number(e.value), _interval(e), _number(e.null_mean), _p(e.p_value))
+        for name, e in found.counts.shares.items()
+    ]
+    even = found.counts.evenness
+    rows.append(("evenness", "", _number(even.value), _interval(even), _number(even.null_mean), _p(even.p_value)))
+    lines += _table(("group", "images", "share", "95% interval", "even", "p"), rows)
+    for kind, leaning in found.leanings.items():
+        distance = leaning.distance
+        lines += [
+            f"{_plural(kind).capitalize()} by {found.axis}: mean distance from the dataset's shares "
+            f"{distance.value:.3f}, by chance {_number(distance.null_mean)}, p {_p(distance.p_value)}"
+        ]
+        lines += _leaning_rows(leaning, kind, level)
+    if found.clusters is not None:
+        lines += [f"Clusters of neutral captions by {found.axis}", *_cluster_rows(found.clusters)]
+    if found.activities is not None:
+        lines += _activity_rows(found.activities, level)
+    if found.captions is not None:
+        lines += [f"{found.axis.capitalize()} from neutral captions: {_auc(found.captions.auc)}; words that tell"]
+        lines += _table(("group", "words"), [(g, " ".join(words)) for g, words in found.captions.telling.items()])
+    return lines
+
+
+def _leaning_rows(leaning: Leaning, kind: str, level: float) -> list[str]:
+    sure = leaning.lopsided(level)
+    shown = _leaders(sure, ROWS) if len(sure) else []
+    if not shown:
+        return ["  nothing stands out after the correction for all", ""]
+    rows = [
+        (
+            str(r["item"]),
+            str(r["group"]),
+            f"{r['n']:,}",
+            _number(r["share"]),
+            f"[{r['ci_low']:.3f}, {r['ci_high']:.3f}]",
+            _number(r["even"]),
+            f"{r['excess']:+.3f}",
+            _p(r["p_adjusted"]),
+        )
+        for r in shown
+    ]
+    return _table(
+        (kind, "leans to", "images", "share", "95% interval", "even", "excess", f"{leaning.correction} p"), rows
+    )
+
+
+def _cluster_rows(clusters: CaptionMap) -> list[str]:
+    table, correction = clusters.found.leaning.table, clusters.found.leaning.correction
+    over = table.loc[table.groupby("item")["excess"].idxmax()].sort_values("excess", ascending=False)
+    rows = [
+        (
+            str(int(r["item"])),
+            str(r["group"]),
+            f"{r['n']:,}",
+            _number(r["share"]),
+            _points(r["excess"]),
+            _p(r["p_adjusted"]),
+            " ".join(_words_of(clusters, r["item"])[:6]),
+        )
+        for r in over.to_dict("records")
+    ]
+    return _table(
+        ("cluster", "leans to", "images", "share", "Delta", f"{correction} p", "words that set it apart"), rows
+    )
+
+
+def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
+    lines = [
+        f"Activities: ln({bias.first} / {bias.second}), by chance {bias.chance:.2f} (the whole corpus); "
+        f"{'' if bias.normality_p is None else f'normality of the log ratios p {_p(bias.normality_p)}'}"
+    ]
+    rows = []
+    sure = bias.table[bias.table["q_exact"] < level].sort_values("p_exact", kind="stable")
+    sides = [sure[sure["excess"] > 0].index[: ROWS // 2], sure[sure["excess"] < 0].index[: ROWS // 2]]
+    for name in [*sides[0], *sides[1]]:
+        row: Any = bias.table.loc[name]
+        rows.append(
+            (
+                str(name),
+                f"{int(row[bias.first]):,}",
+                f"{int(row[bias.second]):,}",
+                f"{row['log_ratio']:+.2f}",
+                f"{row['excess']:+.2f}",
+                _p(row["q_exact"]),
+                f"{row['z_across']:+.1f}",
+            )
+        )
+    if not rows:
+        return [*lines, "  nothing stands out", ""]
+    head = ("activity", bias.first, bias.second, "log ratio", "excess", "q", "z among activities")
+    return [*lines, *_table(head, rows)]
+
+
+def _verdict(judged: Judged) -> str:
+    p = f"Holm p {_p(judged.p_adjusted)}"
+    if judged.lopsided:
+        return f"lopsided ({p})"
+    if judged.matters:
+        return f"not beyond chance ({p})"
+    return f"within {100 * judged.margin:.1f} points of even ({p})"
+
+
+def _leaders(rows: pd.DataFrame, count: int) -> list[dict[str, Any]]:
+    """The rows of groups that are over-represented, the furthest first: of two groups one says it all."""
+    return rows[rows["excess"] > 0].head(count).to_dict("records")  # type: ignore[return-value]
+
+
+def _words_of(clusters: CaptionMap, item: Any) -> tuple[str, ...]:
+    return clusters.found.distinctive_words[int(item)] or clusters.found.top_words[int(item)]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(head[i]), *(len(row[i]) for row in rows)) for i in range(len(head))]
+    right = [all(not c or c[0] in "+-[<0123456789" for c in (row[i] for row in rows)) for i in range(len(head))]
+    lines = []
+    for row in (head, *rows):
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return [*lines, ""]
+
+
+def _plural(kind: str) -> str:
+    return {"subject": "subjects", "object": "objects", "word": "words"}.get(kind, f"groups of {kind}")
+
+
+def _auc(e: Estimate) -> str:
+    return f"AUC {e.value:.3f} {_interval(e)}, by chance {_number(e.null_mean)}, p {_p(e.p_value)}, n {e.n:,}"
+
+
+def _interval(e: Estimate, scale: int = 1) -> str:
+    if e.ci_low is None or e.ci_high is None:
+        return ""
+    return f"[{e.ci_low * scale:.{1 if scale > 1 else 3}f}, {e.ci_high * scale:.{1 if scale > 1 else 3}f}]"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}%"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.1f}"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,288 @@
+"""What counterfactual sets show of a model: score gaps inside sets, their size, and what each axis contributes.
+
+The signed difference of two groups' shares, with its chance level.
+
+Rows about the size of gaps inside counterfactual sets, of axes and of placebo axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.audit.subjects import links_of, placebo_axes, strata
+from equipoise.errors import InputError
+from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, size_of_gaps
+from equipoise.measure.counterfactual.cells import GapCells, gap_cells
+from equipoise.measure.counterfactual.placebo import placebo_excess
+from equipoise.measure.counterfactual.sizes import NO_SPREAD, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.retrieval import LabelShuffler
+from equipoise.measure.stats import Estimate, p_values
+from equipoise.measure.stats.group_means import share_difference_interval
+
+__all__ = ["add_counterfactual", "add_sizes", "cells_of", "signed_gap"]
+
+
+Floats = NDArray[np.float64]
+
+
+def signed_gap(
+    values: ArrayLike, first: ArrayLike, config: AuditConfig, *, blocks: ArrayLike, notes: tuple[str, ...] = ()
+) -> Estimate:
+    """Mean of ``values`` (n,), in [0, 1], where ``first`` (n,) is true, minus the mean where it is not.
+
+    Chance: which values are of the first group is shuffled inside each of ``blocks`` (n,) (an occupation, a scene), so
+    that a group with harder blocks is not blamed for them. The interval is a t interval over blocks
+    (:func:`equipoise.measure.stats.group_means.share_difference_interval`).
+
+    >>> values, first = [1.0, 1.0, 0.0, 1.0, 1.0, 0.0], [True, True, False, True, True, False]
+    >>> signed_gap(values, first, AuditConfig(draws=99), blocks=[0, 0, 0, 1, 1, 1]).value
+    1.0
+    """
+    numbers, side = np.asarray(values, dtype=np.float64), np.asarray(first, dtype=bool)
+    if not side.any() or side.all():
+        raise InputError("a gap needs values of both groups")
+    if numbers.min() < 0 or numbers.max() > 1:
+        raise InputError("values: a share is between 0 and 1")
+    rng = np.random.default_rng(config.seed)
+    shuffled = LabelShuffler(side.astype(np.int32), blocks)(config.draws, rng)
+    null = _difference(_sums(numbers, shuffled))
+    observed = float(_difference(_sums(numbers, side[None, :]))[0])
+    p = p_values(observed, null, alternative="two-sided", rng=rng)
+    low, high, why = share_difference_interval(numbers, side, blocks, level=config.level)
+    return Estimate(
+        observed,
+        low,
+        high,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std()),
+        p_value=p.value,
+        p_randomised=p.randomised,
+        n=len(numbers),
+        n_groups=2,
+        notes=(*notes, *why),
+        level=config.level,
+    )
+
+
+def _sums(values: Floats, side: NDArray[np.integer] | NDArray[np.bool_]) -> Floats:
+    """(r, 4) sum and number of the first group's values, sum and number of the others'."""
+    there = np.asarray(side, dtype=np.float64)
+    sums, counts = there @ values, there.sum(axis=1)
+    return np.stack([sums, counts, values.sum() - sums, there.shape[1] - counts], axis=1)
+
+
+def _difference(sums: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3])
+
+
+def cells_of(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axes: Sequence[str],
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+) -> dict[str, GapCells]:
+    """The scores laid out by twins, for every axis and every placebo axis, everything else that varies held fixed."""
+    frame = evidence.frame.iloc[rows]
+    placebos = placebo_axes(frame, config, axes)
+    # what the table names as an axis is held fixed even where it is not asked about
+    known = [name for name in evidence.frame.attrs.get("axes", ()) if name in frame]
+    held = list(dict.fromkeys([*axes, *known, *placebos]))
+    # sets may be numbered anew in each subject
+    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
+    subjects, links = frame["subject"].to_numpy(), links_of(frame, config)
+    return {
+        name: gap_cells(
+            scores,
+            sets,
+            evidence.groups([name], findings.suite, rows),
+            subjects,
+            strata=strata(frame, held, [name]),
+            links=links,
+        )
+        for name in (*axes, *placebos)
+    }
+
+
+def add_sizes(
+    findings: Findings, config: AuditConfig, axes: Sequence[str], cells: Mapping[str, GapCells], pool: str
+) -> None:
+    """Standard gap, its size, outranking and the excess over placebos, on every axis; see ``docs/audit.md``.
+
+    Placebo axes, those of ``cells`` that are not among ``axes``, get the first two.
+    """
+    placebos = [name for name in cells if name not in axes]
+    for name in cells:
+        keys = {"axis": name, "pool": pool, "variant": "equipoise"}
+        _add_axis(findings, cells[name], config, keys, placebo=name in placebos)
+    if placebos:
+        _add_excess(findings, cells, axes, placebos, config, pool)
+
+
+def _add_axis(findings: Findings, cells: GapCells, config: AuditConfig, keys: dict[str, str], *, placebo: bool) -> None:
+    if not cells.spread.measurable:
+        findings.note(f"{keys['axis']}: {NO_SPREAD}")
+    measures = (standard_gaps, standard_gap_sizes) if placebo else (standard_gaps, standard_gap_sizes, outranks)
+    for measure in measures:
+        for by_subject in (False, True):
+            for gap in measure(cells, by_subject=by_subject, seed=config.seed, level=config.level):
+                told = "placebo axis" if placebo else ""
+                findings.rows.append(
+                    gap.estimate.with_notes(told).row(
+                        metric=gap.metric,
+                        subject=gap.subject,
+                        group=f"{gap.first} - {gap.second}",
+                        suite=findings.suite,
+                        model=findings.model,
+                        **keys,
+                    )
+                )
+    _add_queries(findings, cells, keys, placebo=placebo)
+
+
+def _add_queries(findings: Findings, cells: GapCells, keys: dict[str, str], *, placebo: bool) -> None:
+    """Each subject's values, so that two audits can be compared subject by subject; a size is an absolute gap."""
+    for pair in cells.pairs():
+        values = {}
+        if cells.spread.measurable:
+            gaps = cells.subject_means(pair.gaps) / cells.spread.value
+            values = {"standard_gap": gaps, "standard_gap_size": np.abs(gaps)}
+        if not placebo:
+            values["outranks"] = cells.subject_means(pair.wins)
+        for metric, found in values.items():
+            there = np.flatnonzero(~np.isnan(found))
+            names = [cells.subject_names[i] for i in there]
+            findings.add_queries(found[there], names, metric=metric, group=pair.name, **keys)
+
+
+def _add_excess(
+    findings: Findings,
+    cells: Mapping[str, GapCells],
+    axes: Sequence[str],
+    placebos: Sequence[str],
+    config: AuditConfig,
+    pool: str,
+) -> None:
+    beside = {name: cells[name] for name in placebos}
+    for axis in axes:
+        excess = placebo_excess(cells[axis], beside, seed=config.seed, level=config.level)
+        if excess is None:
+            findings.note(f"{axis}: no excess over placebos, because no subject has two sets with both")
+            continue
+        findings.add(excess, metric="placebo_excess", axis=axis, pool=pool, variant="equipoise")
+
+
+DRAWS = 9999
+
+
+def add_counterfactual(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axes: Sequence[str],
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    pool: str,
+) -> None:
+    """Add gaps on every axis and the decomposition over all axes; a table without sets is noted and left alone.
+
+    ``scores`` (len(rows),) is each image's score for its own subject's query.
+    """
+    frame = evidence.frame.iloc[rows]
+    if "set_id" not in frame or not frame["set_id"].notna().all():
+        findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
+        return
+    cells = cells_of(findings, evidence, config, axes, rows, scores)
+    for axis in axes:
+        table = cells[axis]
+        keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
+        if not table.pairs():
+            findings.note(f"{axis}: no gaps, because no two images of a set differ in it alone")
+            continue
+        together = pair_gaps(table, draws=DRAWS, seed=config.seed, level=config.level)
+        for gap in [*together, *pair_gaps(table, by_subject=True, draws=DRAWS, level=config.level)]:
+            findings.add(_Noted(gap), metric="counterfactual_gap", **keys)
+        for gap in size_of_gaps(table, seed=config.seed):
+            findings.add(gap, metric="counterfactual_gap_size", **keys)
+        _add_query_values(findings, table, keys)
+    add_sizes(findings, config, axes, cells, pool)
+    if len(axes) > 1:
+        _add_terms(findings, evidence, config, axes, rows, scores, pool)
+
+
+class _Noted:
+    """A gap whose notes also say effect size, sets won, and the p-value adjusted for all rows reported together."""
+
+    def __init__(self, gap: PairGap) -> None:
+        self.gap = gap
+
+    def row(self, **keys: object) -> dict[str, object]:
+        """One row of a results table."""
+        gap = self.gap
+        row = gap.row(**keys)
+        told = [f"{gap.first} wins {gap.won_first:.0%} of sets"]
+        if gap.effect_size is not None:
+            told.append(f"d_z {gap.effect_size:.2f}")
+        if gap.p_holm is not None:
+            told.append(f"Holm p {gap.p_holm:.3g}")
+        row["notes"] = "; ".join([*told, *([row["notes"]] if row["notes"] else [])])
+        return row
+
+
+def _add_query_values(findings: Findings, cells: GapCells, keys: dict[str, str]) -> None:
+    """Each subject's gap of each pair and its size, so that two audits can be compared subject by subject."""
+    for pair in cells.pairs():
+        gaps = cells.subject_means(pair.gaps)
+        there = np.flatnonzero(~np.isnan(gaps))
+        names = [cells.subject_names[subject] for subject in there]
+        own = {"group": pair.name, **keys}
+        findings.add_queries(gaps[there], names, metric="counterfactual_gap", **own)
+        findings.add_queries(np.abs(gaps[there]), names, metric="counterfactual_gap_size", **own)
+
+
+def _add_terms(
+    findings: Findings,
+    evidence: Evidence,
+    config: AuditConfig,
+    axes: Sequence[str],
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    pool: str,
+) -> None:
+    frame = evidence.frame.iloc[rows]
+    sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
+    groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
+    try:
+        found = decompose(
+            scores,
+            sets,
+            groups,
+            subjects=frame["subject"].to_numpy(),
+            seed=config.seed,
+            level=config.level,
+            strata=strata(frame, [*evidence.frame.attrs.get("axes", ()), *config.placebos], axes),
+            links=links_of(frame, config),
+        )
+    except InputError as error:  # no set with every combination leaves the gaps standing
+        findings.notes.append(f"no decomposition: {error}")
+        return
+    for name, term in found.terms.items():
+        size = term.size.with_notes(f"{term.share:.0%} of the variance between combinations")
+        findings.rows.append(
+            size.row(
+                metric="counterfactual_effect",
+                variant="equipoise",
+                suite=findings.suite,
+                model=findings.model,
+                axis=name,
+                pool=pool,
+            )
+        )

@@ -1,0 +1,187 @@
+"""Retrieval metrics of a model over one pool, as findings: suite-level rows, subjects' rows, and query values.
+
+One number from several seeded pools: the mean over seeds, with its spread over seeds and its chance level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.findings import Findings
+from equipoise.audit.subjects import SetStructure
+from equipoise.measure.retrieval import (
+    VARIANTS,
+    Candidates,
+    Chance,
+    Groups,
+    Measured,
+    Retrieved,
+    chance,
+    evaluate,
+    per_query,
+    summary,
+)
+from equipoise.measure.stats import Alternative, p_values
+from equipoise.measure.stats.bootstrap import mean_interval
+from equipoise.measure.stats.estimate import Estimate
+
+__all__ = ["add_draws", "add_retrieval", "add_values", "metrics_of", "seeded_estimate"]
+
+
+def seeded_estimate(
+    values: ArrayLike,
+    draws: ArrayLike,
+    config: AuditConfig,
+    *,
+    alternative: Alternative,
+    n: int,
+    n_groups: int,
+) -> Estimate:
+    """The mean of ``values`` (S,), one a seed; ``draws`` (S, R) of each seed's null.
+
+    The interval is over seeds, which say how far the choice of the pool moves the number, and at least as wide as the
+    spread of chance, which says how far other images would.
+
+    >>> draws = [[0.0, 0.1], [0.1, 0.2]]
+    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), alternative="greater", n=9, n_groups=2)
+    >>> found.value, found.ci_low < 0 < found.ci_high, found.notes
+    (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
+    """
+    means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
+    value, together = float(means.mean()), null.mean(axis=0)
+    p = p_values(value, together, alternative=alternative, rng=np.random.default_rng(config.seed))
+    spread_of_chance = float(together.std(ddof=1))
+    interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
+    bounds: tuple[Any, Any] = interval or (None, None)
+    spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
+    about = "the interval is over seeds, and at least as wide as chance spreads"
+    about = about if interval else "no interval: one seed"
+    return Estimate(
+        value,
+        *bounds,
+        null_mean=float(null.mean()),
+        null_sd=spread_of_chance,
+        p_value=p.value,
+        p_randomised=p.randomised,
+        n=n,
+        n_groups=n_groups,
+        notes=(f"mean of {len(means)} seeds{spread}", about),
+        level=config.level,
+    )
+
+
+_PAIRS = ("bias_at_k", "abs_bias_at_k", "bias_count_at_k")
+
+
+def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:
+    """Those of the ``wanted`` metrics that the variant defines, and without a pair none that needs one.
+
+    >>> metrics_of("gensynth", ["bias_at_k", "ndkl", "max_skew"], None)
+    ['max_skew']
+    """
+    return [m for m in wanted if m in VARIANTS[variant].metrics and (pair is not None or m not in _PAIRS)]
+
+
+def add_retrieval(
+    findings: Findings,
+    source: Any,
+    groups: Groups,
+    config: AuditConfig,
+    *,
+    k: int,
+    axis: str,
+    pool: str,
+    queries: Sequence[str],
+    tie_order: NDArray[np.int64],
+    candidates: Candidates | None = None,
+    structure: SetStructure | None = None,
+    metrics: Sequence[str] | None = None,
+    pair: tuple[str, str] | None = None,
+    subjects: bool = True,
+    clusters: NDArray[Any] | None = None,
+    depth: int | None = None,
+) -> None:
+    """Measure every variant asked for and add what was found.
+
+    ``queries`` names each query (its subject). ``tie_order`` is that of the evidence: the rows of a table often lie in
+    order of group, so that equal scores in order of rows would look like a preference. ``subjects`` also adds a row for
+    each query, with the quantiles of chance. ``structure`` selects the null that shuffles labels inside sets.
+    ``metrics`` that a variant does not define are left out of it.
+    """
+    for variant in config.variants:
+        wanted = None if metrics is None else metrics_of(variant, metrics, pair)
+        if wanted is not None and not wanted:
+            findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
+            continue
+        found = evaluate(
+            source,
+            groups,
+            k=k,
+            depth=depth,
+            variant=variant,
+            candidates=candidates,
+            pair=pair,
+            metrics=wanted,
+            tie_order=tie_order,
+        )
+        null = chance(found, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
+        keys: dict[str, Any] = {"axis": axis, "pool": pool}
+        rows = summary(found, null, clusters=clusters, level=config.level, seed=config.seed)
+        for row in rows:
+            findings.add(row, **keys)
+        _add_silent(findings, found, rows, f"{axis}, K = {k}")
+        add_draws(findings, found, null, **keys)
+        if subjects:
+            for row in per_query(found, null, seed=config.seed):
+                assert row.query is not None
+                findings.add(row, subject=queries[row.query], **keys)
+        add_values(findings, found, queries, clusters, **keys)
+        _add_notes(findings, found, null, f"{axis}, K = {k}")
+
+
+def _add_silent(findings: Findings, found: Retrieved, rows: Sequence[Measured], where: str) -> None:
+    """Say which metrics have no row because no query could show anything."""
+    left = sorted(set(found.values) - {row.metric for row in rows})
+    if left:
+        sizes = found.pool_counts[found.pool].sum(axis=1)
+        why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
+        if (found.pool_counts[found.pool] > 0).sum(axis=1).max() < 2:
+            why = "all pools show one group"
+        if found.all_equal.all():
+            why = "the model gives all images the same score"
+        findings.note(f"{where}: {', '.join(left)} left out, no query can show anything: {why}")
+
+
+def add_draws(findings: Findings, found: Retrieved, null: Chance, **keys: Any) -> None:
+    """The draws of the null, where another model's audit shuffles the same labels: the two can be compared then."""
+    if not null.shuffle:
+        return
+    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "shuffle": null.shuffle}
+    for metric in found.values:
+        if metric in null.suite and not found.all_equal.all():
+            findings.add_draws(null.suite[metric], n=int((~found.all_equal).sum()), metric=metric, **own, **keys)
+
+
+def add_values(
+    findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Any
+) -> None:
+    """The values of single queries, so that two audits can be paired."""
+    counted = found.queries[~found.all_equal]
+    names = [queries[q] for q in counted]
+    cluster = None if clusters is None else [str(c) for c in clusters[counted]]
+    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
+    for metric, values in found.values.items():
+        findings.add_queries(values[~found.all_equal], names, metric=metric, **own, **keys)
+
+
+def _add_notes(findings: Findings, found: Retrieved, null: Chance, where: str) -> None:
+    for note in (*found.notes, *null.notes):
+        findings.note(f"{where}: {note}")
+    for reason, count in found.dropped.items():
+        if count:
+            findings.note(f"{where}: {count} queries left out ({reason})")

@@ -1,0 +1,368 @@
+"""Do edited people lie among real ones, and among those of the group they should now show? (GenSynth)
+
+Exact nearest neighbours in blocks: no index, no approximation, memory bounded by the block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.evidence import Evidence
+from equipoise.filters.protocol import Flags, Floats, Verdict
+from equipoise.measure.retrieval.select import Best
+
+__all__ = [
+    "Neighbourhood",
+    "Neighbours",
+    "accepted",
+    "chosen_pairs",
+    "nearest",
+    "neighbourhood",
+    "realness_deciles",
+    "without",
+]
+
+
+Index = NDArray[np.int64]
+
+_QUERIES = 1024
+_GALLERY = 8192
+
+
+def nearest(queries: Any, gallery: Any, k: int) -> Index:
+    """(q, min(k, N)) the nearest of ``gallery`` (N, d) to each of ``queries`` (q, d), by Euclidean distance.
+
+    Nearest first; of two at the same distance the one with the lower number. Distances are compared by float32
+    products, as |g|^2 / 2 - q.g: for unit vectors the order of cosines.
+
+    >>> nearest([[0.0, 0.0]], [[3.0, 0.0], [1.0, 0.0], [0.0, 1.0]], 2).tolist()
+    [[1, 2]]
+    """
+    q, g = _matrix(queries, "queries"), _matrix(gallery, "gallery")
+    if q.shape[1] != g.shape[1]:
+        raise InputError(f"queries have {q.shape[1]} dimensions and the gallery {g.shape[1]}")
+    if k < 1:
+        raise InputError(f"k = {k}: give a whole number of at least 1")
+    k = min(k, len(g))
+    half = (np.einsum("nd,nd->n", g, g, dtype=np.float64) / 2).astype(np.float32)
+    codes = np.zeros(len(g), dtype=np.int32)
+    width = max(_GALLERY, 2 * k)
+    out = np.empty((len(q), k), dtype=np.int64)
+    for start in range(0, len(q), _QUERIES):
+        part = q[start : start + _QUERIES]
+        best = Best(len(part), k, codes, 1)
+        for left in range(0, len(g), width):
+            block = slice(left, min(left + width, len(g)))
+            scores = part @ g[block].T
+            scores -= half[block]
+            best.add(scores, np.arange(block.start, block.stop, dtype=np.int64))
+        out[start : start + _QUERIES] = best.result()[0]
+    return out
+
+
+def without(found: Index, forbidden: Any, k: int) -> Index:
+    """(q, k) the first ``k`` of each row of ``found`` that are not in its row of ``forbidden`` (q, m); -1 fills up.
+
+    Exact if ``found`` holds at least k + m neighbours, or all there are.
+
+    >>> without(np.array([[4, 2, 7]]), [[2, -1]], 2).tolist()
+    [[4, 7]]
+    """
+    bad = (found[:, :, None] == np.asarray(forbidden, dtype=np.int64)[:, None, :]).any(axis=2)
+    order = np.argsort(bad, axis=1, kind="stable")
+    kept = np.where(np.take_along_axis(bad, order, axis=1), -1, np.take_along_axis(found, order, axis=1))
+    return np.asarray(kept[:, :k])
+
+
+def _matrix(values: Any, name: str) -> NDArray[np.float32]:
+    made = np.ascontiguousarray(values, dtype=np.float32)
+    if made.ndim != 2 or not len(made):
+        raise InputError(f"{name} must have shape (n, d) with n >= 1, not {np.shape(values)}")
+    if not np.isfinite(made).all():
+        raise InputError(f"{name} holds values that are not finite; leave those rows out")
+    return made
+
+
+INEQUALITIES = (">", ">=")
+_TIE = 1e-12
+HELD = 10_000_000
+"""Neighbours that are held at a time: 80 MB of their numbers, and a few times that on the way."""
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """An edit stays if enough of its K nearest person crops are real, and enough show its group.
+
+    The neighbours are among real crops and edits, by Euclidean distance of unit vectors. A source stays only if an
+    edit of every group was accepted; one of each is drawn. GenSynth (arXiv 2305.15407): CLIP, K = 50, more than 0.08
+    real, more than 0.5 of the group; preset ``dino``: K = 5000 and at least 0.0002, K = 50 and at least 0.4.
+    """
+
+    axis: str = "gender"
+    k: int = 50
+    real_above: float = 0.08
+    group_above: float = 0.5
+    k_group: int = 0
+    """K of the group's share; 0 is the same."""
+    inequality: str = ">"
+    """Whether a share must be above its limit, or may equal it (``>=``)."""
+    exclude_self: bool = True
+    exclude_siblings: bool = False
+    """Whether other edits of the same source are no neighbours; a dozen near-copies else fill the neighbourhood."""
+    select: str = "one"
+    """``one`` accepted edit of each group for each source, drawn by the seed; ``all`` of them; or ``images``, which
+    does not ask for every group."""
+    crop: str = "person"
+    model: str = ""
+    model_group: str = ""
+    """Another encoder for the group's share."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "gensynth": {},
+        "dino": {
+            "k": 5000,
+            "real_above": 0.0002,
+            "k_group": 50,
+            "group_above": 0.4,
+            "inequality": ">=",
+            "model": "hf:facebook/dino-vitb16",
+        },
+    }
+
+    def __post_init__(self) -> None:
+        if self.inequality not in INEQUALITIES:
+            raise UnknownNameError("inequality", self.inequality, INEQUALITIES)
+        if self.select not in ("one", "all", "images"):
+            raise UnknownNameError("selection", self.select, ("one", "all", "images"))
+        if self.k < 1 or self.k_group < 0:
+            raise InputError(f"k = {self.k}, k_group = {self.k_group}: give at least 1 neighbour")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source of each edit, and the group it should show."""
+        return ("source_id", self.axis)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Vectors of person crops."""
+        what = "person crops" if self.crop == "person" else "images"
+        return (f"vectors of {what}{f' of {self.model}' if self.model else ''}", "real images")
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Scores ``real`` and ``group``: shares of the neighbours; real images are not judged and stay."""
+        pool = _pool(self, evidence)
+        found = neighbourhood(
+            pool.vectors[self.model],
+            pool.is_real,
+            pool.groups,
+            k=self.k,
+            sources=pool.sources,
+            exclude_self=self.exclude_self,
+            exclude_siblings=self.exclude_siblings,
+        )
+        share_real, share_group = found.real, found.group
+        if self.model_group or self.k_group:
+            share_group = neighbourhood(
+                pool.vectors[self.model_group or self.model],
+                pool.is_real,
+                pool.groups,
+                k=self.k_group or self.k,
+                sources=pool.sources,
+                exclude_self=self.exclude_self,
+                exclude_siblings=self.exclude_siblings,
+            ).group
+        n = len(evidence)
+        judged = np.zeros(n, dtype=bool)
+        judged[pool.rows] = True
+        real, group = np.full(n, np.nan), np.full(n, np.nan)
+        real[pool.rows], group[pool.rows] = share_real, share_group
+        good = np.zeros(n, dtype=bool)
+        good[pool.rows] = accepted(
+            share_real, share_group, self.real_above, self.group_above, inequality=self.inequality
+        )
+        unseen = _edits(evidence) & ~judged  # edits without a vector or a group
+        frame = evidence.frame
+        kept = good
+        files: dict[str, pd.DataFrame] = {}
+        if self.select != "images":
+            kept = chosen_pairs(good, frame, self.axis, every=self.select == "all", seed=evidence.seed)
+            deciles = realness_deciles(real, kept, frame["source_id"])
+            if len(deciles):
+                files["knn_deciles"] = deciles
+        judged |= unseen
+        notes = [f"{int(good.sum())} of {int(judged.sum())} edits are accepted, {int(kept.sum())} are chosen"]
+        if unseen.any():
+            notes.append(f"{int(unseen.sum())} edits could not be encoded or have no group")
+        if found.k < self.k:
+            notes.append(f"only {found.k} neighbours there are, fewer than K = {self.k}")
+        return Verdict(judged & ~good, judged & ~kept, {"real": real, "group": group}, judged, notes, files=files)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """(e,) shares of the neighbours of each edit."""
+
+    real: Floats
+    group: Floats
+    k: int
+    """The fewest neighbours an edit had: K, or all there are."""
+
+
+def neighbourhood(
+    vectors: Any,
+    is_real: Any,
+    groups: Any,
+    *,
+    k: int = 50,
+    sources: Any = None,
+    exclude_self: bool = True,
+    exclude_siblings: bool = False,
+) -> Neighbours:
+    """Shares of real images, and of images of the same group, among the ``k`` nearest of each edit.
+
+    ``vectors`` (N, d), ``is_real`` (N,), ``groups`` (N,) numbers (-1 undefined: never of a group), ``sources`` (N,)
+    numbers of the source of each edit (-1 for none). The edits are the rows that are not real, in their order.
+
+    >>> found = neighbourhood([[0.0], [1.0], [1.1]], [True, False, False], [0, 1, 1], k=2)
+    >>> found.real.tolist(), found.group.tolist()
+    ([0.5, 0.5], [0.5, 0.5])
+    """
+    v, real, g = np.asarray(vectors, dtype=np.float32), np.asarray(is_real, dtype=bool), np.asarray(groups)
+    edits = np.flatnonzero(~real)
+    if not len(edits):
+        raise InputError("there is no edit to judge; every image is real")
+    forbidden = _forbidden(edits, real, sources, exclude_self, exclude_siblings)
+    wide = k + forbidden.shape[1]
+    shares, fewest = np.empty((2, len(edits))), k
+    step = max(1, HELD // min(wide, len(v)))
+    for start in range(0, len(edits), step):  # with K = 5000, the neighbours of all edits are gigabytes
+        block = slice(start, start + step)
+        found = without(nearest(v[edits[block]], v, wide), forbidden[block], k)
+        there = found >= 0
+        n_there = there.sum(axis=1)
+        if not n_there.all():
+            raise InputError("an edit has no neighbour that counts; give more real images")
+        same = (g[found] == g[edits[block]][:, None]) & (g[found] >= 0) & there
+        shares[:, block] = (real[found] & there).sum(axis=1) / n_there, same.sum(axis=1) / n_there
+        fewest = min(fewest, int(n_there.min()))
+    return Neighbours(shares[0], shares[1], fewest)
+
+
+def accepted(
+    real: Any, group: Any, real_above: float = 0.08, group_above: float = 0.5, *, inequality: str = ">"
+) -> Flags:
+    """Which edits have enough real neighbours and enough of their group.
+
+    >>> accepted([4 / 50, 5 / 50], [0.6, 0.6]).tolist(), accepted([4 / 50], [0.5], inequality=">=").tolist()
+    ([False, True], [True])
+    """
+    edge = _TIE if inequality == ">" else -_TIE
+    return np.asarray((np.asarray(real) > real_above + edge) & (np.asarray(group) > group_above + edge))
+
+
+def chosen_pairs(good: Flags, frame: pd.DataFrame, axis: str, *, every: bool = False, seed: int = 0) -> Flags:
+    """Of each source with an accepted edit of every group, one edit a group drawn by ``seed`` (or ``every`` one).
+
+    The draw depends on the seed and the image's id alone, so rows may come in any order.
+
+    >>> frame = pd.DataFrame({"image_id": list("abcd"), "source_id": ["s", "s", "t", "t"], "gender": list("fmfm")})
+    >>> chosen_pairs(np.array([True, True, True, False]), frame, "gender").tolist()
+    [True, True, False, False]
+    """
+    edits = frame["source_id"].notna() & frame[axis].notna()
+    wanted = frame.loc[edits, axis].nunique()
+    found = frame.loc[good & edits.to_numpy(), ["image_id", "source_id", axis]].copy()
+    complete = found.groupby("source_id")[axis].transform("nunique") == wanted
+    found = found[complete]
+    if not every and len(found):
+        found["draw"] = [hashlib.sha256(f"{seed}:{name}".encode()).hexdigest() for name in found["image_id"]]
+        found = found.sort_values("draw").drop_duplicates(["source_id", axis])
+    kept = np.zeros(len(frame), dtype=bool)
+    kept[found.index.to_numpy()] = True
+    return kept
+
+
+def realness_deciles(real: Floats, kept: Flags, sources: pd.Series[Any]) -> pd.DataFrame:
+    """The mean realness of each source's chosen edits, and its decile among all: what a gallery is sorted by.
+
+    >>> chosen = np.array([True, True, True])
+    >>> realness_deciles(np.array([0.1, 0.3, 0.5]), chosen, pd.Series(list("aab"))).values.tolist()
+    [['a', 0.2, 1], ['b', 0.5, 6]]
+    """
+    chosen = pd.DataFrame({"source_id": np.asarray(sources, dtype=object), "real": real})[kept]
+    means = chosen.groupby("source_id", sort=True)["real"].mean().reset_index()
+    place = means["real"].rank(method="first") - 1
+    means["decile"] = (place * 10 // max(1, len(means))).astype(int) + 1
+    return means
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Real crops first, then edits."""
+
+    vectors: dict[str, NDArray[np.float32]]
+    is_real: Flags
+    groups: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    """The edits' rows in the evidence."""
+
+
+def _edits(evidence: Evidence) -> Flags:
+    return np.asarray(evidence.column("source_id").notna())
+
+
+def _pool(settings: Neighbourhood, evidence: Evidence) -> _Pool:
+    models = list(dict.fromkeys([settings.model, settings.model_group or settings.model]))
+    own = {model: evidence.image_vectors(model, crop=settings.crop) for model in models}
+    frame = evidence.frame[["source_id", settings.axis]]
+    if evidence.means.reference is not None:
+        reference = evidence.reference()
+        if settings.axis not in reference.frame:
+            raise InputError(
+                f"{reference.table.path} has no axis {settings.axis!r}, which the neighbours are asked for"
+            )
+        others = {model: reference.image_vectors(model, crop=settings.crop) for model in models}
+        real = reference.frame[[settings.axis]].assign(source_id=None)
+    else:
+        own_real = ~_edits(evidence)
+        if not own_real.any():
+            raise InputError("no image is real (without source_id); give a table of real images as reference")
+        others = {model: vectors[own_real] for model, vectors in own.items()}
+        real = frame[own_real]
+    rows = np.flatnonzero(_edits(evidence) & frame[settings.axis].notna().to_numpy())
+    rows = rows[np.all([np.isfinite(own[model][rows]).all(axis=1) for model in models], axis=0)]
+    seen = np.all([np.isfinite(others[model]).all(axis=1) for model in models], axis=0)
+    together = pd.concat([real[seen], frame.iloc[rows]], ignore_index=True)
+    n_real = int(seen.sum())
+    return _Pool(
+        {model: np.concatenate([others[model][seen], own[model][rows]]) for model in models},
+        np.arange(len(together)) < n_real,
+        pd.factorize(together[settings.axis])[0].astype(np.int64),
+        pd.factorize(together["source_id"])[0].astype(np.int64),
+        rows,
+    )
+
+
+def _forbidden(
+    edits: NDArray[np.int64], real: Flags, sources: Any, exclude_self: bool, exclude_siblings: bool
+) -> NDArray[np.int64]:
+    """(e, m) what is no neighbour of each edit, -2 for padding."""
+    if not exclude_siblings or sources is None:
+        return edits[:, None] if exclude_self else np.full((len(edits), 1), -2, dtype=np.int64)
+    codes = np.where(real, -1, np.asarray(sources, dtype=np.int64))
+    by_source = pd.Series(codes).groupby(codes).indices
+    lists = [by_source[codes[e]] if codes[e] >= 0 else np.array([e]) for e in edits]
+    out = np.full((len(edits), max(map(len, lists))), -2, dtype=np.int64)
+    for row, (edit, siblings) in enumerate(zip(edits, lists, strict=True)):
+        chosen = siblings if exclude_self else siblings[siblings != edit]
+        out[row, : len(chosen)] = chosen
+    return out

@@ -1,0 +1,299 @@
+"""Leakage: how well a group can be read off what a model says, from a classifier's probabilities.
+
+Sentence classification asks it of captions, leakage of vectors of objects (or of captions): by accuracy (Wang
+2019) or by the confidence-weighted score of LIC. Nulls shuffle the test labels over the items, the classifier
+being what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled
+from equipoise.measure.captions.splits import balanced_split, cross_fit_folds
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats import summarise
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
+
+__all__ = [
+    "FittedLeakage",
+    "SentenceClassification",
+    "Weighting",
+    "leakage",
+    "leakage_difference",
+    "leakage_of_vectors",
+    "matched_vectors",
+    "sentence_classification",
+]
+
+Weighting = Literal["confidence", "accuracy"]
+WEIGHTINGS = ("confidence", "accuracy")
+CLASSIFIERS = ("logistic", "mlp")
+
+
+@dataclass(frozen=True)
+class SentenceClassification:
+    """How well a classifier tells the group from sentences."""
+
+    accuracy: Estimate
+    """Share of items whose most probable group is the true one."""
+    auc: Estimate
+    """Area under the ROC curve; with more than two groups the mean of one-against-rest areas."""
+
+
+def sentence_classification(
+    probabilities: ArrayLike, labels: ArrayLike, *, permutations: int = 999, seed: int = 0, level: float = 0.95
+) -> SentenceClassification:
+    """Accuracy and AUC of ``probabilities`` (n, G) against true ``labels`` (n,) (Zhao, Wang and Russakovsky 2021).
+
+    Accuracy: Wilson interval; p-value from test labels shuffled. AUC: interval from the placements of each item
+    (DeLong 1988); p-value of Mann and Whitney for two groups, from shuffled labels for more.
+
+    >>> found = sentence_classification([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.3, 0.7]], [0, 0, 1, 1])
+    >>> found.accuracy.value, found.auc.value
+    (0.75, 0.875)
+    """
+    table, truth = checked_probabilities(probabilities, labels)
+    counts = np.bincount(truth, minlength=table.shape[1])
+    if (counts == 0).any():
+        raise InputError(f"no item has label {int(np.argmin(counts))}; leave out the column of a group without items")
+    accuracy = leakage(table, truth, weighting="accuracy", permutations=permutations, seed=seed, level=level)
+    if table.shape[1] == 2:
+        auc = replace(pair_probability(table[truth == 1, 1], table[truth == 0, 1], level=level), n_groups=2)
+    else:
+        auc = _macro_auc(table, truth, permutations, seed, level)
+    return SentenceClassification(accuracy, auc)
+
+
+def _macro_auc(table: Floats, truth: NDArray[np.int64], permutations: int, seed: int, level: float) -> Estimate:
+    n, n_groups = table.shape
+    areas, influence = np.zeros(n_groups), np.zeros(n)
+    for g in range(n_groups):
+        inside = truth == g
+        above, below = placements(table[inside, g], table[~inside, g])
+        areas[g] = above.mean()
+        influence[inside] += (above - areas[g]) / (n_groups * inside.sum())
+        influence[~inside] += (below - areas[g]) / (n_groups * (~inside).sum())
+    value = float(areas.mean())
+    reach = float(sps.norm.ppf(0.5 + level / 2)) * float(np.sqrt((influence**2).sum()))
+    ranks = sps.rankdata(table, axis=0)
+    sizes = np.bincount(truth, minlength=n_groups)
+    rng = np.random.default_rng(seed)
+    blocks = permuted_labels(truth, as_count(permutations, "permutations"), rng)
+    null = np.concatenate([_rank_areas(block, ranks, sizes) for block in blocks])
+    return _with_null(
+        Estimate(value, max(0.0, value - reach), min(1.0, value + reach), n=n, n_groups=n_groups, level=level),
+        null,
+        mean=0.5,
+        rng=rng,
+    )
+
+
+def _rank_areas(labels: NDArray[Any], ranks: Floats, sizes: NDArray[Any]) -> Floats:
+    """(b,) mean one-against-rest AUC under each row of ``labels`` (b, n), from the ranks (n, G) of the scores."""
+    n = len(ranks)
+    areas = [
+        ((labels == g) @ ranks[:, g] - size * (size + 1) / 2) / (size * (n - size)) for g, size in enumerate(sizes)
+    ]
+    return np.asarray(np.mean(areas, axis=0))
+
+
+def _with_null(estimate: Estimate, draws: Floats, *, mean: float | None, rng: np.random.Generator) -> Estimate:
+    tests = p_values(estimate.value, draws, rng=rng)
+    return replace(
+        estimate,
+        null_mean=float(draws.mean()) if mean is None else mean,
+        null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
+        p_value=tests.value,
+        p_randomised=tests.randomised,
+    )
+
+
+def leakage(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weighting: Weighting = "confidence",
+    permutations: int = 999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Mean leakage of items whose group a classifier gives ``probabilities`` (n, G), true ``labels`` (n,).
+
+    ``confidence``: the score of LIC, s_a * 1[argmax = a]; ``accuracy``: 1[argmax = a] (Wang 2019). Null: the test
+    labels dealt anew over the items; its mean is exact (1 / G for accuracy on a balanced set, the mean confidence
+    over G for the weighted score), the p-value is one-sided: does more leak than a blind reader would get?
+
+    >>> table = [[0.9, 0.1], [0.6, 0.4], [0.6, 0.4], [0.45, 0.55]]
+    >>> leakage(table, [0, 0, 1, 1]).value, leakage(table, [0, 0, 1, 1], weighting="accuracy").value
+    (0.5125, 0.75)
+    """
+    chosen(weighting, "weighting", WEIGHTINGS)
+    table, truth = checked_probabilities(probabilities, labels)
+    scores = _scores(table, truth, weighting)
+    made = replace(share_estimate(scores, level=level), n_groups=table.shape[1])
+    choice = table.argmax(axis=1)
+    worth = table.max(axis=1) if weighting == "confidence" else np.ones(len(table))
+    rng = np.random.default_rng(seed)
+    blocks = permuted_labels(truth, as_count(permutations, "permutations"), rng)
+    null = np.concatenate([(block == choice) @ worth / len(truth) for block in blocks])
+    return _with_null(made, null, mean=_shuffled(table, truth, weighting), rng=rng)
+
+
+def _scores(table: Floats, truth: NDArray[np.int64], weighting: str) -> Floats:
+    if weighting == "confidence":
+        return lic_scores(table, truth)
+    return np.asarray(table.argmax(axis=1) == truth, dtype=np.float64)
+
+
+def _shuffled(table: Floats, truth: NDArray[np.int64], weighting: str) -> float:
+    if weighting == "confidence":
+        return lic_shuffled(table, truth)
+    shares = np.bincount(truth, minlength=table.shape[1]) / len(truth)
+    return float(shares[table.argmax(axis=1)].mean())
+
+
+def leakage_difference(
+    model: ArrayLike,
+    data: ArrayLike,
+    labels: ArrayLike,
+    *,
+    weighting: Weighting = "confidence",
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """Leakage of the model minus leakage of the data, on the same items: what the model adds.
+
+    ``model``, ``data`` (n, G): probabilities of a classifier trained on the model's output and of one trained on
+    the truth, for the same ``labels`` (n,). Paired: t interval over items, sign-flip p-value against 0.
+
+    >>> leakage_difference([[0.75, 0.25], [0, 1]], [[0.625, 0.375], [0.375, 0.625]], [0, 1]).value
+    0.25
+    """
+    chosen(weighting, "weighting", WEIGHTINGS)
+    ours, truth = checked_probabilities(model, labels)
+    theirs, _ = checked_probabilities(data, labels)
+    gaps = _scores(ours, truth, weighting) - _scores(theirs, truth, weighting)
+    return summarise(gaps, null_value=0.0, level=level, n_groups=ours.shape[1], seed=seed)
+
+
+@dataclass(frozen=True)
+class FittedLeakage:
+    """Leakage of vectors, from classifiers trained here."""
+
+    estimate: Estimate
+    values: Floats
+    """(J,) one value a split."""
+    shuffled: Floats
+    """(J,) what each split's classifier would get on shuffled test labels."""
+    test_share: float
+
+
+def leakage_of_vectors(
+    vectors: ArrayLike,
+    labels: Groups | Sequence[Any],
+    *,
+    classifier: Literal["logistic", "mlp"] = "logistic",
+    weighting: Weighting = "confidence",
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    share: float = 0.1,
+    folds: int | None = None,
+    ids: Sequence[Hashable] | None = None,
+    level: float = 0.95,
+) -> FittedLeakage:
+    """Leakage of ``vectors`` (n, d) (objects predicted, or annotated) by classifiers trained on balanced splits.
+
+    The papers leave the classifier open. ``logistic``: L2-regularised; ``mlp``: two hidden layers of 256, with
+    early stopping. One balanced split a seed, or ``folds`` of them each; vectors of the same ``ids`` get the same
+    splits, so that LK_M - LK_D is :func:`lic` of the two ``values``. Chance is what the same classifiers get on
+    shuffled test labels; interval and p-value by the corrected resampled t.
+
+    >>> x = np.random.default_rng(0).normal(size=(200, 3)); y = np.tile([0, 1], 100); x[:, 0] += 4 * y
+    >>> found = leakage_of_vectors(x, y, weighting="accuracy")
+    >>> found.estimate.value > 0.9, round(found.estimate.null_mean, 1)
+    (True, 0.5)
+    """
+    chosen(classifier, "leakage classifier", CLASSIFIERS)
+    chosen(weighting, "weighting", WEIGHTINGS)
+    table = as_matrix(vectors, "vectors")
+    groups = labels if isinstance(labels, Groups) else Groups.from_values(list(labels))
+    groups.check_length(len(table))
+    if not len(seeds):
+        raise InputError("seeds is empty; leakage needs at least one split")
+    values, shuffled, splits = [], [], []
+    for seed in seeds:
+        made = (
+            [balanced_split(groups, seed, share, ids=ids)]
+            if folds is None
+            else cross_fit_folds(groups, folds, seed, ids=ids)
+        )
+        for split in made:
+            probabilities, truth = _fitted(classifier, table, groups.labels, split.train, split.test, seed)
+            values.append(float(_scores(probabilities, truth, weighting).mean()))
+            shuffled.append(_shuffled(probabilities, truth, weighting))
+            splits.append(split)
+    estimate = corrected_resampled_t(
+        values,
+        test_share=splits[0].test_share,
+        null_value=shuffled,
+        level=level,
+        n=len(splits[0].train) + len(splits[0].test),
+        n_groups=int((groups.counts() > 0).sum()),
+        notes=(f"{classifier} classifier, {len(values)} splits",),
+    )
+    return FittedLeakage(estimate, np.array(values), np.array(shuffled), splits[0].test_share)
+
+
+def _fitted(
+    classifier: str, table: Floats, labels: NDArray[Any], train: NDArray[Any], test: NDArray[Any], seed: int
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Probabilities (m, G) of the test rows and their labels, renumbered to the groups present."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if classifier == "logistic":
+        model = LogisticRegression(max_iter=2000)
+    else:
+        model = MLPClassifier((256, 256), early_stopping=True, max_iter=200, random_state=seed)
+    fitted = make_pipeline(StandardScaler(), model).fit(table[train], labels[train])
+    place = {int(g): i for i, g in enumerate(fitted.classes_)}
+    return fitted.predict_proba(table[test]), np.array([place[int(g)] for g in labels[test]])
+
+
+def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
+    """``truth`` (n, L) of 0 and 1 with entries flipped at random until its micro F1 against itself is ``f1``.
+
+    A model that errs leaks less for its errors alone. Wang (2019) therefore perturbs the ground truth until it is
+    as wrong as the model before comparing their leakage. Entries are flipped in the proportion of present and
+    absent ones that keeps the number of ones: as many dropped as added.
+
+    >>> x = np.tile([1.0, 0.0, 0.0], (200, 1)); y = matched_vectors(x, 0.8)
+    >>> round(float(2 * (x * y).sum() / (x.sum() + y.sum())), 2), y.sum() == x.sum()
+    (0.8, np.True_)
+    """
+    table = as_matrix(truth, "truth")
+    if not np.isin(table, (0.0, 1.0)).all():
+        raise InputError("truth must hold 0 and 1 only: whether an image has an object")
+    if not 0 < f1 <= 1:
+        raise InputError(f"f1 = {f1}: an F1 score to match is above 0 and at most 1")
+    # with as many ones added as dropped, precision = recall = F1 = the share of ones kept
+    rng = np.random.default_rng(seed)
+    ones, zeros = np.flatnonzero(table), np.flatnonzero(table == 0)
+    moved = min(round((1 - f1) * len(ones)), len(zeros))
+    made = table.ravel().copy()
+    made[rng.choice(ones, moved, replace=False)] = 0.0
+    made[rng.choice(zeros, moved, replace=False)] = 1.0
+    return made.reshape(table.shape)

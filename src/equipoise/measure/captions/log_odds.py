@@ -1,0 +1,198 @@
+"""Which words captions use for one group rather than the others: log-odds with an informative prior.
+
+Monroe, Colaresi and Quinn, "Fightin' Words", Political Analysis 2008.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, chosen, same_length
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
+
+__all__ = ["WordUse", "word_log_odds"]
+
+
+@dataclass(frozen=True)
+class WordUse:
+    """How much more captions of a group use each word than captions of the other groups."""
+
+    table: pd.DataFrame
+    """One row a word and group, the largest |z| first: ``word group count others log_odds sd z p_value p_holm p_bh
+    p_shuffled``. ``p_shuffled``: the share of label shuffles whose largest |z| of all is as large (Westfall and
+    Young), which allows for words that come together and for repeated captions."""
+    estimate: Estimate
+    """The largest |z|, against the largest |z| under shuffled labels."""
+
+    def standing_out(self, level: float = 0.05) -> pd.DataFrame:
+        """The rows whose ``p_shuffled`` is below ``level``."""
+        return self.table[self.table["p_shuffled"] < level]
+
+
+def word_log_odds(
+    tokens: Sequence[Sequence[str]],
+    groups: Groups,
+    *,
+    background: Mapping[str, float] | None = None,
+    prior: float | None = None,
+    count: Literal["presence", "tokens"] = "presence",
+    content: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    top: int = 1000,
+    permutations: int = 199,
+    seed: int = 0,
+    level: float = 0.95,
+) -> WordUse:
+    """z-scores of the log-odds of each word in the captions of a group against all other groups together.
+
+    ``tokens`` (n,): the words of each caption; ``groups`` (n,): the images' groups (undefined are left out). With
+    counts y, totals n and prior counts alpha_w that sum to alpha_0:
+    delta = ln((y_w + alpha_w) / (n + alpha_0 - y_w - alpha_w)) for the group minus the same for the others,
+    variance 1 / (y_w + alpha_w) + 1 / (y'_w + alpha_w), z = delta / sd.
+
+    ``background``: counts of words in a larger corpus (the captions themselves if None) that shape the prior;
+    ``prior``: alpha_0, how many words the prior is worth (as many as the smallest group has, unless given).
+    ``count``: a word once a caption, or every time. Only the ``top`` commonest words in ``content`` (None: all)
+    and not in ``exclude`` are reported; every word is in the totals.
+
+    p-values: normal, Holm and Benjamini-Hochberg over all rows; the prior pulls z towards 0, so they are
+    conservative for rare words, but they take words for independent. ``p_shuffled`` does not.
+
+    >>> words = [["red", "tie"], ["red", "tie"], ["red", "hat"], ["red", "hat"]] * 10
+    >>> found = word_log_odds(words, Groups.from_values(["m", "m", "f", "f"] * 10))
+    >>> row = found.table.iloc[0]
+    >>> sorted(found.table.head(4)["word"].unique()), bool(row["p_shuffled"] < 0.01)
+    (['hat', 'tie'], True)
+    """
+    chosen(count, "way to count words", ("presence", "tokens"))
+    same_length(tokens, "tokens", groups, "groups")
+    as_count(top, "top")
+    sizes = groups.counts()
+    present = np.flatnonzero(sizes)
+    if len(present) < 2:
+        raise InputError("word use compares two groups; only one has captions")
+    kept = np.flatnonzero(groups.defined)
+    labels = np.searchsorted(present, groups.labels[kept])
+    matrix, words = _counted([tokens[i] for i in kept.tolist()], count)
+    wanted = _wanted(matrix, words, content, exclude, top)
+    if not len(wanted):
+        raise InputError("no word is left to compare; check content and exclude")
+    lengths = np.asarray(matrix.sum(axis=1)).ravel()
+    by_group = np.bincount(labels, lengths, minlength=len(present))
+    alpha_0 = float(by_group.min()) if prior is None else float(prior)
+    if alpha_0 <= 0:
+        raise InputError(f"prior = {prior}: the prior is worth a positive number of words")
+    alpha = alpha_0 * _background(matrix, words, background)[wanted]
+    columns = matrix[:, wanted].tocsc()
+
+    def scores(labellings: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Log-odds and sd (b, A, V) under each row of labels (b, n)."""
+        inside = np.stack([(labellings == g).astype(np.float64) for g in range(len(present))], axis=1)
+        flat = inside.reshape(-1, inside.shape[2])
+        shape = (len(labellings), len(present), -1)
+        return _log_odds(np.asarray(flat @ columns).reshape(shape), (flat @ lengths).reshape(shape), alpha, alpha_0)
+
+    odds, sd = (part[0] for part in scores(labels[None]))
+    z = odds / sd
+    rng = np.random.default_rng(seed)
+    largest = []
+    for block in permuted_labels(labels, as_count(permutations, "permutations"), rng):
+        shuffled, spread = scores(block)
+        largest.append(np.abs(shuffled / spread).max(axis=(1, 2)))
+    null = np.concatenate(largest)
+    names = [groups.names[g] for g in present.tolist()]
+    counts = np.stack([np.asarray((labels == g).astype(np.float64) @ columns) for g in range(len(present))])
+    table = _table([words[i] for i in wanted.tolist()], names, counts, odds, sd, null)
+    value = float(np.abs(z).max())
+    tests = p_values(value, null, rng=rng)
+    first = table.iloc[0]
+    estimate = Estimate(
+        value,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
+        p_value=tests.value,
+        p_randomised=tests.randomised,
+        n=len(kept),
+        n_groups=len(present),
+        dropped={"undefined group": groups.n_undefined} if groups.n_undefined else {},
+        notes=(f"largest |z| of {len(wanted)} words: {first['word']!r} of {first['group']}", "no interval: a maximum"),
+        level=level,
+    )
+    return WordUse(table, estimate)
+
+
+def _counted(tokens: Sequence[Sequence[str]], count: str) -> tuple[Any, list[str]]:
+    """Sparse (n, V) counts and the words, in alphabetical order."""
+    rows = [Counter(row) for row in tokens]
+    words = sorted({word for row in rows for word in row})
+    place = {word: index for index, word in enumerate(words)}
+    pointers = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    indices = [place[word] for row in rows for word in row]
+    data = np.array([n if count == "tokens" else 1 for row in rows for n in row.values()], dtype=np.float64)
+    return sparse.csr_matrix((data, indices, pointers), (len(rows), max(1, len(words)))), words
+
+
+def _wanted(
+    matrix: Any, words: list[str], content: Collection[str] | None, exclude: Collection[str], top: int
+) -> NDArray[np.intp]:
+    totals = np.asarray(matrix.sum(axis=0)).ravel()
+    order = np.argsort(-totals, kind="stable")[: len(words)]
+    fit = [i for i in order.tolist() if (content is None or words[i] in content) and words[i] not in exclude]
+    return np.array(fit[:top], dtype=np.intp)
+
+
+def _background(matrix: Any, words: list[str], background: Mapping[str, float] | None) -> Floats:
+    """(V,) the share of each word in the background; one that is missing there counts as seen half a time."""
+    if background is None:
+        totals = np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel()
+        return np.asarray(totals / totals.sum())
+    seen = np.array([max(float(background.get(word, 0.0)), 0.5) for word in words])
+    return np.asarray(seen / max(seen.sum(), float(sum(background.values()))))
+
+
+def _log_odds(counts: Floats, totals: Floats, alpha: Floats, alpha_0: float) -> tuple[Floats, Floats]:
+    """Log-odds and sd (b, A, V) of counts (b, A, V) with totals (b, A, 1), each group against all others."""
+    others, rest = counts.sum(axis=1, keepdims=True) - counts, totals.sum(axis=1, keepdims=True) - totals
+    ours, theirs = counts + alpha, others + alpha
+    # a language of one word has no odds: keep what is left of the total above 0
+    left = np.maximum(totals + alpha_0 - ours, 1e-9)
+    left_there = np.maximum(rest + alpha_0 - theirs, 1e-9)
+    return np.log(ours / left) - np.log(theirs / left_there), np.sqrt(1 / ours + 1 / theirs)
+
+
+def _table(words: list[str], names: list[str], counts: Floats, odds: Floats, sd: Floats, null: Floats) -> pd.DataFrame:
+    z = (odds / sd).ravel()
+    p_value = 2 * sps.norm.sf(np.abs(z))
+    ordered = np.sort(null)
+    larger = len(null) - np.searchsorted(ordered, np.abs(z) * (1 - TIE), side="left")
+    table = pd.DataFrame(
+        {
+            "word": np.tile(np.array(words, dtype=object), len(names)),
+            "group": np.repeat(np.array(names, dtype=object), len(words)),
+            "count": counts.ravel().astype(int),
+            "others": (counts.sum(axis=0) - counts).ravel().astype(int),
+            "log_odds": odds.ravel(),
+            "sd": sd.ravel(),
+            "z": z,
+            "p_value": p_value,
+            "p_holm": holm(p_value),
+            "p_bh": benjamini_hochberg(p_value),
+            "p_shuffled": (1 + larger) / (1 + len(null)),
+        }
+    )
+    # of the two rows of a word that mirror each other, the group that uses it more comes first
+    order = np.lexsort((-table["z"].to_numpy(), -table["z"].abs().round(9).to_numpy()))
+    return table.iloc[order].reset_index(drop=True)

@@ -1,0 +1,224 @@
+"""Multi-attribute bias amplification: sets of objects together, where single ones may hide a leaning.
+
+Zhao, Andrews and Xiang, "Men Also Do Laundry", ICML 2023 (arXiv 2210.11924).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, chosen
+from equipoise.measure.captions.amplification import bias_table, bias_terms
+from equipoise.measure.captions.counts import Amplification, TwoSides, two_sided_estimate
+from equipoise.measure.captions.directional import (
+    DirectionalCounts,
+    Pairs,
+    crossed,
+    directional,
+    left_out,
+    present_mean,
+    same_groups,
+    task_matrix,
+)
+from equipoise.measure.groups import Groups
+
+__all__ = ["MultiAmplification", "attribute_sets", "multi_attribute_amplification"]
+
+Direction = Literal["undirected", "sets_to_group", "group_to_sets"]
+DIRECTIONS = ("undirected", "sets_to_group", "group_to_sets")
+Sets = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class MultiAmplification(Amplification):
+    """An amplification over sets, with the variance of the differences that it is the mean size of."""
+
+    variance: float
+    """Over all pairs of set and group: is it spread evenly (small) or the work of a few sets (large)?"""
+    sets: tuple[tuple[str, ...], ...]
+
+
+def attribute_sets(
+    tasks: Any, *, kind: Literal["annotated", "all"] = "annotated", largest: int = 3, least: int = 1
+) -> Sets:
+    """The sets of columns of ``tasks`` (n, L) that occur together in at least ``least`` images.
+
+    ``annotated`` (released code): the complete sets that images are annotated with, so that their number stays
+    below that of the images. ``all`` (the paper's definition): every set of up to ``largest`` columns; the limit is
+    ours, because their number grows with 2^L.
+
+    >>> attribute_sets([[1, 1, 0], [1, 1, 0], [1, 0, 0]])
+    ((0,), (0, 1))
+    >>> attribute_sets([[1, 1, 0], [1, 1, 0], [1, 0, 0]], kind="all", largest=2)
+    ((0,), (1,), (0, 1))
+    """
+    chosen(kind, "kind of attribute sets", ("annotated", "all"))
+    as_count(largest, "largest")
+    as_count(least, "least")
+    table = sparse.csr_matrix(tasks)
+    table.eliminate_zeros()
+    table.sort_indices()
+    rows = [tuple(row.tolist()) for row in np.split(table.indices, table.indptr[1:-1])]
+    found: Counter[tuple[int, ...]] = Counter()
+    for row in rows:
+        if kind == "annotated":
+            found[row] += 1
+        else:
+            found.update(sub for size in range(1, min(largest, len(row)) + 1) for sub in combinations(row, size))
+    return tuple(sorted((s for s, n in found.items() if s and n >= least), key=lambda s: (len(s), s)))
+
+
+def multi_attribute_amplification(
+    groups: Groups,
+    tasks: Any,
+    predicted: Groups,
+    predicted_tasks: Any,
+    *,
+    direction: Direction = "undirected",
+    sets: Sets | None = None,
+    kind: Literal["annotated", "all"] = "annotated",
+    largest: int = 3,
+    least: int = 1,
+    items: Sequence[str] | None = None,
+    draws: int = 499,
+    replicates: int = 500,
+    seed: int = 0,
+    level: float = 0.95,
+) -> MultiAmplification:
+    """Mean size and variance of the change of leaning over sets m of attributes (an image has m if it has all of
+    it).
+
+    ``groups`` (n,), ``tasks`` (n, L): what images show; ``predicted`` (n,), ``predicted_tasks`` (n, L): what
+    captions say. M: the sets of :func:`attribute_sets` (or ``sets``) that occur with a group in the reference.
+
+    - ``undirected``: 1 / |M| sum over g, m of |1[b(m, g) > 1 / G] (b hat(m, g) - b(m, g))|, b the group's share of
+      the images with m; b hat from predicted sets and groups.
+    - ``sets_to_group``: mean over g, m of |p(g hat | m) - p(g | m)|.
+    - ``group_to_sets``: mean over g, m of |p(m hat | g) - p(m | g)|. The sign y of the printed formula cancels
+      inside the absolute value.
+
+    Absolute values do not cancel, so 0 is never reached by chance: read the excess over the null (reference and
+    prediction exchanged image by image, one-sided). From the paper: the sets, b, the three directions, mean and
+    variance. Ours: the reference is the same images (the paper takes b from training data); images without a
+    group, and captions that name none or several, are left out; the limits ``largest`` and ``least``; interval
+    (bootstrap over images, sets fixed) and null. A set that is never predicted adds 0, as in BA.
+
+    >>> groups = Groups.from_values(["m", "m", "f", "f"] * 5)
+    >>> shown = np.array([[1, 1], [1, 0], [1, 1], [0, 1]] * 5)
+    >>> found = multi_attribute_amplification(groups, shown, groups, shown)
+    >>> found.estimate.value, found.sets
+    (0.0, (('0',), ('1',), ('0', '1')))
+    """
+    chosen(direction, "direction of multi-attribute amplification", DIRECTIONS)
+    same_groups(groups, predicted, "predicted")
+    shown = task_matrix(tasks, "tasks", len(groups))
+    said = task_matrix(predicted_tasks, "predicted_tasks", len(groups))
+    if shown.shape != said.shape:
+        raise InputError(
+            f"tasks has {shown.shape[1]} columns and predicted_tasks {said.shape[1]}; they are the same attributes"
+        )
+    words = [str(i) for i in range(shown.shape[1])] if items is None else [str(item) for item in items]
+    if len(words) != shown.shape[1]:
+        raise InputError(f"items has {len(words)} names for {shown.shape[1]} attributes")
+    kept = groups.defined & predicted.defined
+    if not kept.any():
+        raise InputError("no image has a group and a prediction; there is nothing to compare")
+    dropped = left_out(groups, "captions that name no group or several", int((groups.defined & ~kept).sum()))
+    shown, said = shown[kept], said[kept]
+    members = attribute_sets(shown, kind=kind, largest=largest, least=least) if sets is None else sets
+    if not members:
+        raise InputError(f"no set of attributes occurs in {least} images; there is nothing to measure")
+    names = tuple(tuple(words[i] for i in member) for member in members)
+    counts = DirectionalCounts(
+        groups.labels[kept],
+        having(shown, members),
+        predicted.labels[kept] if direction != "group_to_sets" else groups.labels[kept],
+        having(said if direction != "sets_to_group" else shown, members),
+        groups.n_groups,
+        "group" if direction == "group_to_sets" else "task",
+        "sign",
+        "union",
+    )
+    titles = [" + ".join(name) for name in names]
+    settings = {"draws": draws, "replicates": replicates, "seed": seed, "level": level}
+    if direction == "undirected":
+        made, variance = _undirected(counts, groups.names, titles, settings, dropped)
+    else:
+        made = directional(
+            counts,
+            _mean_size,
+            groups.names,
+            titles,
+            train=None,
+            draws=draws,
+            replicates=replicates,
+            seed=seed,
+            level=level,
+            dropped=dropped,
+            alternative="greater",
+            smallest=0.0,
+            unit="sets of attributes",
+        )
+        variance = float(made.table["delta"].var(ddof=0))
+    return MultiAmplification(made.estimate, made.table, variance, names)
+
+
+def having(tasks: Any, sets: Sets) -> Any:
+    """Sparse (n, |M|): 1 where an image has every attribute of a set."""
+    members = [i for member in sets for i in member]
+    pointers = np.concatenate([[0], np.cumsum([len(member) for member in sets])])
+    needs = sparse.csr_matrix((np.ones(len(members)), members, pointers), (len(sets), tasks.shape[1]))
+    found = (tasks @ needs.T).tocoo()
+    sizes = np.diff(pointers)
+    kept = found.data >= sizes[found.col] - 0.5
+    return sparse.csr_matrix(
+        (np.ones(int(kept.sum())), (found.row[kept], found.col[kept])), (tasks.shape[0], len(sets))
+    )
+
+
+def _mean_size(pairs: Pairs) -> Floats:
+    return present_mean(np.abs(pairs.delta))
+
+
+def _undirected(
+    counts: DirectionalCounts,
+    names: tuple[str, ...],
+    titles: list[str],
+    settings: dict[str, Any],
+    dropped: dict[str, int],
+) -> tuple[Amplification, float]:
+    shape = (counts.n_groups, counts.n_tasks)
+    sides = TwoSides.paired(
+        crossed(counts.labels, counts.tasks, shape[0]),
+        crossed(counts.predicted_labels, counts.predicted_tasks, shape[0]),
+    )
+
+    def by_set(cells: Floats) -> Floats:
+        return np.swapaxes(cells.reshape(-1, *shape), 1, 2)
+
+    def statistic(truth: Floats, said: Floats, _: Floats) -> Floats:
+        terms = bias_terms(by_set(truth), by_set(said))[2]
+        return np.asarray(np.abs(terms).sum(axis=(1, 2)) / shape[1])
+
+    truth, said, _ = sides.totals()
+    estimate = two_sided_estimate(
+        sides,
+        statistic,
+        n=len(counts.labels),
+        n_groups=shape[0],
+        alternative="greater",
+        least=0.0,
+        dropped=dropped,
+        notes=(f"{shape[1]} sets of attributes",),
+        **settings,
+    )
+    table = bias_table(by_set(truth)[0], by_set(said)[0], titles, names)
+    return Amplification(estimate, table), float(table["term"].var(ddof=0))

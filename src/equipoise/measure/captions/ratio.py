@@ -1,0 +1,181 @@
+"""Ratio: how often captions name one group for each time they name another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, chosen
+from equipoise.measure.captions.counts import image_keys
+from equipoise.measure.captions.mentions import Mentions
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.bootstrap import bootstrap_statistic
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import wilson_interval
+
+__all__ = ["RATIO_CONVENTIONS", "NamedRatio", "RatioConvention", "ratio"]
+
+RatioConvention = Literal["lic", "burns", "folded"]
+RATIO_CONVENTIONS = ("lic", "burns", "folded")
+BURNS_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class NamedRatio:
+    """How often two groups are named, and their ratio if it has one."""
+
+    estimate: Estimate | None
+    """``None`` when a count is 0: the ratio is then 0 or infinite, and neither is a measurement."""
+    counts: tuple[int, int]
+    """Captions that name only the first group of the pair, and only the second."""
+    pair: tuple[str, str]
+    convention: str
+    notes: tuple[str, ...] = ()
+
+
+def ratio(
+    mentions: Mentions,
+    pair: tuple[str, str],
+    *,
+    labels: Groups | None = None,
+    convention: RatioConvention = "lic",
+    zero: Literal["no_value", "burns"] = "no_value",
+    images: Sequence[Any] | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> NamedRatio:
+    """Captions that name only ``pair[0]`` over captions that name only ``pair[1]``.
+
+    - ``lic`` (LIC, CVPR 2022): first over second; with ("male", "female"), men over women.
+    - ``burns`` (Burns 2018): second over first.
+    - ``folded`` (inpainting, EMNLP 2024): max(r, 1 / r), for images whose person is masked; 1 is ideal.
+
+    Chance: with ``labels`` (n,) the same ratio of the images' own labels (captions that name whom the images
+    show), tested by the delta method on the difference of log ratios, image by image; without labels, and for
+    ``folded`` always, parity: as many of one as of the other, exact binomial. For ``folded`` the chance level is
+    the mean of max(r, 1 / r) under parity: above 1, more for few captions. Interval: Wilson's of the first group's
+    share, as a ratio; percentile bootstrap over ``images`` (n,) where an image has several captions.
+
+    A count of 0 gives no value and a note; ``zero="burns"`` adds 1e-5 to the denominator instead, as the released
+    code of Burns does, and gives the huge number that follows.
+
+    >>> said = Mentions.of(["A man"] * 6 + ["A woman"] * 2 + ["A dog"], "lic")
+    >>> found = ratio(said, ("male", "female"))
+    >>> found.estimate.value, found.counts, ratio(said, ("male", "female"), convention="burns").estimate.value
+    (3.0, (6, 2), 0.3333333333333333)
+    """
+    chosen(convention, "convention of Ratio", RATIO_CONVENTIONS)
+    chosen(zero, "rule for zero counts", ("no_value", "burns"))
+    first, second = (mentions.index(name) for name in pair)
+    if first == second:
+        raise InputError(f"pair = {pair}: a ratio compares two different groups")
+    only = mentions.only
+    named = np.stack([only == first, only == second], axis=1).astype(np.float64)
+    counts = (int(named[:, 0].sum()), int(named[:, 1].sum()))
+    shown, notes = tuple(pair), _left_out(mentions, counts)
+    top, bottom = counts if convention != "burns" else counts[::-1]
+    if min(counts) == 0 and zero == "no_value":
+        missing = [name for name, count in zip(pair, counts, strict=True) if count == 0]
+        silent = f"no ratio: no caption names only {' or '.join(missing)}"
+        return NamedRatio(None, counts, (shown[0], shown[1]), convention, (silent, *notes))
+    if zero == "burns":
+        value = top / (bottom + BURNS_EPSILON)
+        if convention == "folded":
+            value = max(value, 1 / value) if value > 0 else counts[1] / BURNS_EPSILON
+        note = "1e-5 added to the denominator, as in the released code of Burns; no interval"
+        return NamedRatio(
+            Estimate(value, n=sum(counts), n_groups=2, notes=(note, *notes), level=level),
+            counts,
+            (shown[0], shown[1]),
+            convention,
+            notes,
+        )
+    low, high = _interval(named, counts, images, replicates, seed, level)
+    if convention == "burns":
+        low, high = 1 / high, 1 / low
+    value, null, null_sd, p_value = top / bottom, 1.0, None, 1.0
+    if convention == "folded":
+        value = max(value, 1 / value)
+        low, high = (1.0 if low <= 1 <= high else min(max(low, 1 / low), max(high, 1 / high))), max(high, 1 / low)
+        null, null_sd, p_value = _folded_parity(sum(counts), value)
+    elif labels is None:
+        p_value = min(1.0, float(sps.binomtest(counts[0], sum(counts), 0.5).pvalue))
+        notes = (*notes, "chance is parity: no labels given")
+    else:
+        null, p_value = _against_labels(named, labels, pair, convention, images)
+        notes = (*notes, "chance is the ratio of the images' labels")
+    estimate = Estimate(
+        value,
+        low,
+        high,
+        null_mean=null,
+        null_sd=null_sd,
+        p_value=p_value,
+        n=sum(counts),
+        n_groups=2,
+        notes=notes,
+        level=level,
+    )
+    return NamedRatio(estimate, counts, (shown[0], shown[1]), convention, notes)
+
+
+def _left_out(mentions: Mentions, counts: tuple[int, int]) -> tuple[str, ...]:
+    silent = int((~mentions.named.any(axis=1)).sum())
+    several = int((mentions.named.sum(axis=1) > 1).sum())
+    return (f"{sum(counts)} of {len(mentions)} captions count: {silent} name no group, {several} name several",)
+
+
+def _interval(
+    named: Floats, counts: tuple[int, int], images: Sequence[Any] | None, replicates: int, seed: int, level: float
+) -> tuple[float, float]:
+    """Interval of first over second."""
+    if images is None:
+        low, high = wilson_interval(counts[0], sum(counts), level=level)
+        return low / (1 - low), high / (1 - high)
+    keys = image_keys(images, len(named))
+    # half a caption on both sides: a resample without any of one group would have no ratio
+    draws = bootstrap_statistic(
+        named, lambda c: (c[:, 0] + 0.5) / (c[:, 1] + 0.5), clusters=keys, replicates=replicates, seed=seed
+    )
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    value = counts[0] / counts[1]
+    return min(float(low), value), max(float(high), value)
+
+
+def _folded_parity(n: int, value: float) -> tuple[float, float, float]:
+    """Mean and sd of max(r, 1 / r) when either group is named with probability 1/2, and P(as large or larger)."""
+    hits = np.arange(1, n)
+    chances = sps.binom.pmf(hits, n, 0.5)
+    folded = np.maximum(hits / (n - hits), (n - hits) / hits)
+    mean = float((chances * folded).sum() / chances.sum())
+    spread = float((chances * (folded - mean) ** 2).sum() / chances.sum())
+    ends = 2 * 0.5**n  # one group never named: larger than any ratio
+    as_large = float(chances[folded >= value * (1 - 1e-12)].sum()) + ends
+    return mean, float(np.sqrt(spread)), min(1.0, as_large)
+
+
+def _against_labels(
+    named: Floats, labels: Groups, pair: tuple[str, str], convention: str, images: Sequence[Any] | None
+) -> tuple[float, float]:
+    """The labels' own ratio, and the p-value that the captions' is the same (delta method, paired by image)."""
+    labels.check_length(len(named))
+    shown = np.stack([labels.labels == labels.index(name) for name in pair], axis=1).astype(np.float64)
+    sizes = shown.sum(axis=0)
+    if (sizes == 0).any():
+        raise InputError(f"labels holds no image of {pair[int(np.argmin(sizes))]!r}; leave labels out to test parity")
+    # log(a / b) - log(c / d): an image moves it by its share of each count
+    influence = (named / named.sum(axis=0)) @ np.array([1.0, -1.0]) - (shown / sizes) @ np.array([1.0, -1.0])
+    if images is not None:
+        influence = np.bincount(image_keys(images, len(named)), influence)
+    said = named.sum(axis=0)
+    gap = float(np.log(said[0] / said[1]) - np.log(sizes[0] / sizes[1]))
+    spread = float(np.sqrt((influence**2).sum()))
+    p_value = 1.0 if abs(gap) < 1e-12 else 0.0 if spread == 0 else min(1.0, 2 * float(sps.norm.sf(abs(gap) / spread)))
+    truth = float(sizes[0] / sizes[1])
+    return (truth if convention == "lic" else 1 / truth), p_value

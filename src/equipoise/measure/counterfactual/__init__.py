@@ -1,0 +1,249 @@
+"""What only counterfactual sets can show: how a score changes when nothing but the group does.
+
+Images of a set show the same scene and differ only in the perceived group, so their score gap is an effect of the
+group. Unlike MaxSkew, which cannot exceed the log of the number of groups, the gap does not saturate.
+
+>>> groups = Groups.from_values(["f", "m"] * 4)
+>>> cells = gap_cells([0.30, 0.20, 0.28, 0.21, 0.31, 0.22, 0.27, 0.20], [0, 0, 1, 1, 2, 2, 3, 3], groups)
+>>> gap = pair_gaps(cells)[0]
+>>> gap.first, gap.second, round(gap.estimate.value, 4), gap.estimate.p_value, gap.won_first
+('f', 'm', 0.0825, 0.125, 1.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.counterfactual.cells import GapCells, gap_cells
+from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
+from equipoise.measure.counterfactual.sizes import error_of_mean, flip_test, independent_units
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import holm, p_values, sign_flip
+
+__all__ = [
+    "Decomposition",
+    "GapCells",
+    "Groups",
+    "PairGap",
+    "Term",
+    "decompose",
+    "gap_cells",
+    "pair_gaps",
+    "size_of_gaps",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PairGap:
+    """The score gap ``first`` minus ``second`` inside sets, of one subject or of all."""
+
+    subject: str | None
+    """``None`` for all subjects together, each counting once."""
+    first: str
+    second: str
+    estimate: Estimate
+    """The mean gap; chance level 0; sign-flip p-value."""
+    effect_size: float | None
+    """d_z: the mean gap over the standard deviation of the gaps; ``None`` with fewer than two, or without spread."""
+    won_first: float
+    """The share of sets in which ``first`` scores higher; ties count half."""
+    won_second: float
+    n_incomplete: int
+    """Sets without an image of one of the two."""
+    p_holm: float | None = None
+    """The p-value, adjusted for all pairs (of all subjects) reported together."""
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
+        own = {"metric": "counterfactual_gap", "subject": self.subject, "group": f"{self.first} - {self.second}"}
+        return self.estimate.row(**(own | keys))
+
+
+def pair_gaps(
+    cells: GapCells,
+    *,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    by_subject: bool = False,
+    draws: int = 9999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[PairGap]:
+    """The gap of every pair of groups (or of ``pairs``), over all subjects, or for each subject apart.
+
+    Over all subjects, a subject's mean gap is one unit, however many sets it has; for one subject (or without
+    subjects) a set is. A set's gap is the mean over its strata that hold both groups. The p-value flips the signs of
+    units: all patterns up to 12 units, ``draws`` random ones with more. Where sets of different subjects are linked,
+    what they share moves all subjects together: links are flipped as well, the larger p-value counts, and the interval
+    is two-way clustered. A pair that no set holds gives no row.
+    """
+    wanted = _pair_indices(cells.groups, pairs)
+    held = [cells.pair(int(a), int(b)) for a, b in wanted]
+    gaps, wins = (np.stack([getattr(pair, name) for pair in held], axis=1) for name in ("gaps", "wins"))
+    parts: list[tuple[str | None, NDArray[np.intp]]]
+    if by_subject:
+        codes = range(len(cells.subject_names))
+        parts = [(cells.subject_names[s], np.flatnonzero(cells.subjects == s)) for s in codes]
+    else:
+        parts = [(None, np.arange(len(cells.subjects)))]
+    rows = []
+    for subject, members in parts:
+        mine = gaps[members]
+        pooled = subject is None and len(cells.subject_names) > 1
+        units = _subject_means(mine, cells.subjects[members]) if pooled else mine
+        rows += _gaps_of(cells, subject, wanted, members, (mine, wins[members]), units, draws, seed, level)
+    adjusted = holm([row.estimate.p_value or 0.0 for row in rows])
+    return [replace(row, p_holm=float(p)) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> NDArray[np.int64]:
+    if pairs is None:
+        chosen = list(combinations(range(groups.n_groups), 2))
+    else:
+        chosen = [(groups.index(a), groups.index(b)) for a, b in pairs]
+        for a, b in chosen:
+            if a == b:
+                raise InputError(f"pairs: {groups.names[a]!r} is paired with itself")
+    if not chosen:
+        raise InputError(f"pairs: {groups.n_groups} group makes no pair; give at least two groups")
+    return np.array(chosen, dtype=np.int64)
+
+
+def _subject_means(gaps: FloatArray, subjects: NDArray[np.int64]) -> FloatArray:
+    """(subjects, P) the mean gap of each subject; NaN where it has none."""
+    there = ~np.isnan(gaps)
+    _, codes = np.unique(subjects, return_inverse=True)
+    n_subjects = int(codes.max()) + 1
+    sums, counts = np.zeros((n_subjects, gaps.shape[1])), np.zeros((n_subjects, gaps.shape[1]))
+    np.add.at(sums, codes, np.where(there, gaps, 0.0))
+    np.add.at(counts, codes, there)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _gaps_of(
+    cells: GapCells,
+    subject: str | None,
+    wanted: NDArray[np.int64],
+    members: NDArray[np.intp],
+    gaps_and_wins: tuple[FloatArray, FloatArray],
+    units: FloatArray,
+    draws: int,
+    seed: int,
+    level: float,
+) -> list[PairGap]:
+    gaps, wins = gaps_and_wins
+    usable = np.flatnonzero((~np.isnan(units)).any(axis=0))
+    if usable.size == 0:
+        return []
+    test = sign_flip(units[:, usable], draws=draws, seed=seed)
+    rows = []
+    for place, column in enumerate(usable):
+        there = ~np.isnan(gaps[:, column])
+        mine = gaps[there, column]
+        unit = units[~np.isnan(units[:, column]), column]
+        first, second = (cells.groups.names[g] for g in wanted[column])
+        p_value, spread, shared = float(test.p_value[place]), float(test.null_sd[place]), 0.0
+        notes = cells.notes if len(unit) == len(mine) else (*cells.notes, f"n is subjects, of {len(mine)} sets")
+        if subject is None and cells.links is not None:
+            every = np.full(len(cells.subjects), np.nan)
+            every[members] = gaps[:, column]
+            p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
+            shared = error_of_mean(cells, every, members[there], unit)
+            few = independent_units(cells, members[there], unit)
+            shared *= float(sps.t.ppf(0.5 + level / 2, max(1, few - 1)) / sps.norm.ppf(0.5 + level / 2))
+            notes = (*notes, "linked sets flip together")
+        interval = mean_interval(unit, level=level, least_error=shared)
+        low, high = interval or (None, None)
+        notes = notes if interval else (*notes, no_interval_note(unit))
+        estimate = Estimate(
+            float(test.value[place]),
+            low,
+            high,
+            null_mean=0.0,
+            null_sd=spread,
+            p_value=p_value,
+            n=len(unit),
+            n_groups=2,
+            dropped={f"set without {first} or {second}": len(gaps) - len(mine)},
+            notes=notes,
+            level=level,
+        )
+        won = float(wins[there, column].mean())
+        rows.append(PairGap(subject, first, second, estimate, _effect_size(unit), won, 1 - won, len(gaps) - len(mine)))
+    return rows
+
+
+def _effect_size(gaps: FloatArray) -> float | None:
+    if len(gaps) < 2 or float(gaps.std(ddof=1)) == 0.0:
+        return None
+    return float(gaps.mean() / gaps.std(ddof=1))
+
+
+def size_of_gaps(
+    cells: GapCells, *, pairs: Sequence[tuple[str, str]] | None = None, draws: int = 999, seed: int = 0
+) -> list[PairGap]:
+    """How large the gaps are, whichever way they point: the mean over subjects of the absolute mean gap.
+
+    Signed gaps of opposite stereotypes cancel over subjects; this does not. Noise alone gives a value above 0, so
+    the chance level comes from flipping the signs of single sets, of linked sets together.
+
+    >>> groups = Groups.from_values(["f", "m"] * 20)
+    >>> scores = np.random.default_rng(0).normal(size=40) + np.tile([0.0, 2.0], 20) * np.repeat([1, -1], 20)
+    >>> cells = gap_cells(scores, np.repeat(np.arange(20), 2), groups, np.repeat(["nurse", "pilot"], 20))
+    >>> signed, size = pair_gaps(cells)[0].estimate, size_of_gaps(cells)[0].estimate
+    >>> abs(signed.value) < 1, size.value > 1.5, size.p_value < 0.01
+    (True, True, True)
+    """
+    wanted = _pair_indices(cells.groups, pairs)
+    held = [cells.pair(int(a), int(b)) for a, b in wanted]
+    held = [pair for pair in held if pair.usable.any()]
+    if not held:
+        return []
+    rng = np.random.default_rng(seed)
+    # one coin per link, the same for every subject; without links one per set, drawn subject by subject to save memory
+    coins = None
+    if cells.links is not None:
+        coins = rng.integers(0, 2, size=(draws, int(cells.links.max()) + 1), dtype=np.int8)
+    gaps = np.stack([np.where(pair.usable, pair.gaps, 0.0) for pair in held], axis=1)
+    there = np.stack([pair.usable for pair in held], axis=1)
+    total, null, n_subjects = np.zeros(len(held)), np.zeros((draws, len(held))), np.zeros(len(held))
+    for subject in range(len(cells.subject_names)):
+        members = np.flatnonzero(cells.subjects == subject)
+        counts = there[members].sum(axis=0)
+        n_subjects += counts > 0
+        total += np.abs(gaps[members].sum(axis=0)) / np.maximum(counts, 1)
+        if coins is None or cells.links is None:
+            tossed = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8)
+        else:
+            tossed = coins[:, cells.links[members]]
+        null += np.abs((1.0 - 2.0 * tossed) @ gaps[members]) / np.maximum(counts, 1)
+    rows = []
+    for place, pair in enumerate(held):
+        value, chance = total[place] / n_subjects[place], null[:, place] / n_subjects[place]
+        p = p_values(float(value), chance, rng=rng)
+        missing = int((~pair.usable).sum())
+        estimate = Estimate(
+            float(value),
+            null_mean=float(chance.mean()),
+            null_sd=float(chance.std()),
+            p_value=p.value,
+            p_randomised=p.randomised,
+            n=int(n_subjects[place]),
+            n_groups=2,
+            dropped={f"set without {pair.first} or {pair.second}": missing},
+            notes=(*cells.notes, "mean over subjects of the absolute gap; no interval: it is bounded below by noise"),
+        )
+        won = float(pair.wins[pair.usable].mean())
+        rows.append(PairGap(None, pair.first, pair.second, estimate, None, won, 1 - won, missing))
+    return rows

@@ -1,0 +1,213 @@
+"""Intersecting axes taken apart: how much of a score gap is gender, how much race, how much their combination.
+
+In a complete set every combination of levels has one score, so the usual split of a balanced table into main
+effects and interactions is exact inside every set (and orthogonal), whatever else the set shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.counterfactual.cells import gap_cells
+from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import p_values, sign_flip
+
+__all__ = ["Decomposition", "Term", "decompose"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A main effect (one axis) or an interaction (several)."""
+
+    axes: tuple[str, ...]
+    effects: FloatArray
+    """One number for each combination of the axes' levels; they sum to 0 along every axis."""
+    levels: Mapping[str, Estimate]
+    """The same as estimates, by the names of the levels."""
+    size: Estimate
+    """The root mean square of the effects; noise alone gives a value above 0, which is its chance level."""
+    share: float
+    """The share of the variance between the cells' mean scores that this term makes up; all terms sum to 1."""
+
+    @property
+    def name(self) -> str:
+        """The axes, joined by a colon."""
+        return ":".join(self.axes)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """All terms, main effects first."""
+
+    terms: Mapping[str, Term]
+    cell_means: FloatArray
+    """(L1, L2, ...) mean score of each combination of levels."""
+    n_sets: int
+    n_units: int
+    """Independent units: subjects when there are several, else sets."""
+    dropped: Mapping[str, int]
+
+
+def decompose(
+    scores: ArrayLike,
+    sets: ArrayLike,
+    axes: Sequence[Groups],
+    *,
+    subjects: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    links: ArrayLike | None = None,
+    draws: int = 9999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Decomposition:
+    """Main effects and interactions of two or more axes on the scores (N,) inside sets.
+
+    The effect of a combination is its mean score less what the smaller terms explain (inclusion and exclusion over
+    a balanced table). Only sets with every combination take part; the others are counted. With several subjects, a
+    subject's mean over its sets is one unit. The p-value of a term flips the signs of whole units: it holds if
+    their effects scatter symmetrically about 0 under the null. Where sets are linked over subjects (``links``), links
+    are flipped too, and the larger p-value counts. ``strata`` (N,) are levels that are none of the axes (a placebo):
+    only images of the same make up a table, and a set's tables are averaged.
+
+    >>> gender = Groups.from_values(list("fmfm") * 6, axis="gender")
+    >>> race = Groups.from_values(list("AABB") * 6, axis="race")
+    >>> noise = np.random.default_rng(0).normal(scale=0.01, size=24)
+    >>> planted = np.tile([0.1, -0.1, 0.1, -0.1], 6) + noise
+    >>> found = decompose(planted, np.repeat(np.arange(6), 4), [gender, race])
+    >>> list(found.terms), found.terms["gender"].effects.round(2).tolist(), found.terms["gender"].share > 0.95
+    (['gender', 'race', 'gender:race'], [0.1, -0.1], True)
+    """
+    if len(axes) < 2:
+        raise InputError(f"axes: {len(axes)} given; a decomposition needs two or more")
+    names = tuple(axis.axis or f"axis {i}" for i, axis in enumerate(axes))
+    if len(set(names)) < len(names):
+        raise InputError(f"axes: {names} are not distinct; name each axis")
+    table = gap_cells(scores, sets, intersect(*axes), subjects, strata=strata, links=links)
+    shape = tuple(axis.n_groups for axis in axes)
+    whole = table.block_sets[table.complete]
+    if len(whole) == 0:
+        n_sets = len(table.subjects)
+        raise InputError(f"sets: none of {n_sets} has all {prod(shape)} combinations of {', '.join(names)}")
+    cells = _means_by(table.scores[table.complete].reshape(-1, *shape), whole)
+    subject_of = table.subjects[np.unique(whole)]
+    several = len(np.unique(subject_of)) > 1
+    units = _means_by(cells, subject_of) if several else cells
+    by_link = None
+    if table.links is not None and several:
+        weight = 1 / np.bincount(subject_of)[subject_of] / len(units)
+        by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[np.unique(whole)])
+    means = units.mean(axis=0)
+    total = float(((means - means.mean()) ** 2).sum())
+    effects = _effects(units)
+    linked = None if by_link is None else _effects(by_link)
+    terms = {}
+    for place, chosen in enumerate(sorted(effects, key=lambda c: (len(c), c))):
+        title = tuple(names[i] for i in chosen)
+        labels = [" & ".join(combo) for combo in product(*(axes[i].names for i in chosen))]
+        outside = prod(shape) / prod(shape[i] for i in chosen)
+        people = None if linked is None else linked[chosen].reshape(len(by_link), -1)  # type: ignore[arg-type]
+        terms[":".join(title)] = _term(
+            title, effects[chosen], labels, outside, total, draws, seed + place, level, people
+        )
+    return Decomposition(terms, means, len(cells), len(units), table.dropped)
+
+
+def _means_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
+    counts = np.unique(keys, return_counts=True)[1].reshape(-1, *([1] * (cells.ndim - 1)))
+    return np.asarray(_sums_by(cells, keys) / counts)
+
+
+def _sums_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
+    _, codes = np.unique(keys, return_inverse=True)
+    sums = np.zeros((int(codes.max()) + 1, *cells.shape[1:]))
+    np.add.at(sums, codes, cells)
+    return sums
+
+
+def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
+    """For every choice of axes, (units, levels...) its effect: the marginal mean less all smaller terms."""
+    n_axes = units.ndim - 1
+    found: dict[tuple[int, ...], FloatArray] = {}
+    kept: dict[tuple[int, ...], FloatArray] = {(): units.mean(axis=tuple(range(1, n_axes + 1)), keepdims=True)}
+    for size in range(1, n_axes + 1):
+        for chosen in combinations(range(n_axes), size):
+            others = tuple(i + 1 for i in range(n_axes) if i not in chosen)
+            effect = units.mean(axis=others, keepdims=True)
+            for smaller in range(size):
+                for part in combinations(chosen, smaller):
+                    effect = effect - kept[part]
+            kept[chosen] = effect
+            found[chosen] = np.squeeze(effect, axis=others) if others else effect
+    return found
+
+
+def _term(
+    title: tuple[str, ...],
+    effects: FloatArray,
+    labels: Sequence[str],
+    outside: float,
+    total: float,
+    draws: int,
+    seed: int,
+    level: float,
+    by_link: FloatArray | None,
+) -> Term:
+    """``by_link`` (L, levels): what the sets of each link add to the mean effects."""
+    flat = effects.reshape(len(effects), -1)
+    mean = flat.mean(axis=0)
+    single = sign_flip(flat, draws=draws, seed=seed)
+    p_single = single.p_value
+    if by_link is not None:
+        p_single = np.maximum(p_single, sign_flip(by_link * len(by_link), draws=draws, seed=seed).p_value)
+    levels = {}
+    for place, label in enumerate(labels):
+        low, high = mean_interval(flat[:, place], level=level) or (None, None)
+        levels[label] = Estimate(
+            float(mean[place]),
+            low,
+            high,
+            null_mean=0.0,
+            null_sd=float(single.null_sd[place]),
+            p_value=float(p_single[place]),
+            n=len(flat),
+            notes=() if low is not None else (no_interval_note(flat[:, place]),),
+            level=level,
+        )
+    rng = np.random.default_rng(seed)
+    value = float(np.sqrt((mean**2).mean()))
+    null = _flipped_sizes(flat / len(flat), draws, rng)
+    p = p_values(value, null, rng=rng)
+    if by_link is not None:
+        linked = _flipped_sizes(by_link, draws, rng)
+        other = p_values(value, linked, rng=rng)
+        null, p = (linked, other) if other.value > p.value else (null, p)
+    size = Estimate(
+        value,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std()),
+        p_value=p.value,
+        p_randomised=p.randomised,
+        n=len(flat),
+        n_groups=len(labels),
+        notes=("no interval: a root mean square is bounded below by noise",),
+        level=level,
+    )
+    share = outside * float((mean**2).sum()) / total if total > 0 else 0.0
+    return Term(title, mean.reshape(effects.shape[1:]), levels, size, share)
+
+
+def _flipped_sizes(parts: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+    """(draws,) the root mean square of the sums of ``parts`` (n, levels) under random signs."""
+    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, len(parts)), dtype=np.int8)
+    return np.asarray(np.sqrt(((signs @ parts) ** 2).mean(axis=1)))

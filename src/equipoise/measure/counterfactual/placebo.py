@@ -1,0 +1,116 @@
+"""Is an axis more than one visible difference among others? Its gaps beside those of placebo axes.
+
+A model may react to everything that changes in a picture: a bag, mirroring, brightness. Such *placebo axes* are no
+group of people. What a gap says about people is what it has beyond them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.counterfactual.cells import GapCells
+from equipoise.measure.counterfactual.sizes import squared_gaps, squared_pivots
+from equipoise.measure.stats.bootstrap import no_interval_note
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import sign_flip
+
+__all__ = ["placebo_excess", "squared_sizes"]
+
+FloatArray = NDArray[np.float64]
+
+
+def placebo_excess(
+    axis: GapCells,
+    placebos: Mapping[str, GapCells],
+    *,
+    draws: int = 9999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate | None:
+    """The standard gap size of ``axis`` less that of the ``placebos``, paired over subjects; ``None`` without subjects.
+
+    Squares of sizes are compared, because only they are free of noise: the axis is averaged over more or fewer twins
+    than a placebo, and noise must not decide. D_u = (squared standard gap of the axis) - (mean of that over placebos)
+    of subject u, pairs of groups averaged first; chance 0, the p-value flips the signs of the D_u. The value is
+    sqrt(mean over subjects of the axis) - sqrt(that of the placebos), each cut at 0, in spreads, and its interval comes
+    from the pivots of both (``squared_pivots``). Squares are skew, and an axis with
+    more noise than its placebos would often pass for smaller: below 0 the p-value is at least that of the pivots.
+
+    >>> from equipoise.measure.counterfactual.cells import gap_cells
+    >>> from equipoise.measure.groups import Groups
+    >>> rng = np.random.default_rng(0)
+    >>> subjects, sets = np.repeat(np.arange(8), 12), np.repeat(np.arange(32), 3)
+    >>> gender, bag = np.tile([0, 1, 0], 32), np.tile([0, 0, 1], 32)
+    >>> scores = np.repeat(rng.normal(size=32), 3) + 0.8 * gender + 0.2 * bag + rng.normal(scale=0.1, size=96)
+    >>> people = gap_cells(scores, sets, Groups(gender, ("f", "m")), subjects=subjects, strata=bag)
+    >>> bags = gap_cells(scores, sets, Groups(bag, ("no", "yes")), subjects=subjects, strata=gender)
+    >>> excess = placebo_excess(people, {"placebo_bag": bags})
+    >>> 0.4 < excess.value < 0.8, excess.ci_low > 0.3, excess.p_value < 0.01
+    (True, True, True)
+    """
+    if not placebos:
+        raise InputError("placebos is empty; give at least one placebo axis")
+    mine, others = squared_sizes(axis), [squared_sizes(cells) for cells in placebos.values()]
+    names = [name for name in mine if all(name in other for other in others)]
+    if not names:
+        return None
+    own = np.array([mine[name] for name in names])
+    placebo = np.array([np.mean([other[name] for other in others]) for name in names])
+    test = sign_flip(own - placebo, draws=draws, seed=seed)
+    p_value = float(test.p_value)
+    size, beside = (float(np.sqrt(max(0.0, part.mean()))) for part in (own, placebo))
+    low = high = None
+    drawn = [_pivots(cells, seed, place) for place, cells in enumerate([axis, *placebos.values()])]
+    pivots = [part for part in drawn if part is not None]
+    if len(pivots) == len(drawn):
+        squares, other_squares = pivots[0], np.mean(pivots[1:], axis=0)
+        if own.mean() < placebo.mean():
+            p_value = max(p_value, _both_sides(squares - other_squares))
+        excess = np.sqrt(np.maximum(squares, 0.0)) - np.sqrt(np.maximum(other_squares, 0.0))
+        ends = np.quantile(excess, [(1 - level) / 2, (1 + level) / 2])
+        low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
+    notes = [f"{size:.3g} beside {beside:.3g} of placebos: {', '.join(placebos)}", "n is subjects"]
+    if low is None:
+        notes.append(no_interval_note(own - placebo))
+    scale = size + beside if size + beside > 0 else 1.0
+    return Estimate(
+        size - beside,
+        low,
+        high,
+        null_mean=0.0,
+        null_sd=float(test.null_sd) / scale,
+        p_value=p_value,
+        n=len(names),
+        n_groups=axis.groups.n_groups,
+        notes=tuple(notes),
+        level=level,
+    )
+
+
+def squared_sizes(cells: GapCells) -> dict[str, float]:
+    """The squared standard gap of each subject that has one, averaged over pairs of groups; noise taken out."""
+    pairs = cells.pairs()
+    if not pairs:
+        return {}
+    table = np.stack([squared_gaps(cells, pair) for pair in pairs])
+    there = ~np.isnan(table)
+    counts = there.sum(axis=0)
+    means = np.where(there, table, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    return {name: float(means[i]) for i, name in enumerate(cells.subject_names) if counts[i]}
+
+
+def _pivots(cells: GapCells, seed: int, stream: int) -> FloatArray | None:
+    """Pivots of the squared size of an axis; its pairs share the draws, since they share images."""
+    parts = [squared_pivots(cells, pair, seed, stream) for pair in cells.pairs()]
+    there = [part for part in parts if part is not None]
+    return np.mean(there, axis=0) if there else None
+
+
+def _both_sides(differences: FloatArray) -> float:
+    """Two-sided p-value that a difference is 0, from its pivots."""
+    below = float((differences <= 0).mean())
+    return min(1.0, 2 * min(below, 1 - below) + 2 / len(differences))

@@ -1,0 +1,453 @@
+"""How large a gap inside counterfactual sets is, in numbers that mean the same for every model.
+
+A gap of 0.01 in cosine is a lot for one model and nothing for another. Two sizes do not depend on the scale of scores:
+
+- ``standard_gap``: the gap over the spread between sets of the same group (:class:`~.gap_cells.Spread`). At 1, who is
+  shown moves the score as far as one standard deviation of everything else that differs between pictures of a subject.
+- ``outranks``: how often a picture of the first group scores above its twin.
+
+Both have a direction, and cancel where subjects point opposite ways. ``standard_gap_size`` does not: the root mean
+square over subjects of the standard gap, with the noise taken out. The square of a subject's gap is estimated by the
+product of the gaps of two different sets, averaged over all pairs of its sets: the noise of one set cannot meet itself,
+so that noise alone gives 0 on average, before the root.
+
+>>> rng = np.random.default_rng(0)
+>>> groups = Groups.from_values(["f", "m"] * 60)
+>>> subjects = np.repeat(["nurse", "pilot", "cook", "judge", "clerk", "smith"], 20)
+>>> scene = np.repeat(rng.normal(size=60), 2)
+>>> leaning = np.tile([0.5, 0.0], 60) * np.where(np.arange(120) < 60, 1, -1)  # half the subjects each way
+>>> scores = scene + leaning + rng.normal(scale=0.1, size=120)
+>>> cells = gap_cells(scores, np.repeat(np.arange(60), 2), groups, subjects=subjects)
+>>> signed, size = standard_gaps(cells)[0].estimate, standard_gap_sizes(cells)[0].estimate
+>>> abs(signed.value) < 0.1, 0.5 < size.value < 0.7, size.p_value < 0.01
+(True, True, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats as sps
+
+from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.bootstrap import no_interval_note
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import p_values, sign_flip
+
+__all__ = [
+    "Groups",
+    "SizedGap",
+    "error_of_mean",
+    "flip_test",
+    "gap_cells",
+    "independent_units",
+    "outranks",
+    "squared_gaps",
+    "squared_pivots",
+    "standard_gap_sizes",
+    "standard_gaps",
+]
+
+FloatArray = NDArray[np.float64]
+
+PIVOTS = 4000
+"""Draws of the pivots behind the interval of a size."""
+NO_SPREAD = "no standard gap: all sets of a group score the same, so there is no spread to measure it in"
+
+
+@dataclass(frozen=True)
+class SizedGap:
+    """One number about the gap ``first`` - ``second``, of one subject or of all (``subject`` is ``None``)."""
+
+    metric: str
+    subject: str | None
+    first: str
+    second: str
+    estimate: Estimate
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
+        own = {"metric": self.metric, "subject": self.subject, "group": f"{self.first} - {self.second}"}
+        return self.estimate.row(**(own | keys))
+
+
+def standard_gaps(
+    cells: GapCells, *, by_subject: bool = False, draws: int = 9999, seed: int = 0, level: float = 0.95
+) -> list[SizedGap]:
+    """The gap of every pair of groups in units of the spread, over all subjects or for each subject.
+
+    Over all subjects: d = mean over subjects of (mean gap of its sets) / s. The t interval is over subjects and counts
+    the error of s too; the p-value flips the signs of subjects (chance 0). For one subject, or without subjects, sets
+    take their place. Sets that are linked over subjects flip together, and widen the interval by what they share.
+    """
+    if not cells.spread.measurable:
+        return []
+    rows = []
+    for pair in cells.pairs():
+        for subject, members in _parts(cells, pair, by_subject):
+            units = _units(cells, pair.gaps, members, whole=subject is None)
+            test = flip_test(cells, pair.gaps, members, units, draws, seed)
+            value = float(units.mean()) / cells.spread.value
+            error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
+            spread_part = _covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
+            total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
+            few = independent_units(cells, members, units)
+            interval = _t_interval(value, total, few, level) if error > 0 and few > 1 else None
+            low, high = interval or (None, None)
+            notes = () if interval else (no_interval_note(units),)
+            estimate = Estimate(
+                value,
+                low,
+                high,
+                null_mean=0.0,
+                null_sd=test[1] / cells.spread.value,
+                p_value=test[0],
+                n=len(units),
+                n_groups=2,
+                dropped=_dropped(cells, pair, subject),
+                notes=(*_told(cells, members, units), *notes),
+                level=level,
+            )
+            rows.append(SizedGap("standard_gap", subject, pair.first, pair.second, estimate))
+    return rows
+
+
+def outranks(
+    cells: GapCells, *, by_subject: bool = False, draws: int = 9999, seed: int = 0, level: float = 0.95
+) -> list[SizedGap]:
+    """The probability that a picture of the first group scores above its twin of the second; ties count half.
+
+    Twins are in the same set and have the same level of all other axes. A subject's share is one unit (a set's, for one
+    subject); chance is 0.5, the p-value flips units about it. The interval is exact for as many independent yes/no
+    values as would be as certain (see ``share_interval``), so it stays inside [0, 1].
+    """
+    rows = []
+    for pair in cells.pairs():
+        for subject, members in _parts(cells, pair, by_subject):
+            units = _units(cells, pair.wins, members, whole=subject is None)
+            test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
+            value = float(units.mean())
+            error = error_of_mean(cells, pair.wins, members, units)
+            interval = _share_interval(value, error, independent_units(cells, members, units), level)
+            low, high = interval or (None, None)
+            estimate = Estimate(
+                value,
+                low,
+                high,
+                null_mean=0.5,
+                null_sd=test[1],
+                p_value=test[0],
+                n=len(units),
+                n_groups=2,
+                dropped=_dropped(cells, pair, subject),
+                notes=(*_told(cells, members, units, spread=False), *(() if interval else (no_interval_note(units),))),
+                level=level,
+            )
+            rows.append(SizedGap("outranks", subject, pair.first, pair.second, estimate))
+    return rows
+
+
+def standard_gap_sizes(
+    cells: GapCells, *, by_subject: bool = False, draws: int = 999, seed: int = 0, level: float = 0.95
+) -> list[SizedGap]:
+    """How large standard gaps are, whichever way they point: their root mean square over subjects, without noise.
+
+    size² = mean over subjects of the mean over pairs t != t' of its sets of gap_t gap_t' / s², cut at 0: unbiased for
+    the mean of the squared true gaps. The cut makes chance larger than 0: the mean of the same number when the signs of
+    whole sets (of linked sets together) are flipped; the p-value comes from the same flips. The interval is that of the
+    true size, so it is compared with a margin as it stands, without chance taken off. It is made of pivots for a normal
+    scatter of subjects: (mean)², variance over subjects less noise, each with its own error, and never leaves [0, inf).
+    Subjects with one set say nothing about their noise and are left out.
+    """
+    if not cells.spread.measurable:
+        return []
+    rows = []
+    for pair in cells.pairs():
+        for subject, members in _parts(cells, pair, by_subject):
+            kept = _repeated(cells, members)
+            if not kept.size:
+                continue
+            alone = subject is not None or len(np.unique(cells.subjects[kept])) == 1
+            estimate = _size(cells, pair, kept, alone, draws, seed, level)
+            lost = len(np.unique(cells.subjects[members])) - len(np.unique(cells.subjects[kept]))
+            told = f"{lost} subjects with one set left out" if lost else ""
+            rows.append(
+                SizedGap("standard_gap_size", subject, pair.first, pair.second, estimate.with_notes(told)),
+            )
+    return rows
+
+
+def squared_gaps(cells: GapCells, pair: PairOfSets) -> FloatArray:
+    """(subjects,) the square of each subject's standard gap without noise; NaN with fewer than two sets.
+
+    The product of the gaps of two different sets, averaged over all pairs of sets: it may be below 0.
+    """
+    members = _repeated(cells, np.flatnonzero(pair.usable))
+    found = np.full(len(cells.subject_names), np.nan)
+    if members.size and cells.spread.measurable:
+        codes, squares = _products(cells, pair.gaps, members, np.ones((1, len(members))))
+        found[codes] = squares[0] / cells.spread.value**2
+    return found
+
+
+def _size(
+    cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], alone: bool, draws: int, seed: int, level: float
+) -> Estimate:
+    scale = cells.spread.value
+    codes, squares = _products(cells, pair.gaps, kept, np.ones((1, len(kept))))
+    square = float(squares.mean())
+    null = np.concatenate(
+        [_products(cells, pair.gaps, kept, s)[1].mean(axis=1) for s in _flips(cells, kept, draws, seed)]
+    )
+    sizes = np.sqrt(np.maximum(null, 0.0)) / scale
+    interval: tuple[float, float] | None
+    if alone:
+        gaps = pair.gaps[kept]
+        p: float = float(sign_flip(gaps, seed=seed).p_value)
+        error = np.hypot(gaps.std(ddof=1) / np.sqrt(len(gaps)) / scale, gaps.mean() / scale * cells.spread.error / 2)
+        interval = _absolute(_t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
+    else:
+        p = p_values(square, null, rng=seed).value
+        interval = _size_interval(cells, pair, kept, seed, level)
+    low, high = interval or (None, None)
+    n = len(kept) if alone else len(codes)
+    what = "absolute gap" if alone else "root mean square over subjects"
+    notes = [f"{what} without noise; the interval is that of the true size"]
+    if interval is None:
+        notes.append("no interval: too few independent units, or all alike")
+    return Estimate(
+        float(np.sqrt(max(square, 0.0))) / scale,
+        low,
+        high,
+        null_mean=float(sizes.mean()),
+        null_sd=float(sizes.std()),
+        p_value=p,
+        n=n,
+        n_groups=2,
+        dropped=_dropped(cells, pair, cells.subject_names[codes[0]] if alone else None),
+        notes=(*_told(cells, kept, np.zeros(n)), *notes),
+        level=level,
+    )
+
+
+def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, stream: int = 0) -> FloatArray | None:
+    """(PIVOTS,) draws that are to the squared size what a t interval's are to a mean; ``None`` where there are none.
+
+    Generalised pivots (Weerahandi 1993) for mean² + variance - noise over subjects, centred so that they have no bias,
+    in squared spreads. Normal scatter of subjects and of sets is assumed; a draw may be below 0. Axes that are compared
+    get a ``stream`` each, and share the draws of the spread.
+    """
+    kept = _repeated(cells, np.flatnonzero(pair.usable))
+    if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
+        return None
+    found = _scatter(cells, pair.gaps, kept)
+    if found is None:
+        return None
+    n, centre, variance, noise, free, shared = found
+    rng = np.random.default_rng([seed, 1 + stream])
+    # the spread that gaps are measured in is known to its own error, the same for every axis
+    sure = 2 / cells.spread.error**2
+    yardstick = cells.spread.value**2 * sure / np.random.default_rng([seed, 0]).chisquare(sure, PIVOTS)
+    scatter = variance * (n - 1) / rng.chisquare(n - 1, PIVOTS)
+    error = scatter / n + shared
+    moved = centre + rng.normal(size=PIVOTS) * np.sqrt(error)
+    # a squared mean is too large by its error, and its pivot once more
+    squares = moved**2 - 2 * error + scatter - noise * free / rng.chisquare(free, PIVOTS)
+    return np.asarray(squares / yardstick)
+
+
+def _scatter(
+    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp]
+) -> tuple[int, float, float, float, float, float] | None:
+    """Of subjects: how many, mean and variance of their gaps, noise and its degrees of freedom, what links add."""
+    mine, subject = gaps[kept], np.unique(cells.subjects[kept], return_inverse=True)[1]
+    counts = np.bincount(subject)
+    means = np.bincount(subject, mine) / counts
+    noise = np.bincount(subject, (mine - means[subject]) ** 2) / ((counts - 1) * counts)
+    n, variance = len(means), float(means.var(ddof=1))
+    if variance <= 0 or noise.sum() <= 0:
+        return None
+    free = float(noise.sum() ** 2 / (noise**2 / (counts - 1)).sum())
+    shared = max(0.0, error_of_mean(cells, gaps, kept, means) ** 2 - variance / n)
+    return n, float(means.mean()), variance, float(noise.mean()), free, shared
+
+
+def _size_interval(
+    cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], seed: int, level: float
+) -> tuple[float, float] | None:
+    squares, found = squared_pivots(cells, pair, seed), _scatter(cells, pair.gaps, kept)
+    if squares is None or found is None:
+        return None
+    n, centre, variance, _, _, shared = found
+    low, high = np.quantile(squares, [(1 - level) / 2, (1 + level) / 2])
+    # no size is below that of the mean gap, so neither is its upper limit
+    reach = abs(centre) + float(sps.t.ppf((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
+    high = max(high, (reach / cells.spread.value) ** 2)
+    return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
+
+
+def _absolute(interval: tuple[float, float]) -> tuple[float, float]:
+    """The interval of an absolute value from that of the value."""
+    low, high = interval
+    return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+
+
+def _parts(cells: GapCells, pair: PairOfSets, by_subject: bool) -> Iterator[tuple[str | None, NDArray[np.intp]]]:
+    """The sets that hold twins, together or by subject."""
+    if not by_subject:
+        yield None, np.flatnonzero(pair.usable)
+        return
+    for code, name in enumerate(cells.subject_names):
+        members = np.flatnonzero(pair.usable & (cells.subjects == code))
+        if members.size:
+            yield name, members
+
+
+def _repeated(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Those of ``members`` whose subject has two of them or more."""
+    counts = np.bincount(cells.subjects[members], minlength=len(cells.subject_names))
+    return members[counts[cells.subjects[members]] > 1]
+
+
+def _units(cells: GapCells, values: FloatArray, members: NDArray[np.intp], *, whole: bool) -> FloatArray:
+    """What counts as independent: means of subjects, or sets where there is one subject."""
+    mine, subject = values[members], cells.subjects[members]
+    if not whole or len(np.unique(subject)) == 1:
+        return mine
+    _, codes = np.unique(subject, return_inverse=True)
+    return np.asarray(np.bincount(codes, mine) / np.bincount(codes))
+
+
+def _weights(cells: GapCells, members: NDArray[np.intp]) -> FloatArray:
+    """(len(members),) how much a set counts in the mean over subjects; they sum to 1."""
+    _, codes, counts = np.unique(cells.subjects[members], return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (counts[codes] * len(counts)))
+
+
+def _linked(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Numbers of the links among ``members``; ``None`` where no two sets share one."""
+    if cells.links is None:
+        return None
+    found, codes = np.unique(cells.links[members], return_inverse=True)
+    return None if len(found) == len(members) else codes
+
+
+def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
+    """Standard error of the mean of ``units``; with links, two-way clustered (Cameron, Gelbach and Miller 2011)."""
+    if len(units) < 2:
+        return 0.0
+    plain = float(units.std(ddof=1) / np.sqrt(len(units)))
+    codes = _linked(cells, members)
+    if codes is None:
+        return plain
+    parts = _weights(cells, members) * (values[members] - units.mean())
+    sums = np.bincount(codes, parts)
+    if len(sums) < 2:
+        return plain
+    by_link = len(sums) / (len(sums) - 1) * float((sums**2).sum())
+    both = plain**2 + by_link - float((parts**2).sum())
+    return float(np.sqrt(max(plain**2, by_link, both)))
+
+
+def independent_units(cells: GapCells, members: NDArray[np.intp], units: FloatArray) -> int:
+    """How many things vary on their own: the units, or the links where sets share them and these are fewer."""
+    codes = _linked(cells, members)
+    return len(units) if codes is None else min(len(units), int(codes.max()) + 1)
+
+
+def flip_test(
+    cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
+) -> tuple[float, float]:
+    """P-value and sd of the mean under flipped signs of units, and of links where sets share them: the larger."""
+    test = sign_flip(units, draws=draws, seed=seed)
+    codes = _linked(cells, members)
+    if codes is None:
+        return float(test.p_value), float(test.null_sd)
+    parts = np.bincount(codes, _weights(cells, members) * values[members])
+    linked = sign_flip(parts * len(parts), draws=draws, seed=seed)
+    return max(float(test.p_value), float(linked.p_value)), max(float(test.null_sd), float(linked.null_sd))
+
+
+def _covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> float:
+    """What the error of the spread adds to the variance of mean / spread, with their covariance over units."""
+    value = float(units.mean()) / cells.spread.value
+    several = len(np.unique(cells.subjects[members])) > 1
+    if several:
+        parts = cells.spread.by_subject[np.unique(cells.subjects[members])]
+    else:
+        parts = cells.spread.by_set[members]
+    n = len(units)
+    if n < 2:
+        return 0.0
+    gaps = (units - units.mean()) / (cells.spread.value * n)
+    together = n / (n - 1) * float((gaps * parts).sum())
+    return -value * together + (value * cells.spread.error / 2) ** 2
+
+
+def _t_interval(value: float, error: float, n: int, level: float) -> tuple[float, float]:
+    reach = float(sps.t.ppf((1 + level) / 2, n - 1)) * error
+    return value - reach, value + reach
+
+
+def _share_interval(value: float, error: float, n: int, level: float) -> tuple[float, float] | None:
+    """Korn and Graubard's interval from a standard error; all units alike count as one yes/no value each."""
+    if n < 2:
+        return None
+    tail = (1 - level) / 2
+    if error > 0:
+        reach = error * float(sps.t.ppf(1 - tail, n - 1) / sps.norm.ppf(1 - tail))
+        size = value * (1 - value) / reach**2
+    else:
+        size = float(n)
+    hits = value * size
+    low = float(sps.beta.ppf(tail, hits, size - hits + 1)) if hits > 0 else 0.0
+    high = float(sps.beta.ppf(1 - tail, hits + 1, size - hits)) if hits < size else 1.0
+    return min(low, value), max(high, value)
+
+
+def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> Iterator[FloatArray]:
+    """Blocks (r, len(kept)) of signs, the same for linked sets."""
+    codes = _linked(cells, kept)
+    n_units = len(kept) if codes is None else int(codes.max()) + 1
+    rng = np.random.default_rng(seed)
+    step = max(1, 1_000_000 // max(len(kept), 1))
+    for start in range(0, draws, step):
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), n_units), dtype=np.int8)
+        yield np.asarray(signs if codes is None else signs[:, codes], dtype=np.float64)
+
+
+def _products(
+    cells: GapCells, gaps: FloatArray, kept: NDArray[np.intp], signs: FloatArray
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Numbers of the subjects, and (r, subjects) the mean product of the gaps of two different sets under ``signs``."""
+    mine = gaps[kept]
+    subjects, codes = np.unique(cells.subjects[kept], return_inverse=True)
+    counts = np.bincount(codes)
+    member = np.zeros((len(kept), len(subjects)))
+    member[np.arange(len(kept)), codes] = mine
+    sums = signs @ member
+    own = np.bincount(codes, mine**2)
+    return subjects, np.asarray((sums**2 - own) / (counts * (counts - 1)))
+
+
+def _dropped(cells: GapCells, pair: PairOfSets, subject: str | None) -> dict[str, int]:
+    lost = ~pair.usable
+    if subject is not None:
+        lost &= cells.subjects == cells.subject_names.index(subject)
+    return {f"set without {pair.first} or {pair.second}": int(lost.sum())}
+
+
+def _told(cells: GapCells, members: NDArray[np.intp], units: FloatArray, *, spread: bool = True) -> tuple[str, ...]:
+    notes = []
+    if spread:
+        notes.append(f"spread {cells.spread.value:.4g}")
+    if len(units) < len(members):
+        notes.append(f"n is subjects, of {len(members)} sets")
+    if _linked(cells, members) is not None:
+        notes.append("linked sets flip together")
+    return tuple(notes)

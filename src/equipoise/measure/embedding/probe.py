@@ -1,0 +1,437 @@
+"""How much of an attribute can be read off features: linear probes, cross-validated or trained elsewhere.
+
+The same probe asks a model (does its embedding leak the attribute?) and a dataset (do neutral captions or
+backgrounds give the attribute away?).
+
+How sure a cross-validated score is: other images to test on, and other images to train on.
+
+The error of a score over the images tested (DeLong's for AUC) takes the trained probe as given. With 200 images the
+probe itself would have come out differently: such intervals cover 82 to 88% instead of 95%.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import shuffled_labels
+from equipoise.measure.stats.group_means import kept_groups
+from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.shares import placements
+
+__all__ = [
+    "BLOCKS",
+    "Probe",
+    "deleted_blocks",
+    "held_out_variance",
+    "jackknife_variance",
+    "linear_probe",
+    "score_estimate",
+    "train_test_probe",
+]
+
+
+BLOCKS = 10
+NO_ERROR = "no interval: the probe made no error, so nothing says how often it would"
+
+
+def deleted_blocks(labels: NDArray[np.integer], clusters: NDArray[np.integer] | None, seed: int) -> NDArray[np.intp]:
+    """(n,) which of ten blocks each item is left out with: whole clusters, groups spread over the blocks.
+
+    >>> deleted_blocks(np.array([0, 0, 1, 1]), np.array([5, 5, 6, 6]), 0).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+    True
+    """
+    codes = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    label = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    label[codes] = labels
+    order = np.lexsort((np.random.default_rng(seed).random(len(label)), label))
+    block = np.empty(len(label), dtype=np.intp)
+    block[order] = np.arange(len(label)) % min(BLOCKS, len(label))
+    return block[codes]
+
+
+def jackknife_variance(left_out: Floats) -> Floats:
+    """Variance of a score from its values (J, ...) with one block of items left out (Efron 1982).
+
+    It counts the part that comes from two items together, as training does, twice (Efron and Stein 1981).
+
+    >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])))
+    1.3333333333333333
+    """
+    count = len(left_out)
+    return np.asarray((count - 1) / count * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
+
+
+def held_out_variance(influence: Floats, clusters: NDArray[np.integer] | None) -> float:
+    """Variance over the items tested, from each item's ``influence`` (n,) on the score, summed over clusters.
+
+    >>> round(held_out_variance(np.array([0.1, -0.1]), None), 3)
+    0.04
+    """
+    sums = influence if clusters is None else np.bincount(np.unique(clusters, return_inverse=True)[1], influence)
+    return float((sums**2).sum() * len(sums) / max(1, len(sums) - 1))
+
+
+def score_estimate(
+    value: float, tested: float, training: float, units: int, *, level: float, null_mean: float, notes: tuple[str, ...]
+) -> Estimate:
+    """A score in [0, 1] with a t interval from the variance over items ``tested`` and that of ``training``.
+
+    >>> score_estimate(0.9, 0.001, 0.0, 200, level=0.95, null_mean=0.5, notes=())
+    0.9 [0.8376, 0.9624] chance 0.5, excess +0.4, n = 0
+    """
+    error = float(np.sqrt(tested + max(0.0, training)))
+    if error <= 1e-12:
+        return Estimate(value, null_mean=null_mean, level=level, notes=(*notes, NO_ERROR))
+    reach = float(sps.t.ppf(0.5 + level / 2, max(1, units - 1))) * error
+    low, high = max(0.0, value - reach), min(1.0, value + reach)
+    return Estimate(value, low, high, null_mean=null_mean, level=level, notes=notes)
+
+
+METHODS = ("logistic", "ridge")
+RETRAINED = 5000
+"""Above so many images the probe is not trained anew for its interval: it hardly depends on which they are."""
+Labels = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a probe found: 0.5 AUC and 1 / G balanced accuracy are chance; 1 is an attribute in plain sight."""
+
+    auc: Estimate
+    """Area under the ROC curve; the mean over one-against-the-rest curves for more than two groups."""
+    balanced_accuracy: Estimate
+    """Mean over groups of the share of the group that is recognised."""
+    scores: Floats
+    """(n, G) the probe's scores of held-out items, in the order of the items kept."""
+    labels: Labels
+    """(n,) their groups, indices into ``names``."""
+    names: tuple[str, ...]
+    kept: NDArray[np.bool_]
+    """Which of the items given were used."""
+
+
+def linear_probe(
+    features: Any,
+    groups: Groups,
+    *,
+    method: str = "logistic",
+    folds: int = 5,
+    strength: float = 1.0,
+    clusters: Any = None,
+    shuffle_within: Any = None,
+    permutations: int = 99,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Probe:
+    """Cross-validated linear probe of the groups from ``features`` (n, d), dense or scipy-sparse.
+
+    Features are standardised inside each fold; "logistic" is multinomial logistic regression with L2 penalty 1 /
+    ``strength`` and balanced classes, "ridge" least squares on the one-hot groups (as good for most embeddings,
+    and far cheaper to permute). ``clusters`` (n,) keep related images (a set, a source image) in one fold. AUC
+    pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given, else clusters
+    exchange theirs as wholes) and the probe trained anew, ``permutations`` times; 0 leaves the null at its
+    theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
+    whichever these are (:mod:`equipoise.measure.embedding.probe`).
+
+    >>> rng = np.random.default_rng(0)
+    >>> groups = Groups.from_values(["a", "b"] * 40)
+    >>> found = linear_probe(rng.normal(size=(80, 3)) + groups.labels[:, None], groups, permutations=9)
+    >>> found.auc.value > 0.8, found.auc.p_value
+    (True, 0.1)
+    """
+    chosen(method, "method", METHODS)
+    x, labels, names, kept, dropped = _kept_rows(features, groups)
+    sets = _keys(clusters, "clusters", kept)
+    within = _keys(shuffle_within, "shuffle_within", kept)
+    splits = list(_splits(labels, sets, as_count(folds, "folds", least=2), seed))
+    fold_of = np.empty(len(labels), dtype=np.intp)
+    for number, (_, held_out) in enumerate(splits):
+        fold_of[held_out] = number
+
+    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    scores, failed = _held_out_scores(fit, x, labels[None], splits, len(names), strength)
+    notes = (f"{failed} of {len(splits)} fits stopped before converging",) if failed else ()
+
+    def asked(labelling: Labels, rows: NDArray[np.bool_]) -> Floats:
+        """AUC and balanced accuracy with the items outside ``rows`` left out."""
+        held_out = np.full((len(labelling), len(names)), np.nan)
+        for train, test in splits:
+            train, test = train[rows[train]], test[rows[test]]
+            held_out[test] = fit(x[train], labelling[None, train], x[test], len(names), strength)[0][0]
+        there, folds_there = labelling[rows], fold_of[rows]
+        return np.array([_auc(held_out[rows], there, folds_there)[0], _balanced_accuracy(held_out[rows], there)[0]])
+
+    training, why = _training_variance(asked, labels, sets, seed)
+    plain = _result(scores[0], labels, fold_of, sets, names, kept, dropped, (*notes, *why), level, training)
+    if not permutations:
+        return plain
+    rng = np.random.default_rng(seed)
+    null, tested = [], []
+    for block in shuffled_labels(labels, as_count(permutations, "permutations"), rng, within, sets):
+        shuffled, _ = _held_out_scores(fit, x, block, splits, len(names), strength)
+        for drawn, y in zip(shuffled, block, strict=True):
+            both = _auc(drawn, y, fold_of), _balanced_accuracy(drawn, y)
+            null.append([value for value, _ in both])
+            tested.append([held_out_variance(influence, sets) for _, influence in both])
+    if training is None and len(null) > 1:
+        # shuffled labels show what training adds where there is nothing to learn: where there is, it adds less
+        added = np.maximum(0.0, np.var(null, axis=0, ddof=1) - np.mean(tested, axis=0))
+        plain = _result(scores[0], labels, fold_of, sets, names, kept, dropped, notes, level, None, added)
+    return _with_null(plain, np.array(null))
+
+
+def train_test_probe(
+    train_features: Any,
+    train_groups: Groups,
+    test_features: Any,
+    test_groups: Groups,
+    *,
+    method: str = "logistic",
+    strength: float = 1.0,
+    clusters: Any = None,
+    permutations: int = 999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Probe:
+    """A probe trained on one set and tested on another (GenSynth, App. D: AUC of perceived gender from captions).
+
+    Like :func:`linear_probe`; ``clusters`` are those of the test items. Null: the test groups shuffled, the
+    probe kept: the test labels took no part in training, so this is exact.
+
+    >>> rng = np.random.default_rng(0)
+    >>> groups = Groups.from_values(["a", "b"] * 30)
+    >>> x = rng.normal(size=(60, 2)) + 2 * groups.labels[:, None]
+    >>> train_test_probe(x, groups, x, groups).auc.value > 0.9
+    True
+    """
+    chosen(method, "method", METHODS)
+    if train_groups.names != test_groups.names:
+        raise InputError(f"train groups {train_groups.names} and test groups {test_groups.names} must be the same")
+    x, labels, names, _, _ = _kept_rows(train_features, train_groups, "train_features")
+    z, test, test_names, kept, dropped = _kept_rows(test_features, test_groups, "test_features")
+    if names != test_names:
+        raise InputError(f"the training set has images of {names} and the test set of {test_names}")
+    if x.shape[1] != z.shape[1]:
+        raise InputError(f"train_features has {x.shape[1]} columns and test_features {z.shape[1]}")
+    fit = _fitted_ridge if method == "ridge" else _fitted_logistic
+    many, failed = fit(x, labels[None], z, len(names), strength)
+    scores = many[0]
+    notes = ("the fit stopped before converging",) if failed else ()
+    fold_of = np.zeros(len(test), dtype=np.intp)
+    sets = _keys(clusters, "clusters", kept)
+    result = _result(scores, test, fold_of, sets, names, kept, dropped, notes, level)
+    if not permutations:
+        return result
+    rng = np.random.default_rng(seed)
+    shuffled = shuffled_labels(test, as_count(permutations, "permutations"), rng, clusters=sets)
+    null = [(_auc(scores, y, fold_of)[0], _balanced_accuracy(scores, y)[0]) for block in shuffled for y in block]
+    return _with_null(result, np.array(null))
+
+
+def _kept_rows(
+    features: Any, groups: Groups, name: str = "features"
+) -> tuple[Any, Labels, tuple[str, ...], NDArray[np.bool_], dict[str, int]]:
+    if sparse.issparse(features):
+        x = sparse.csr_matrix(features, dtype=np.float64)
+        if not np.isfinite(x.data).all():
+            raise InputError(f"{name} holds values that are not finite; drop or recompute those rows")
+    else:
+        x = as_matrix(features, name)
+    groups.check_length(x.shape[0])
+    labels, dropped = kept_groups(groups, 2)
+    if len(labels) < 2:
+        raise InputError(f"a probe needs two groups with two images or more each; there are {groups.counts().tolist()}")
+    kept = np.isin(groups.labels, labels)
+    place = np.full(groups.n_groups, -1)
+    place[labels] = np.arange(len(labels))
+    return x[kept], place[groups.labels[kept]], tuple(groups.names[g] for g in labels), kept, dropped
+
+
+def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
+    if keys is None:
+        return None
+    given = np.asarray(keys)
+    if given.shape != kept.shape:
+        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key an item")
+    return given[kept]
+
+
+def _splits(
+    labels: Labels, sets: NDArray[Any] | None, folds: int, seed: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold  # slow to import, seldom needed
+
+    smallest = int(np.bincount(labels).min())
+    if sets is None:
+        parts = min(folds, smallest)
+        return iter(StratifiedKFold(parts, shuffle=True, random_state=seed).split(labels[:, None], labels))
+    parts = min(folds, smallest, len(np.unique(sets)))
+    if parts < 2:
+        raise InputError("clusters: all items are in one cluster; cross-validation needs at least two")
+    splitter = StratifiedGroupKFold(parts, shuffle=True, random_state=seed)
+    splits = list(splitter.split(labels[:, None], labels, sets))
+    for train, _ in splits:
+        if len(np.unique(labels[train])) < len(np.unique(labels)):
+            raise InputError("clusters: a group lies in too few clusters to be in every training fold")
+    return iter(splits)
+
+
+def _training_variance(
+    asked: Callable[[Labels, NDArray[np.bool_]], Floats], labels: Labels, sets: NDArray[Any] | None, seed: int
+) -> tuple[Floats | None, tuple[str, ...]]:
+    """Jackknife variances of AUC and balanced accuracy, the probe trained anew without each block of items."""
+    if len(labels) > RETRAINED:
+        return None, (f"the interval takes the probe as given: more than {RETRAINED:,} images",)
+    blocks = deleted_blocks(labels, sets, seed)
+    try:
+        left_out = [asked(labels, blocks != block) for block in range(int(blocks.max()) + 1)]
+    except (InputError, ValueError):  # without some block a fold has nothing to learn from or to test on
+        return None, ("the interval takes the probe as given: too few images to train it without some of them",)
+    return jackknife_variance(np.array(left_out)), ()
+
+
+Fit = Callable[[Any, Labels, Any, int, float], tuple[Floats, int]]
+"""From training rows, labellings (P, n) of them, held-out rows, number of groups and strength to the scores
+(P, m, G) of the held-out rows and the number of fits that stopped before converging."""
+
+
+def _held_out_scores(
+    fit: Fit, x: Any, labellings: Labels, splits: list[Any], n_groups: int, strength: float
+) -> tuple[Floats, int]:
+    out, failed = np.empty((*labellings.shape, n_groups)), 0
+    for train, test in splits:
+        out[:, test], short = fit(x[train], labellings[:, train], x[test], n_groups, strength)
+        failed += short
+    return out, failed
+
+
+def _fitted_ridge(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # least squares is linear in the targets: all labellings share one factorisation
+    targets = np.eye(n_groups)[labellings].transpose(1, 0, 2).reshape(x.shape[0], -1)
+    scaler = StandardScaler(with_mean=not sparse.issparse(x))
+    model = make_pipeline(scaler, Ridge(alpha=x.shape[0] / (100 * strength)))
+    scores = model.fit(x, targets).predict(held_out)
+    return np.asarray(scores).reshape(held_out.shape[0], -1, n_groups).transpose(1, 0, 2), 0
+
+
+def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler(with_mean=not sparse.issparse(x))
+    scaled, asked = scaler.fit_transform(x), scaler.transform(held_out)
+    out, failed = np.zeros((len(labellings), held_out.shape[0], n_groups)), 0
+    for index, y in enumerate(labellings):
+        if len(np.unique(y)) < 2:  # a shuffle may leave a fold with one group: it then has nothing to learn
+            continue
+        model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(scaled, y)
+        failed += any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+        out[index][:, model.classes_] = model.predict_proba(asked)
+    return out, failed
+
+
+def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats]:
+    """AUC within folds (macro over groups), and each item's influence on it (DeLong's components)."""
+    n_groups = scores.shape[1]
+    classes = [1] if n_groups == 2 else list(range(n_groups))
+    total, influence = 0.0, np.zeros(len(labels))
+    for group in classes:
+        value, parts, pairs = 0.0, [], 0
+        margin = scores[:, 1] - scores[:, 0] if n_groups == 2 else scores[:, group]
+        for fold in range(int(fold_of.max()) + 1):
+            inside = np.flatnonzero(fold_of == fold)
+            positive = labels[inside] == group
+            n_pos, n_neg = int(positive.sum()), int((~positive).sum())
+            if n_pos == 0 or n_neg == 0:
+                continue
+            above, below = placements(margin[inside][positive], margin[inside][~positive])
+            value += above.sum() * n_neg
+            pairs += n_pos * n_neg
+            parts.append((inside, positive, above, below, n_pos, n_neg))
+        if not pairs:
+            raise InputError("no fold holds both a member and a non-member of a group; use fewer folds")
+        total += value / pairs
+        for inside, positive, above, below, n_pos, n_neg in parts:
+            weight, mean = n_pos * n_neg / pairs, above.mean()
+            influence[inside[positive]] += weight * (above - mean) / n_pos
+            influence[inside[~positive]] += weight * (below - mean) / n_neg
+    return float(total) / len(classes), influence / len(classes)
+
+
+def _balanced_accuracy(scores: Floats, labels: Labels) -> tuple[float, Floats]:
+    right = (scores.argmax(axis=1) == labels).astype(np.float64)
+    counts = np.bincount(labels, minlength=scores.shape[1])
+    recall = np.bincount(labels, right, minlength=scores.shape[1]) / np.maximum(counts, 1)
+    return float(recall.mean()), (right - recall[labels]) / counts[labels] / len(counts)
+
+
+def _result(
+    scores: Floats,
+    labels: Labels,
+    fold_of: Labels,
+    sets: NDArray[Any] | None,
+    names: tuple[str, ...],
+    kept: NDArray[np.bool_],
+    dropped: dict[str, int],
+    notes: tuple[str, ...],
+    level: float,
+    training: Floats | None = None,
+    added: Floats | None = None,
+) -> Probe:
+    units = len(labels) if sets is None else len(np.unique(sets))
+
+    def estimate(found: tuple[float, Floats], chance: float, at: int) -> Estimate:
+        value, influence = found
+        tested = held_out_variance(influence, sets)
+        # the jackknife holds what comes from testing once and what comes from training twice
+        more = 0.0 if training is None else max(0.0, float(training[at]) - tested) / 2
+        more += 0.0 if added is None else float(added[at])
+        shown = score_estimate(value, tested, more, units, level=level, null_mean=chance, notes=notes)
+        return replace(shown, n=len(labels), n_groups=len(names), dropped=dropped)
+
+    return Probe(
+        auc=estimate(_auc(scores, labels, fold_of), 0.5, 0),
+        balanced_accuracy=estimate(_balanced_accuracy(scores, labels), 1 / len(names), 1),
+        scores=scores,
+        labels=labels,
+        names=names,
+        kept=kept,
+    )
+
+
+def _with_null(result: Probe, null: Floats) -> Probe:
+    def tested(estimate: Estimate, draws: Floats) -> Estimate:
+        tests = p_values(estimate.value, draws)
+        return replace(
+            estimate,
+            null_mean=float(draws.mean()),
+            null_sd=float(draws.std(ddof=1)) if len(draws) > 1 else None,
+            p_value=tests.value,
+            p_randomised=tests.randomised,
+        )
+
+    return replace(
+        result,
+        auc=tested(result.auc, null[:, 0]),
+        balanced_accuracy=tested(result.balanced_accuracy, null[:, 1]),
+    )

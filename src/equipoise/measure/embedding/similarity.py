@@ -1,0 +1,306 @@
+"""How alike a model finds the images of one group: self-similarity, its normalised form and the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.exchange import one_label_each, shuffled_labels
+from equipoise.measure.stats.group_means import kept_groups, size_of
+from equipoise.measure.stats.group_range import range_interval, stretched_bounds
+from equipoise.measure.stats.permutation import p_values
+
+__all__ = ["SelfSimilarity", "mean_cosine", "self_similarity"]
+
+VARIANTS = ("group_mean", "literal_eq4")
+NOT_ABOVE_ZERO = 1e-9
+"""A mean self-similarity below this is rounding; nothing can be divided by it."""
+
+
+@dataclass(frozen=True)
+class SelfSimilarity:
+    """Self-similarity by group: higher means that the model tells the group's members apart less well."""
+
+    by_group: Mapping[str, Estimate]
+    """Mean cosine of two different images of the group; chance is that of two images of the pool."""
+    normalised: Mapping[str, Estimate]
+    """Relative to the groups' mean, minus 1; sums to 0 over groups. Empty where that mean is not above 0."""
+    gap: Estimate | None
+    """Highest minus lowest normalised value, against shuffled labels; None where there is no normalised form."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def mean_cosine(embeddings: Any) -> float:
+    """Mean cosine of two different rows of ``embeddings`` (n, d): (|sum u|^2 - n) / (n^2 - n), u the unit rows.
+
+    O(n d) instead of n^2 pairs; a row is never paired with itself (that would add about 1 / n).
+
+    >>> round(mean_cosine([[1.0, 0.0], [0.6, 0.8]]), 6)
+    0.6
+    """
+    unit = unit_rows(embeddings, "embeddings", min_rows=2)
+    return float(_from_sums((unit.sum(axis=0) ** 2).sum()[None], np.array([len(unit)]), np.array([len(unit)]))[0])
+
+
+def _from_sums(squared_length: Floats, weight: Floats, self_weight: Floats) -> Floats:
+    """Mean cosine over pairs of different items from |sum w u|^2, sum w and sum w^2."""
+    return np.asarray((squared_length - self_weight) / (weight**2 - self_weight))
+
+
+def self_similarity(
+    embeddings: Any,
+    groups: Groups,
+    *,
+    variant: str = "group_mean",
+    clusters: Any = None,
+    shuffle_within: Any = None,
+    replicates: int = 1000,
+    permutations: int = 999,
+    seed: int = 0,
+    level: float = 0.95,
+) -> SelfSimilarity:
+    """Self-similarity of each group (Wolfe and Caliskan 2022; "Would deep generative models amplify bias", Eq.
+    3-4).
+
+    SS_a = mean cosine over ordered pairs of different images of group a, of ``embeddings`` (n, d). Normalised:
+    SS_a / mean_b SS_b - 1 with the unweighted mean over groups (``variant`` "group_mean"). Eq. 4 as printed
+    divides by the number of images of group a ("literal_eq4"); it gives numbers of that order and is kept for
+    comparison only. Chance: labels shuffled over all images, or inside ``shuffle_within`` (n,), or where only
+    ``clusters`` (n,) are given inside these; clusters of one group each exchange it as wholes. The bootstrap resamples
+    clusters. A group with fewer than two images is listed in ``dropped``.
+
+    >>> a, b = [[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]
+    >>> found = self_similarity(a + b, Groups.from_values(["A"] * 2 + ["B"] * 3), permutations=9, replicates=9)
+    >>> [round(e.value, 5) for e in found.by_group.values()], [round(e.value, 3) for e in found.normalised.values()]
+    ([0.6, 0.46667], [0.125, -0.125])
+    """
+    chosen(variant, "variant", VARIANTS)
+    as_count(replicates, "replicates", least=2)
+    as_count(permutations, "permutations", least=2)
+    unit = unit_rows(embeddings, "embeddings")
+    groups.check_length(len(unit))
+    kept, dropped = kept_groups(groups, 2)
+    if not kept:
+        raise InputError("no group has two images; self-similarity needs pairs of different images")
+    inside = np.isin(groups.labels, kept)
+    place = np.full(groups.n_groups, -1)
+    place[kept] = np.arange(len(kept))
+    labels, rows = place[groups.labels[inside]], unit[inside]
+    sets = _sets_of(clusters, len(unit), inside)
+    within = _sets_of(shuffle_within, len(unit), inside, "shuffle_within")
+    if within is None and sets is not None and not one_label_each(labels, sets):
+        within = sets
+    names = tuple(groups.names[g] for g in kept)
+    drawn = _drawn(rows, labels, sets, within, names, replicates, permutations, seed)
+    by_group = drawn.estimates(level)
+    if not drawn.value.mean() > NOT_ABOVE_ZERO:
+        why = f"no normalised form: the groups' mean self-similarity is {drawn.value.mean():.4g}, not above 0"
+        return SelfSimilarity(by_group, {}, None, dropped, (why,))
+    relative = drawn.normalised(variant)
+    if len(kept) < 2:
+        why = f"no gap: only group {names[0]!r} has two images or more"
+        return SelfSimilarity(by_group, relative.estimates(level), None, dropped, (why,))
+    return SelfSimilarity(by_group, relative.estimates(level), relative.gap(level), dropped)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Values (G,) with their null (R, G) and bootstrap (B, G) draws."""
+
+    names: tuple[str, ...]
+    sizes: Floats
+    value: Floats
+    null: Floats
+    draws: Floats
+    notes: tuple[str, ...]
+
+    def normalised(self, variant: str) -> _Drawn:
+        scale, notes = np.ones(len(self.names)), self.notes
+        if variant == "literal_eq4":
+            scale = self.sizes / len(self.names)
+            notes = (*notes, "Eq. 4 as printed: of the order of the group's size; not what the paper's table shows")
+        null, draws = _normalised(self.null, scale), _normalised(self.draws, scale)
+        lost = len(self.null) + len(self.draws) - len(null) - len(draws)
+        if lost:
+            notes = (*notes, f"{lost} draws had a mean self-similarity not above 0 and were dropped")
+        return _Drawn(self.names, self.sizes, _normalised(self.value[None], scale)[0], null, draws, notes)
+
+    def estimates(self, level: float) -> dict[str, Estimate]:
+        return {
+            name: _estimate(
+                self.value[i],
+                self.draws[:, i],
+                self.null[:, i],
+                int(self.sizes[i]),
+                len(self.names),
+                level,
+                self.notes,
+                "two-sided",
+            )
+            for i, name in enumerate(self.names)
+        }
+
+    def gap(self, level: float) -> Estimate:
+        top, bottom = int(self.value.argmax()), int(self.value.argmin())
+        shown = _estimate(
+            self.value[top] - self.value[bottom],
+            self.draws[:, :0].ravel(),
+            self.null.max(axis=1) - self.null.min(axis=1),
+            int(self.sizes.sum()),
+            len(self.names),
+            level,
+            (f"{self.names[top]} minus {self.names[bottom]}", *self.notes),
+            "greater",
+        )
+        low, high = self.gap_interval(level)
+        if low is None or high is None or high <= low:
+            return shown.with_notes("no interval: the resamples do not differ")
+        return replace(shown, ci_low=low, ci_high=high)
+
+    def gap_interval(self, level: float) -> tuple[float | None, float | None]:
+        """Interval of the range over all groups, whichever are the extremes, from the bootstrap of each pair."""
+        if len(self.draws) < 2:
+            return None, None
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        pairs = [np.quantile(self.draws - self.draws[:, [other]], tails, axis=0) for other in range(len(self.names))]
+        low, high = np.stack([pair[0] for pair in pairs], axis=1), np.stack([pair[1] for pair in pairs], axis=1)
+        if len(self.names) == 2:
+            return size_of(float(low[0, 1]), float(high[0, 1]))
+        if not (high > low)[~np.eye(len(self.names), dtype=bool)].all():
+            return None, None
+        bounds = stretched_bounds(self.value, low, high, level)
+        return range_interval(self.value, np.cov(self.draws.T), bounds, level=level)
+
+
+def _drawn(
+    rows: Floats,
+    labels: NDArray[Any],
+    sets: NDArray[Any] | None,
+    within: NDArray[Any] | None,
+    names: tuple[str, ...],
+    replicates: int,
+    permutations: int,
+    seed: int,
+) -> _Drawn:
+    n_groups = len(names)
+    rng = np.random.default_rng(seed)
+    null = [
+        block
+        for shuffled in shuffled_labels(labels, permutations, rng, within, sets)
+        for block in _similarities(rows, shuffled, n_groups)
+    ]
+    draws = np.concatenate(list(_resampled(rows, labels, sets, n_groups, replicates, rng)))
+    usable = np.isfinite(draws).all(axis=1)
+    lost = int((~usable).sum())
+    return _Drawn(
+        names,
+        np.bincount(labels, minlength=n_groups).astype(np.float64),
+        next(_similarities(rows, labels[None], n_groups))[0],
+        np.concatenate(null),
+        draws[usable],
+        (f"{lost} resamples left a group with one image and were dropped",) if lost else (),
+    )
+
+
+def _normalised(values: Floats, scale: Floats) -> Floats:
+    """SS_a / mean_b SS_b - 1, rows whose mean is not above 0 left out; ``scale`` turns 1/|A| into 1/|E_a|."""
+    mean = values.mean(axis=1)
+    usable = mean > NOT_ABOVE_ZERO
+    return np.asarray(values[usable] / mean[usable, None] * scale - 1)
+
+
+def _similarities(rows: Floats, labels: NDArray[Any], n_groups: int) -> Iterator[Floats]:
+    """Blocks (b, G) of self-similarities for each row of ``labels`` (b, n)."""
+    for block in row_blocks(len(labels), len(rows) * n_groups):
+        member = labels[block][:, None, :] == np.arange(n_groups)[:, None]
+        # clusters that exchange their group as wholes may leave a group with one image: it has no pairs then
+        count = np.maximum(member.sum(axis=2), 2).astype(np.float64)
+        sums = member.reshape(-1, len(rows)).astype(np.float64) @ rows
+        squares = (sums**2).sum(axis=1).reshape(count.shape)
+        yield _from_sums(squares, count, count)
+
+
+def _resampled(
+    rows: Floats,
+    labels: NDArray[Any],
+    sets: NDArray[Any] | None,
+    n_groups: int,
+    replicates: int,
+    rng: np.random.Generator,
+) -> Iterator[Floats]:
+    """Blocks (b, G) of bootstrap self-similarities; an image drawn twice is not paired with its copy."""
+    if sets is not None:
+        _, codes = np.unique(sets, return_inverse=True)
+        n_sets = int(codes.max()) + 1
+        for block in resampling_weights(n_sets, replicates, rng, chunk=4_000_000 * n_sets // len(rows)):
+            weights = block.astype(np.float64)[:, codes]
+            yield np.stack([_weighted(weights[:, labels == g], rows[labels == g]) for g in range(n_groups)], axis=1)
+        return
+    columns = []
+    for g in range(n_groups):
+        members = rows[labels == g]
+        blocks = resampling_weights(len(members), replicates, rng)
+        columns.append(np.concatenate([_weighted(block.astype(np.float64), members) for block in blocks]))
+    yield np.stack(columns, axis=1)
+
+
+def _weighted(weights: Floats, rows: Floats) -> Floats:
+    """(b,) self-similarity under each row of weights; infinite where one image is all that was drawn."""
+    squares = ((weights @ rows) ** 2).sum(axis=1)
+    total, own = weights.sum(axis=1), (weights**2).sum(axis=1)
+    out = np.full(len(weights), np.inf)
+    usable = total**2 > own
+    out[usable] = _from_sums(squares[usable], total[usable], own[usable])
+    return out
+
+
+def _estimate(
+    value: float,
+    draws: Floats,
+    null: Floats,
+    n: int,
+    n_groups: int,
+    level: float,
+    notes: tuple[str, ...],
+    alternative: Any,
+) -> Estimate:
+    low = high = null_mean = null_sd = tests = None
+    if len(draws) > 1:
+        low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
+        if low == high:
+            low, high, notes = None, None, (*notes, "no interval: the resamples do not differ")
+    if len(null) > 1:
+        null_mean, null_sd = float(null.mean()), float(null.std(ddof=1))
+        tests = p_values(value, null, alternative=alternative)
+    return Estimate(
+        float(value),
+        low,
+        high,
+        null_mean=null_mean,
+        null_sd=null_sd,
+        p_value=None if tests is None else tests.value,
+        p_randomised=None if tests is None else tests.randomised,
+        n=n,
+        n_groups=n_groups,
+        notes=notes,
+        level=level,
+    )
+
+
+def _sets_of(clusters: Any, n: int, inside: NDArray[np.bool_], name: str = "clusters") -> NDArray[Any] | None:
+    if clusters is None:
+        return None
+    sets = np.asarray(clusters)
+    if sets.shape != (n,):
+        raise InputError(f"{name} has shape {sets.shape} for {n} embeddings; give one key per image")
+    return sets[inside]

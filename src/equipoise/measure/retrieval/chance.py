@@ -1,0 +1,318 @@
+"""What chance would give for a retrieval result, and the result as estimates with that beside it.
+
+Three nulls, all exact in law:
+
+- ``random_ranking``: each query ranks its own pool at random. For queries that each have their own pool.
+- ``label_shuffle``: the rankings stay, the labels are shuffled over each pool. For queries that share a pool: what they
+  share (hub images that everything retrieves) stays shared.
+- ``within_set``: the rankings stay, the labels are shuffled inside each counterfactual set, among images that agree on
+  every other axis (``strata``), and over linked sets at once (``links``): see ``measure.stats.exchange``. The
+  right one for paired data. An image without a partner keeps its label, so that what is measured is conditional on it.
+
+The draws of two models over the same labelled images with the same seed are draws of the same shuffles, so that their
+difference has a null too (``Chance.shuffle`` says whether two results share theirs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.retrieval.blocks import group_counts
+from equipoise.measure.retrieval.evaluate import Retrieved
+from equipoise.measure.retrieval.lists import list_metrics, pair_metrics
+from equipoise.measure.retrieval.nulls import LabelShuffler, random_rankings
+from equipoise.measure.stats.exchange import Exchange, in_pools, in_sets, keys_of
+
+__all__ = ["Chance", "chance"]
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["random_ranking", "label_shuffle", "within_set"]
+KINDS = ("random_ranking", "label_shuffle", "within_set")
+
+CELLS = 250_000
+"""Labels measured at a time: few enough to stay in the processor's cache."""
+SHUFFLED_CELLS = 2_000_000
+MOST_SHUFFLES = 256
+"""Shuffles are drawn in blocks whose size depends on the images alone, so that two models get the same ones."""
+KEPT_CELLS = 4_000_000
+"""Per-query draws are kept for p-values and quantiles of single queries up to this many numbers a metric."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Draws of the null for every metric of a result."""
+
+    kind: Kind
+    draws: int
+    suite: Mapping[str, FloatArray]
+    """(R,) or (R, G): the mean over all queries in each draw, without those to which all images are equal."""
+    mean: Mapping[str, FloatArray]
+    """(Q',) or (Q', G): each query's chance level."""
+    sd: Mapping[str, FloatArray]
+    by_query: Mapping[str, FloatArray] = field(default_factory=dict)
+    """(R, Q') every draw of every query, when they are few enough to keep."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know: images or sets whose labels could not move."""
+    shuffle: str = ""
+    """The same for two results whose draws shuffle the same labels alike; empty for random rankings."""
+    linked: bool = False
+    """Whether the labels of linked sets moved together: what different pools show is not independent then."""
+
+
+def chance(
+    found: Retrieved,
+    *,
+    sets: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    links: ArrayLike | None = None,
+    kind: Kind | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Chance:
+    """The null of every metric in ``found``.
+
+    ``sets`` (N,) names the counterfactual set of each image and selects ``within_set``; without it, queries with a pool
+    of their own get ``random_ranking`` and queries that share one ``label_shuffle``. Ties stay as they were broken in
+    every draw. Where no label could move inside sets or between them, the null is that of no sets, and says so.
+
+    Args:
+        found: the metrics of each query.
+        sets: (N,) the counterfactual set of each image.
+        strata: (N,) the combination of levels of the other axes that vary inside sets, as whole numbers; labels move
+            only among images of the same. -1 marks an image whose levels are not known: it keeps its label.
+        links: (N,) sets that show the same people, or were made from the same seed, share a key: their labels move
+            together.
+        kind: one of the three nulls, if the choice above is not wanted.
+        draws: how many draws.
+        seed: of the draws.
+    """
+    if draws < 2:
+        raise InputError(f"draws = {draws}: a null needs at least 2 draws")
+    if found.shared_ties:
+        raise InputError("ties='expected' has no null, because tied images share their ranks; break ties by tie_order")
+    chosen = kind or _kind(found, sets)
+    if chosen not in KINDS:
+        raise UnknownNameError("null", chosen, KINDS)
+    if chosen == "within_set" and sets is None:
+        raise InputError("kind='within_set' needs sets: the counterfactual set of each image")
+    if chosen != "within_set" and (strata is not None or links is not None):
+        raise InputError("strata and links say how labels move inside sets; give sets too")
+    notes: tuple[str, ...] = ()
+    if chosen == "random_ranking":
+        return _random(found, draws, seed)
+    shuffles = _Shuffles(found, sets if chosen == "within_set" else None, strata, links)
+    notes = shuffles.notes
+    if not shuffles.moves:
+        notes = ("labels cannot move inside sets, nor between them: chance shuffles them over each pool instead",)
+        chosen = _kind(found, None)
+        if chosen == "random_ranking":
+            return replace(_random(found, draws, seed), notes=notes)
+        shuffles = _Shuffles(found, None, None, None)
+    tally = _Tally(draws, ~found.all_equal)
+    everyone = np.arange(len(found.queries))
+    for block in shuffles.draws(draws, seed):
+        tally.add(everyone, block)
+    return replace(tally.chance(chosen), notes=notes, shuffle=shuffles.digest(draws, seed), linked=links is not None)
+
+
+def _random(found: Retrieved, draws: int, seed: int) -> Chance:
+    tally = _Tally(draws, ~found.all_equal)
+    for columns, block in _random_draws(found, draws, np.random.default_rng(seed)):
+        tally.add(columns, block)
+    return tally.chance("random_ranking")
+
+
+def _kind(found: Retrieved, sets: ArrayLike | None) -> Kind:
+    if sets is not None:
+        return "within_set"
+    return "random_ranking" if len(np.unique(found.pool)) == len(found.pool) else "label_shuffle"
+
+
+class _Tally:
+    """Adds up blocks of draws: for some queries all draws, or for all queries some draws."""
+
+    def __init__(self, draws: int, counted: NDArray[np.bool_]) -> None:
+        self.draws, self.n_queries, self.counted = draws, len(counted), counted
+        self.suite: dict[str, FloatArray] = {}
+        self.sums: dict[str, FloatArray] = {}
+        self.squares: dict[str, FloatArray] = {}
+        self.kept: dict[str, FloatArray] = {}
+        self._at: dict[str, int] = {}
+
+    def add(self, queries: NDArray[np.intp], block: dict[str, FloatArray]) -> None:
+        """``block[name]`` (r, q) or (r, q, G): r draws of ``queries`` (q,)."""
+        for name, values in block.items():
+            rows = len(values)
+            if name not in self.suite:
+                tail = values.shape[2:]
+                self.suite[name] = np.zeros((self.draws, *tail))
+                self.sums[name] = np.zeros((self.n_queries, *tail))
+                self.squares[name] = np.zeros((self.n_queries, *tail))
+                self._at[name] = 0
+                if not tail and self.draws * self.n_queries <= KEPT_CELLS:
+                    self.kept[name] = np.zeros((self.draws, self.n_queries))
+            start = self._at[name] % self.draws
+            here = slice(start, start + rows)
+            self._at[name] += rows
+            self.suite[name][here] += values[:, self.counted[queries]].sum(axis=1)
+            self.sums[name][queries] += values.sum(axis=0)
+            self.squares[name][queries] += (values**2).sum(axis=0)
+            if name in self.kept:
+                self.kept[name][here, queries] = values
+
+    def chance(self, kind: Kind) -> Chance:
+        mean = {name: total / self.draws for name, total in self.sums.items()}
+        sd = {
+            name: np.sqrt(np.maximum(0.0, total / self.draws - mean[name] ** 2)) for name, total in self.squares.items()
+        }
+        counted = max(1, int(self.counted.sum()))
+        suite = {name: total / counted for name, total in self.suite.items()}
+        return Chance(kind, self.draws, suite, mean, sd, self.kept)
+
+
+def _without_plain_skew(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, FloatArray]:
+    """Blocks (r, q, ...) of the metrics that have a finite null; the skew of a group is minus infinity when absent."""
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items() if name != "skew"}
+
+
+def _random_draws(
+    found: Retrieved, draws: int, rng: np.random.Generator
+) -> Iterator[tuple[NDArray[np.intp], dict[str, FloatArray]]]:
+    """All draws of the queries whose pools have the same composition, one composition at a time."""
+    recipe = found.recipe
+    undefined = _undefined_by_pool(found)
+    make_up = np.concatenate([found.pool_counts[found.pool], undefined[found.pool][:, None]], axis=1)
+    kinds, which = np.unique(make_up, axis=0, return_inverse=True)
+    length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
+    pairs = recipe.pair is not None and recipe.variant.name != "intel_code"
+    for number, counts in enumerate(kinds):
+        queries = np.flatnonzero(which.ravel() == number)
+        step = max(1, CELLS // (len(queries) * min(length, int(counts.sum()))))
+        for start in range(0, draws, step):
+            rows = min(step, draws - start)
+            shape = (rows, len(queries))
+            ranked = random_rankings(counts[:-1], length, rows * len(queries), rng)
+            block = _without_plain_skew(list_metrics(ranked, counts[:-1], recipe), shape)
+            if pairs:
+                every = random_rankings(counts, recipe.k, rows * len(queries), rng)
+                taken = np.full(len(every), every.shape[1])
+                block |= _without_plain_skew(
+                    pair_metrics(group_counts(every, recipe.n_groups + 1), taken, recipe), shape
+                )
+            yield queries, block
+
+
+def _undefined_by_pool(found: Retrieved) -> NDArray[np.int64]:
+    missing = ~found.groups.defined
+    if found.image_pool is None:
+        return np.array([missing.sum()])
+    return np.bincount(found.image_pool[missing], minlength=len(found.pool_counts))
+
+
+class _Shuffles:
+    """The metrics of the ranked lists under shuffled labels."""
+
+    def __init__(
+        self, found: Retrieved, sets: ArrayLike | None, strata: ArrayLike | None, links: ArrayLike | None
+    ) -> None:
+        self.found, recipe = found, found.recipe
+        self.lists = _Relabelled(found.indices, _exchange(found, found.groups.defined, sets, strata, links))
+        self.pairs: _Relabelled | None = None
+        if recipe.pair is not None and found.pair_indices is not None and recipe.variant.name != "intel_code":
+            everybody = np.ones(len(found.groups), dtype=bool)
+            self.pairs = _Relabelled(found.pair_indices, _exchange(found, everybody, sets, strata, links))
+        self.moves = self.lists.moves
+        self.notes = self.lists.exchange.notes
+
+    def digest(self, draws: int, seed: int) -> str:
+        """The same where the same labels are shuffled alike."""
+        exchange, mine = self.lists.exchange, self.lists.mine
+        whole = blake2b(f"{draws} {seed} {len(self.found.groups)}".encode(), digest_size=12)
+        people = np.zeros(0) if exchange.person is None else exchange.person
+        for array in (mine, exchange.unit, exchange.labels.astype(np.int64), exchange.block, people):
+            whole.update(np.ascontiguousarray(array).tobytes())
+        return whole.hexdigest()
+
+    def draws(self, draws: int, seed: int) -> Iterator[dict[str, FloatArray]]:
+        """Blocks of draws of every metric, (r, Q') or (r, Q', G)."""
+        found, recipe = self.found, self.found.recipe
+        pool = found.pool_counts[found.pool]
+        most = max(1, CELLS // max(found.indices.size, 1))
+        step = max(1, min(MOST_SHUFFLES, SHUFFLED_CELLS // max(len(self.lists.exchange.labels), 1)))
+        for start in range(0, draws, step):
+            rows = min(step, draws - start)
+            shuffled = self.lists.shuffled(rows, np.random.default_rng([seed, start, 0]))
+            both = None
+            if self.pairs is not None:
+                both = self.pairs.shuffled(rows, np.random.default_rng([seed, start, 1]))
+            for first in range(0, rows, most):
+                part = slice(first, min(first + most, rows))
+                shape = (part.stop - part.start, len(found.queries))
+                ranked = self.lists.lists(shuffled[part])
+                block = _without_plain_skew(list_metrics(ranked, np.tile(pool, (shape[0], 1)), recipe), shape)
+                if self.pairs is not None and both is not None:
+                    every = self.pairs.lists(both[part])
+                    counts, taken = group_counts(every, recipe.n_groups), (every > -2).sum(axis=1)
+                    block |= _without_plain_skew(pair_metrics(counts, taken, recipe), shape)
+                yield block
+
+
+def _exchange(
+    found: Retrieved,
+    takes_part: NDArray[np.bool_],
+    sets: ArrayLike | None,
+    strata: ArrayLike | None,
+    links: ArrayLike | None,
+) -> tuple[Exchange, NDArray[np.int64]]:
+    """Which labels of the images that some query may retrieve change places, and the numbers of those images."""
+    n = len(found.groups)
+    pools = np.zeros(n, dtype=np.int64) if found.image_pool is None else found.image_pool
+    asked = np.zeros(int(max(pools.max(initial=0), found.pool.max(initial=0))) + 1, dtype=bool)
+    asked[found.pool] = True
+    mine = np.flatnonzero(takes_part & (pools >= 0) & asked[pools])
+    labels = found.groups.labels[mine]
+    if sets is None:
+        return in_pools(labels, pools[mine]), mine
+    level = None if strata is None else np.asarray(strata)
+    if level is not None and (level.shape != (n,) or not np.issubdtype(level.dtype, np.integer)):
+        raise InputError(
+            f"strata has shape {level.shape} and type {level.dtype} for {n} images; give one whole number per image"
+        )
+    return (
+        in_sets(
+            labels,
+            pools[mine],
+            keys_of(sets, n, "sets")[mine],
+            None if level is None else level[mine].astype(np.int64),
+            None if links is None else keys_of(links, n, "links")[mine],
+        ),
+        mine,
+    )
+
+
+class _Relabelled:
+    """Ranked lists under shuffled labels."""
+
+    def __init__(self, indices: NDArray[np.int32], exchange: tuple[Exchange, NDArray[np.int64]]) -> None:
+        self.exchange, self.mine = exchange
+        self._shuffle = LabelShuffler(self.exchange.labels, self.exchange.block, self.exchange.person)
+        place = np.full(int(max(indices.max(initial=0), self.mine.max(initial=0))) + 2, len(self.exchange.labels))
+        place[self.mine] = self.exchange.unit
+        self._places = place[indices]  # -1, beyond the end of a list, reads the last entry
+        self.moves = bool(self.exchange.movable[self._places[indices >= 0]].any())
+        """Whether any label in the lists can change at all."""
+
+    def shuffled(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """(rows, U + 1) the labels of the units in ``rows`` draws, and -2 for what is beyond the end of a list."""
+        return np.concatenate([self._shuffle(rows, rng), np.full((rows, 1), -2, dtype=np.int32)], axis=1)
+
+    def lists(self, shuffled: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(rows * Q', T) the labels of the lists."""
+        return shuffled[:, self._places].reshape(-1, self._places.shape[1])

@@ -1,0 +1,199 @@
+"""What chance gives: random rankings of a pool, labels shuffled inside sets, and the exact law of MaxSkew.
+
+- A query with a pool of its own: its top K under chance is a draw without replacement, so the counts follow the
+  multivariate hypergeometric law (:func:`hypergeometric_counts`, :func:`random_rankings`, :func:`max_skew_law`).
+- Queries that share images, or counterfactual sets of near-identical images: the ranking stays and the labels are
+  shuffled, over the pool or inside each set (:class:`LabelShuffler`), so that what the queries share is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.retrieval.skew import desired_shares
+
+__all__ = ["DiscreteLaw", "LabelShuffler", "hypergeometric_counts", "max_skew_law", "random_rankings"]
+
+FloatArray = NDArray[np.float64]
+Labels = NDArray[np.int32]
+
+
+def _pool(pool_counts: ArrayLike) -> NDArray[np.int64]:
+    pool = np.asarray(pool_counts)
+    if pool.ndim != 1 or not np.issubdtype(pool.dtype, np.integer) or (pool < 0).any() or pool.sum() == 0:
+        raise InputError(f"pool_counts = {pool.tolist()}: give the number of images of each group, at least one image")
+    return pool.astype(np.int64)
+
+
+def hypergeometric_counts(pool_counts: ArrayLike, k: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Counts (draws, G) of each group among the top ``k`` of random rankings of the pool.
+
+    >>> hypergeometric_counts([6, 4], 10, 2, np.random.default_rng(0)).tolist()
+    [[6, 4], [6, 4]]
+    """
+    pool = _pool(pool_counts)
+    size = min(k, int(pool.sum()))
+    return rng.multivariate_hypergeometric(pool, size, size=draws, method="marginals").astype(np.int64)
+
+
+def random_rankings(pool_counts: ArrayLike, length: int, draws: int, rng: np.random.Generator) -> Labels:
+    """Group labels (draws, T) of the first T = min(length, pool) images of random rankings of the pool.
+
+    >>> sorted(random_rankings([2, 1], 5, 1, np.random.default_rng(0))[0].tolist())
+    [0, 0, 1]
+    """
+    pool = _pool(pool_counts)
+    total = int(pool.sum())
+    size = min(length, total)
+    if size**2 < 2 * total:
+        return _distinct(total, size, draws, rng, np.cumsum(pool))
+    labels = np.repeat(np.arange(len(pool), dtype=np.int32), pool)
+    step = max(1, 8_000_000 // total)
+    parts = []
+    for start in range(0, draws, step):
+        rows = min(step, draws - start)
+        parts.append(rng.permuted(np.broadcast_to(labels, (rows, total)), axis=1)[:, :size].copy())
+    return np.concatenate(parts)
+
+
+def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends: NDArray[np.int64]) -> Labels:
+    """Few of many: draw with replacement and throw away the rows that hold an image twice, which is exact."""
+    picked = rng.integers(0, total, size=(draws, size))
+    again = np.arange(draws)
+    while again.size:
+        ordered = np.sort(picked[again], axis=1)
+        again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
+        picked[again] = rng.integers(0, total, size=(len(again), size))
+    return np.searchsorted(ends, picked, side="right").astype(np.int32)
+
+
+class LabelShuffler:
+    """Shuffles labels (N,) inside blocks: the counterfactual sets, the pools, or everything as one block.
+
+    ``together`` (N,): entries with the same key move together. Two of them that change places in one block do so in
+    every block that holds both, as far as the blocks' labels allow: what linked sets need, that show the same people.
+
+    >>> shuffle = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"])
+    >>> rows = shuffle(100, np.random.default_rng(0))
+    >>> rows.shape, bool((rows[:, :2].sum(axis=1) == 1).all())
+    ((100, 4), True)
+    >>> alike = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"], [7, 8, 7, 8])(100, np.random.default_rng(0))
+    >>> bool((alike[:, :2] == alike[:, 2:]).all())
+    True
+    """
+
+    def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None, together: ArrayLike | None = None) -> None:
+        self.labels = np.asarray(labels, dtype=np.int32)
+        n = len(self.labels)
+        keys = np.zeros(n, dtype=np.int64) if blocks is None else np.asarray(blocks)
+        if keys.shape != (n,):
+            raise InputError(f"blocks has shape {keys.shape} for {n} labels; give one key per label")
+        if keys.dtype == object:
+            keys = keys.astype(str)
+        _, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        self._together: NDArray[np.int64] | None = None
+        order = np.argsort(codes, kind="stable")
+        if together is not None:
+            self._together = np.unique(np.asarray(together), return_inverse=True)[1].astype(np.int64)
+            # equal ranks must mean equal labels in every block, whatever the order of the rows
+            order = np.lexsort((self._together, self.labels, codes))
+        starts = np.cumsum(sizes) - sizes
+        self._members: list[NDArray[np.int64]] = [
+            order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes) if size > 1
+        ]
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> Labels:
+        """(draws, N) shuffled labels."""
+        out = np.tile(self.labels, (draws, 1))
+        luck = None if self._together is None else rng.random((draws, int(self._together.max(initial=-1)) + 1))
+        for members in self._members:
+            if luck is not None and self._together is not None:
+                ranks = np.argsort(np.argsort(luck[:, self._together[members]], axis=2), axis=2)
+                out[:, members] = self.labels[members][np.arange(len(members))[None, :, None], ranks]
+            elif members.shape[1] == 2:  # twins change places or not: one coin each
+                swapped = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8).astype(bool)
+                first, second = self.labels[members].T
+                out[:, members[:, 0]] = np.where(swapped, second, first)
+                out[:, members[:, 1]] = np.where(swapped, first, second)
+            else:
+                block = np.broadcast_to(self.labels[members], (draws, *members.shape))
+                out[:, members] = rng.permuted(block, axis=2)
+        return out
+
+
+@dataclass(frozen=True)
+class DiscreteLaw:
+    """A distribution on few values, exactly."""
+
+    values: FloatArray
+    probabilities: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """The expected value."""
+        return float(self.values @ self.probabilities)
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation."""
+        return float(np.sqrt((self.values - self.mean) ** 2 @ self.probabilities))
+
+    def quantile(self, q: float) -> float:
+        """The smallest value whose cumulative probability reaches ``q``."""
+        at = int(np.searchsorted(np.cumsum(self.probabilities), q - 1e-12))
+        return float(self.values[min(at, len(self.values) - 1)])
+
+    def sample(self, size: int | Sequence[int], rng: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        edges = np.cumsum(self.probabilities)
+        at = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
+        return np.asarray(self.values[np.minimum(at, len(self.values) - 1)])
+
+
+def max_skew_law(pool_counts: ArrayLike, k: int, *, desired: str | ArrayLike = "pool") -> DiscreteLaw:
+    """The exact law of MaxSkew@K (absent groups skipped) when the top K is drawn at random from the pool.
+
+    P(MaxSkew <= t) = P(count_g <= c_g(t) for all g). Counts drawn without replacement are independent
+    binomials given their sum, so that is one coefficient of a product of truncated polynomials for each value
+    t can take. Exact, no draws.
+
+    >>> round(max_skew_law([50] * 12, 12).mean, 2)
+    1.01
+    """
+    pool = _pool(pool_counts)
+    share = desired_shares(desired, pool)
+    size = min(k, int(pool.sum()))
+    if size < 1:
+        raise InputError(f"k = {k}: give at least 1")
+    counts = np.arange(1, size + 1)
+    with np.errstate(divide="ignore"):
+        levels = np.where(counts <= pool[:, None], np.log(counts / size) - np.log(share)[:, None], np.inf)
+    possible = np.unique(np.round(levels[np.isfinite(levels)], 12))
+    below = np.array([_all_at_most(pool, (levels <= level + 1e-9).sum(axis=1), size) for level in possible])
+    below = np.minimum(np.maximum.accumulate(below) / below[-1], 1.0)
+    chance = np.diff(below, prepend=0.0)
+    return DiscreteLaw(possible[chance > 0], chance[chance > 0])
+
+
+def _all_at_most(pool: NDArray[np.int64], limits: NDArray[np.int64], size: int) -> float:
+    """The chance that no group has more than its limit among ``size`` drawn, up to a constant factor."""
+    if limits.sum() < size:
+        return 0.0
+    rate = size / pool.sum()
+    product = np.ones(1)
+    for (members, limit), times in zip(*_distinct_pairs(pool, limits), strict=True):
+        terms = sps.binom.pmf(np.arange(limit + 1), members, rate)
+        for _ in range(times):
+            product = np.convolve(product, terms)[: size + 1]
+    return float(product[size]) if len(product) > size else 0.0
+
+
+def _distinct_pairs(pool: NDArray[np.int64], limits: NDArray[np.int64]) -> tuple[list[tuple[int, int]], list[int]]:
+    pairs, times = np.unique(np.stack([pool, limits], axis=1), axis=0, return_counts=True)
+    return [(int(members), int(limit)) for members, limit in pairs], times.tolist()

@@ -1,0 +1,203 @@
+"""Exposure: how much of a reader's attention each group gets, when attention falls with rank.
+
+Metrics of a ranked list of groups: NDKL and the infeasible index.
+
+``ranked`` (..., T) holds the group label of each image, best first; negative beyond the end of a short list.
+Undefined images are removed before ranking, so no negative label stands before a group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.retrieval.blocks import discounts, group_totals, occurrence, ranked_lists
+
+__all__ = [
+    "attention",
+    "exposure",
+    "exposure_gap",
+    "exposure_ratio",
+    "infeasible_count",
+    "infeasible_index",
+    "kl_curve",
+    "ndkl",
+]
+
+
+FloatArray = NDArray[np.float64]
+
+
+def kl_curve(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """KL(p^i || d) of every prefix i = 1..T (..., T), natural log, 0 ln 0 = 0; 0 beyond the end of a short list.
+
+    Adding one image changes only its own group's term, so the whole curve costs one running sum.
+
+    >>> kl_curve([0, 1], [0.5, 0.5]).round(5).tolist()
+    [0.69315, 0.0]
+    """
+    labels, there, share = ranked_lists(ranked, desired)
+    # sum_g c_g ln c_g grows by c ln c - (c-1) ln(c-1) when a group gets its c-th image
+    grown = np.cumsum(np.where(there, _growth(occurrence(labels)), 0.0), axis=-1)
+    with np.errstate(divide="ignore"):
+        log_share = np.log(share)
+    wanted = np.take_along_axis(log_share, np.where(there, labels, 0), axis=-1)
+    if np.isinf(wanted[there]).any():
+        group = int(labels[there & np.isinf(wanted)][0])
+        raise InputError(f"desired gives group {group} the share 0 but it was retrieved; its divergence is infinite")
+    expected = np.cumsum(np.where(there, wanted, 0.0), axis=-1)
+    size = np.arange(1, labels.shape[-1] + 1, dtype=np.float64)
+    divergence = (grown - expected) / size - np.log(size)
+    return np.where(there, np.maximum(divergence, 0.0), 0.0)
+
+
+def _growth(count: NDArray[np.int64]) -> FloatArray:
+    """c ln c - (c - 1) ln(c - 1), from a table: counts are small whole numbers."""
+    table = np.arange(int(count.max(initial=0)) + 1, dtype=np.float64)
+    table[1:] *= np.log(table[1:])
+    return np.diff(table, prepend=0.0)[count]
+
+
+def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """NDKL: the mean of KL(p^i || d) over the prefixes i = 1..T, weighted by 1 / log2(i + 1) (Geyik et al. 2019).
+
+    ``ranked`` (..., T) decides T; the weights of a shorter list sum over its own prefixes. 0 is parity in every
+    prefix, which no list of single images can reach: chance alone gives a value well above 0.
+
+    >>> float(ndkl([0, 0, 0, 0, 1], [0.6, 0.4]).round(5))
+    0.45581
+    """
+    return mean_of_curve(kl_curve(ranked, desired), np.asarray(ranked) >= 0)
+
+
+def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
+    """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
+    weights = np.where(there, discounts(curve.shape[-1]), 0.0)
+    total = weights.sum(axis=-1)
+    if not (total > 0).all():
+        raise InputError("ranked: a query has no ranked image; drop such queries and report them")
+    return np.asarray((curve * weights).sum(axis=-1) / total)
+
+
+def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
+
+    >>> float(infeasible_count([0, 0, 0, 1], [0.5, 0.5]))
+    3.0
+    """
+    return shortfalls(ranked, desired)[1]
+
+
+def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """How many prefixes i = 1..T have some group g with count_i(g) < floor(d_g i) (Geyik et al. 2019).
+
+    From 0 (every prefix gives every group its due) to T.
+
+    >>> float(infeasible_index([0, 0, 0, 1], [0.5, 0.5])), float(infeasible_index([0, 1, 0, 1], [0.5, 0.5]))
+    (3.0, 0.0)
+    """
+    return shortfalls(ranked, desired)[0]
+
+
+def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
+    labels, there, share = ranked_lists(ranked, desired)
+    size = np.arange(1, labels.shape[-1] + 1)
+    some = np.zeros(labels.shape, dtype=bool)
+    pairs = np.zeros(labels.shape[:-1], dtype=np.int64)
+    for group in range(share.shape[-1]):
+        have = group_totals(labels, group)
+        # 0.29 * 100 is 28.999... in floating point
+        due = np.floor(share[..., group, None] * size + 1e-9)
+        short = there & (have < due)
+        some |= short
+        pairs += short.sum(axis=-1)
+    return some.sum(axis=-1).astype(np.float64), pairs.astype(np.float64)
+
+
+def attention(length: int, kind: str = "log") -> FloatArray:
+    """The attention (length,) that each rank gets.
+
+    ``"log"``: 1 / log2(1 + i) (Singh & Joachims 2018). ``"geometric:p"``: p (1 - p)^(i - 1), a reader who stops
+    after each image with probability p (Sapiezynski et al. 2019). ``"uniform"``: 1; exposure is representation.
+
+    >>> attention(3, "geometric:0.5").tolist()
+    [0.5, 0.25, 0.125]
+    """
+    if kind == "log":
+        return discounts(length)
+    if kind == "uniform":
+        return np.ones(length)
+    name, _, amount = kind.partition(":")
+    if name != "geometric":
+        raise UnknownNameError("attention", kind, ("log", "uniform", "geometric:0.1"))
+    try:
+        stop = float(amount)
+    except ValueError:
+        stop = -1.0
+    if not 0 < stop < 1:
+        raise InputError(f"attention = {kind!r}: the chance to stop is between 0 and 1, such as 'geometric:0.1'")
+    return np.asarray(stop * (1 - stop) ** np.arange(length))
+
+
+def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArray:
+    """The share (..., G) of all attention that goes to each group over the ranked lists (..., T).
+
+    exposure_g = sum_{i: group(i) = g} v_i / sum_i v_i, with v the :func:`attention`. Divided by the group's share of
+    the pool it is, up to a constant, the mean exposure of a member (Singh & Joachims 2018, section 4).
+
+    >>> exposure([0, 1, 1], 2).round(3).tolist()
+    [0.469, 0.531]
+    """
+    labels, there, _ = ranked_lists(ranked, np.ones(n_groups))
+    weights = np.where(there, attention(labels.shape[-1], kind), 0.0)
+    total = weights.sum(axis=-1)
+    if not (total > 0).all():
+        raise InputError("ranked: a query has no ranked image; drop such queries and report them")
+    lists, flat = labels.reshape(-1, labels.shape[-1]), weights.reshape(-1, labels.shape[-1])
+    place = np.where(lists >= 0, lists, 0) + np.arange(len(lists))[:, None] * n_groups
+    sums = np.bincount(place.ravel(), flat.ravel(), minlength=len(lists) * n_groups)
+    return np.asarray(sums.reshape(*labels.shape[:-1], n_groups) / total[..., None])
+
+
+def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
+    """Half the sum over groups of |exposure_g - d_g|: the share of attention that would have to move to reach d.
+
+    Attention-weighted rank fairness (Sapiezynski et al. 2019) with the total-variation distance; 0 is parity,
+    1 - min d the most.
+
+    >>> float(exposure_gap([0, 0, 1, 1], [0.5, 0.5]).round(4))
+    0.1367
+    """
+    share = np.asarray(desired, dtype=np.float64)
+    return gap_of(exposure(ranked, share.shape[-1], kind=kind), share)
+
+
+def gap_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_gap` of exposures (..., G) that are known already."""
+    return np.asarray(np.abs(seen - share).sum(axis=-1) / 2)
+
+
+def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
+    """The least over the greatest exposure_g / d_g: a member's mean exposure, worst placed against best placed group.
+
+    The demographic-parity form of Singh & Joachims (2018); 1 is parity, 0 means that a group is not seen at all.
+    Groups with a desired share of 0 take no part.
+
+    >>> float(exposure_ratio([0, 1], [0.5, 0.5]).round(4))
+    0.6309
+    """
+    share = np.asarray(desired, dtype=np.float64)
+    return ratio_of(exposure(ranked, share.shape[-1], kind=kind), share)
+
+
+def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_ratio` of exposures (..., G) that are known already."""
+    share = np.broadcast_to(share, seen.shape)
+    each = seen / np.where(share > 0, share, 1.0)
+    least = np.where(share > 0, each, np.inf).min(axis=-1)
+    most = np.where(share > 0, each, -np.inf).max(axis=-1)
+    if not (most > 0).all():
+        raise InputError("desired gives every retrieved group the share 0; give shares for the groups in the pool")
+    return np.asarray(least / most)

@@ -1,0 +1,334 @@
+"""Does retrieval work equally well for every group: recall@K, reciprocal rank and median rank by group, with the gap.
+
+Ranks come from ``scan`` with ``targets``. The group is that of the image to be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats import summarise
+from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import size_of
+from equipoise.measure.stats.group_range import mover_bounds, range_interval
+from equipoise.measure.stats.permutation import p_values
+from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
+
+__all__ = ["GroupGap", "gap_by_group", "median_rank_by_group", "mrr_by_group", "recall_at_k", "recall_by_group"]
+
+FloatArray = NDArray[np.float64]
+CELLS = 4_000_000
+NOTHING: tuple[float | None, float | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class GroupGap:
+    """One number per group, and the gap between the highest and the lowest."""
+
+    by_group: Mapping[str, Estimate]
+    gap: Estimate
+    """Highest minus lowest. Chance: the groups' labels shuffled over the images; some gap is always there. The
+    interval is that of the range over all groups, from their own intervals, and never below 0; ``None`` where one of
+    these has none."""
+    highest: str
+    lowest: str
+
+
+def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
+    """1 where the target is among the top ``k``, else 0: (Q,).
+
+    >>> recall_at_k([1, 6, 3], 5).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    if k < 1:
+        raise InputError(f"k = {k}: give at least 1")
+    return (_ranks(ranks) <= k).astype(np.float64)
+
+
+def recall_by_group(
+    ranks: ArrayLike,
+    groups: Groups,
+    k: int,
+    *,
+    clusters: ArrayLike | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> GroupGap:
+    """Recall@K of each group's queries and the gap (as reported for PHASE, CVPR 2023).
+
+    ``groups`` labels the queries by the group of their target; ``clusters`` (Q,) names the target, so that its several
+    captions are drawn and shuffled together.
+
+    >>> groups = Groups.from_values(["a", "a", "b", "b"])
+    >>> recall_by_group([1, 2, 9, 1], groups, 1, draws=99).gap.value
+    0.0
+    """
+    hits = recall_at_k(ranks, k)
+    return gap_by_group(hits, groups, mean_of, clusters=clusters, draws=draws, seed=seed, level=level)
+
+
+def mrr_by_group(
+    ranks: ArrayLike,
+    groups: Groups,
+    *,
+    clusters: ArrayLike | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> GroupGap:
+    """Mean reciprocal rank of each group's queries and the gap.
+
+    >>> groups = Groups.from_values(["a", "a", "b", "b"])
+    >>> mrr_by_group([1, 2, 4, 4], groups, draws=99).by_group["b"].value
+    0.25
+    """
+    inverse = 1.0 / _ranks(ranks)
+    return gap_by_group(inverse, groups, mean_of, clusters=clusters, draws=draws, seed=seed, level=level)
+
+
+def median_rank_by_group(
+    ranks: ArrayLike,
+    groups: Groups,
+    *,
+    clusters: ArrayLike | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> GroupGap:
+    """Median rank of each group's queries and the gap; lower is better.
+
+    >>> groups = Groups.from_values(["a", "a", "a", "b"])
+    >>> median_rank_by_group([1, 2, 40, 7], groups, draws=99).by_group["a"].value
+    2.0
+    """
+    given = _ranks(ranks)
+    return gap_by_group(given, groups, median_of, clusters=clusters, draws=draws, seed=seed, level=level)
+
+
+def _ranks(ranks: ArrayLike) -> FloatArray:
+    given = np.asarray(ranks, dtype=np.float64)
+    if given.ndim != 1 or given.size == 0:
+        raise InputError(f"ranks has shape {given.shape}; give one rank per query")
+    if not (given >= 1).all():
+        raise InputError(f"ranks[{int(np.argmin(given >= 1))}] is below 1; the first rank is 1")
+    return given
+
+
+Statistic = Callable[[FloatArray, FloatArray], FloatArray]
+"""From values (Q,), rising, and weights (B, Q) to one number a row (B,)."""
+
+
+def mean_of(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted means (B,); NaN where a row has no weight.
+
+    >>> mean_of(np.array([1.0, 3.0]), np.array([[1.0, 1.0], [0.0, 2.0]])).tolist()
+    [2.0, 3.0]
+    """
+    total = weights.sum(axis=1)
+    return np.asarray(np.where(total > 0, weights @ values, np.nan) / np.where(total > 0, total, 1.0))
+
+
+def median_of(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Medians (B,) of rising ``values`` repeated ``weights`` times; NaN where a row has no weight.
+
+    >>> median_of(np.array([1.0, 2.0, 9.0]), np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])).tolist()
+    [1.5, 2.0]
+    """
+    running = np.cumsum(weights, axis=1)
+    total = running[:, -1:]
+    lower = (running < (total + 1) // 2).sum(axis=1)
+    upper = (running < (total + 2) // 2).sum(axis=1)
+    last = len(values) - 1
+    middle = (values[np.minimum(lower, last)] + values[np.minimum(upper, last)]) / 2
+    return np.asarray(np.where(total[:, 0] > 0, middle, np.nan))
+
+
+def gap_by_group(
+    values: ArrayLike,
+    groups: Groups,
+    statistic: Statistic = mean_of,
+    *,
+    clusters: ArrayLike | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> GroupGap:
+    """``statistic`` of the values (Q,) of each group, and highest minus lowest, against shuffled labels.
+
+    A mean of values in [0, 1] has the interval of ``share_estimate`` over clusters, other
+    means a t interval, anything else quantiles of the cluster bootstrap. A group in one cluster has none, nor has a
+    median of so few clusters that even their whole range would miss it too often (fewer than 6 at 95%). Where all
+    draws give the same median there is none either: an interval without width would pass for certainty.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    groups.check_length(len(given))
+    data = _Sorted.of(given, groups, clusters)
+    counts = np.bincount(data.labels, minlength=groups.n_groups)
+    kept = np.flatnonzero(counts)
+    if len(kept) < 2:
+        raise InputError(f"a gap needs two groups with queries; only {[groups.names[g] for g in kept]} have any")
+    rng = np.random.default_rng(seed)
+    names = [groups.names[g] for g in kept]
+    by_group = {groups.names[g]: data.estimate(statistic, int(g), draws, rng, level) for g in kept}
+    observed = np.array([by_group[name].value for name in names])
+    high, low = int(np.argmax(observed)), int(np.argmin(observed))
+    if high == low:
+        low = 1
+    null = data.shuffled_gaps(statistic, kept, draws, rng)
+    gap = float(observed[high] - observed[low])
+    p = p_values(gap, null, rng=rng)
+    dropped = {"query of an undefined group": groups.n_undefined}
+    dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
+    without = [f"no interval: {name} has none" for name in names if by_group[name].ci_low is None]
+    interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
+    return GroupGap(
+        by_group,
+        Estimate(
+            gap,
+            *interval,
+            null_mean=float(null.mean()),
+            null_sd=float(null.std()),
+            p_value=p.value,
+            p_randomised=p.randomised,
+            n=int(counts.sum()),
+            n_groups=len(kept),
+            dropped=dropped,
+            notes=(f"{names[high]} minus {names[low]}", *without),
+            level=level,
+        ),
+        names[high],
+        names[low],
+    )
+
+
+def _interval(
+    statistic: Statistic,
+    values: FloatArray,
+    keys: NDArray[np.intp],
+    draws: int,
+    rng: np.random.Generator,
+    level: float,
+    shares: bool,
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Interval of ``statistic`` of rising ``values`` over the clusters ``keys``, and why there is none."""
+    units = int(keys.max()) + 1
+    if units < 2:
+        return None, None, (no_interval_note(values, keys),)
+    if shares:
+        found = share_estimate(values, clusters=None if units == len(values) else keys, level=level)
+        return found.ci_low, found.ci_high, ()
+    if statistic is mean_of:
+        mean = summarise(values, clusters=keys, level=level)
+        return mean.ci_low, mean.ci_high, mean.notes
+    if 2 * 0.5**units > 1 - level:
+        return None, None, (f"no interval: {units} independent units are too few for one of {level:.0%}",)
+    blocks = resampling_weights(units, draws, rng, chunk=CELLS)
+    drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
+    low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
+    if low == high:
+        return None, None, (f"no interval: the draws of {units} independent units all give {low:g}",)
+    return float(low), float(high), ()
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Values in rising order, with the group and the cluster of each."""
+
+    values: FloatArray
+    labels: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+    cluster_labels: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, values: FloatArray, groups: Groups, clusters: ArrayLike | None) -> _Sorted:
+        keys = np.arange(len(values)) if clusters is None else np.asarray(clusters)
+        if keys.shape != (len(values),):
+            raise InputError(f"clusters has shape {keys.shape} for {len(values)} values; give one key per value")
+        order = np.argsort(values, kind="stable")
+        order = order[groups.defined[order]]
+        if order.size == 0:
+            raise InputError("groups: no query has a group")
+        names, codes = np.unique(keys[order], return_inverse=True)
+        labels = groups.labels[order].astype(np.int64)
+        label_of = np.zeros(len(names), dtype=np.int64)
+        label_of[codes] = labels
+        mixed = label_of[codes] != labels
+        if mixed.any():
+            raise InputError(f"clusters: {names[codes[np.argmax(mixed)]]!r} holds queries of two groups")
+        return cls(values[order], labels, codes.astype(np.int64), label_of)
+
+    def by_group(
+        self, statistic: Statistic, weights: FloatArray, labels: NDArray[np.int64], kept: NDArray[np.intp]
+    ) -> FloatArray:
+        return np.stack([statistic(self.values, weights * (labels == group)) for group in kept], axis=1)
+
+    def estimate(
+        self, statistic: Statistic, group: int, draws: int, rng: np.random.Generator, level: float
+    ) -> Estimate:
+        """One group's number with its interval over clusters, or a note that says why there is none."""
+        mine = self.labels == group
+        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        value = float(statistic(values, np.ones((1, len(values))))[0])
+        low, high, why = _interval(statistic, values, keys, draws, rng, level, self.are_shares(statistic))
+        return Estimate(value, low, high, n=len(values), notes=("no null: quality of one group", *why), level=level)
+
+    def gap_interval(
+        self, statistic: Statistic, kept: NDArray[np.intp], found: list[Estimate], level: float
+    ) -> tuple[float, float]:
+        """Interval of the range of the true values from the groups' own intervals."""
+        if len(found) == 2:
+            return size_of(*(independent_difference(found[0], found[1]) or (0.0, np.inf)))
+        values = np.array([estimate.value for estimate in found])
+        by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, found, strict=True)]
+
+        def ends(z: float) -> tuple[FloatArray, FloatArray]:
+            at = float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))
+            pairs = np.array([bounds(at) for bounds in by_level])
+            return pairs[:, 0], pairs[:, 1]
+
+        low, high = ends(1.0)
+        error = (high - low) / 2
+        shortest, longest = range_interval(values, np.diag(error**2), mover_bounds(values, ends), level=level)
+        return shortest, min(longest, 1.0) if self.are_shares(statistic) else longest
+
+    def are_shares(self, statistic: Statistic) -> bool:
+        """Whether the groups' numbers are means of values in [0, 1]."""
+        return statistic is mean_of and float(self.values[0]) >= 0 and float(self.values[-1]) <= 1
+
+    def bounds(self, statistic: Statistic, group: int, found: Estimate) -> Callable[[float], tuple[float, float]]:
+        """One group's interval as a function of its level."""
+        mine = self.labels == group
+        values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
+        alone = int(keys.max()) + 1 == len(values)
+        if self.are_shares(statistic):
+            return share_bounds(values, None if alone else keys)
+        low, high = float(found.ci_low or 0.0), float(found.ci_high or 0.0)
+        freedom = int(keys.max()) if statistic is mean_of else np.inf
+        full = float(sps.t.ppf(0.5 + found.level / 2, freedom))
+
+        def stretched(level: float) -> tuple[float, float]:
+            part = float(sps.t.ppf(0.5 + level / 2, freedom)) / full
+            return found.value - (found.value - low) * part, found.value + (high - found.value) * part
+
+        return stretched
+
+    def shuffled_gaps(
+        self, statistic: Statistic, kept: NDArray[np.intp], draws: int, rng: np.random.Generator
+    ) -> FloatArray:
+        step = max(1, CELLS // len(self.values))
+        parts = []
+        for start in range(0, draws, step):
+            rows = min(step, draws - start)
+            shuffled = rng.permuted(np.tile(self.cluster_labels, (rows, 1)), axis=1)[:, self.clusters]
+            values = self.by_group(statistic, np.ones((1, len(self.values))), shuffled, kept)
+            parts.append(values.max(axis=1) - values.min(axis=1))
+        return np.concatenate(parts)

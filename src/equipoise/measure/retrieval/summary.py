@@ -1,0 +1,369 @@
+"""A retrieval result as estimates: value, interval, chance level, excess, p-value.
+
+The values that a retrieval metric can take, given the pools and K: no interval may promise more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.retrieval.chance import Chance
+from equipoise.measure.retrieval.evaluate import Retrieved
+from equipoise.measure.retrieval.skew import desired_shares, zero_rule
+from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import Alternative, p_values
+
+__all__ = ["ALTERNATIVES", "Measured", "per_query", "possible_range", "summary"]
+
+
+_PLAIN = {
+    "representation": (0.0, 1.0),
+    "exposure": (0.0, 1.0),
+    "exposure_ratio": (0.0, 1.0),
+    "abs_bias_at_k": (0.0, 1.0),
+    "bias_at_k": (-1.0, 1.0),
+    "bias_count_at_k": (-1.0, 1.0),
+}
+
+
+def possible_range(
+    found: Retrieved, name: str, queries: NDArray[np.bool_] | None = None, group: int | None = None
+) -> tuple[float, float]:
+    """The least and the greatest mean that the metric ``name`` can have over the queries (or those of a mask).
+
+    Of two groups as frequent, MaxSkew lies between 0 and ln 2; no more groups can be absent than all but one.
+
+    >>> from equipoise.measure.retrieval.evaluate import evaluate
+    >>> from equipoise.measure.groups import Groups
+    >>> from equipoise.measure.retrieval.sources import Scores
+    >>> found = evaluate(Scores(np.arange(12.0)[None]), Groups(np.arange(12) % 2, ("a", "b")), k=4)
+    >>> [round(end, 3) for end in possible_range(found, "max_skew")], possible_range(found, "absent_groups")
+    ([0.0, 0.693], (0.0, 1.0))
+    """
+    recipe = found.recipe
+    chosen = found.pool if queries is None else found.pool[queries]
+    pool = found.pool_counts[chosen].astype(np.float64)
+    there = pool > 0
+    share = desired_shares(recipe.desired, pool)
+    taken = np.minimum(recipe.k, pool.sum(axis=1))[:, None]
+    most = np.minimum(pool, taken) / taken
+    if name == "representation" and group is not None and not recipe.variant.divides_by_asked_k:
+        return 0.0, float(most[:, group].mean())
+    if name in _PLAIN:
+        return _PLAIN[name]
+    possible = there & (share > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if name == "max_skew" and recipe.zero_max == "skip":
+            return 0.0, float(np.where(possible, np.log(most / share), -np.inf).max(axis=1).mean())
+        if name == "min_skew":
+            return _least_skew(recipe.zero_min, share, possible, taken), 0.0
+        if name == "ndkl":
+            # the first prefixes can hold one group alone
+            return 0.0, float(np.where(possible, -np.log(share), -np.inf).max(axis=1).mean())
+    if name == "absent_groups":
+        return 0.0, float((possible.sum(axis=1) - 1).mean())
+    if name == "exposure_gap":
+        return 0.0, float((1 - np.where(possible, share, np.inf).min(axis=1)).mean())
+    if name == "infeasible_index":
+        return 0.0, float(taken.mean())
+    if name == "infeasible_count":
+        return 0.0, float((taken[:, 0] * (possible.sum(axis=1) - 1)).mean())
+    if name == "max_skew":
+        return 0.0, math.inf
+    return -math.inf, math.inf
+
+
+def _least_skew(
+    zero: str, share: NDArray[np.float64], possible: NDArray[np.bool_], taken: NDArray[np.float64]
+) -> float:
+    rule, pseudo = zero_rule(zero)
+    groups = possible.sum(axis=1, keepdims=True)
+    if rule == "laplace":
+        least = np.log(pseudo / (taken + pseudo * groups) / share)
+    elif rule in ("skip", "one_over_k"):
+        least = np.log(1 / taken / share)
+    else:
+        return -math.inf
+    return float(np.minimum(np.where(possible, least, np.inf).min(axis=1), 0.0).mean())
+
+
+FloatArray = NDArray[np.float64]
+
+ALTERNATIVES: dict[str, Alternative] = {
+    "max_skew": "greater",
+    "min_skew": "less",
+    "absent_groups": "greater",
+    "ndkl": "greater",
+    "exposure_gap": "greater",
+    "exposure_ratio": "less",
+    "infeasible_index": "greater",
+    "infeasible_count": "greater",
+    "abs_bias_at_k": "greater",
+}
+"""Which way bias lies; metrics that are not here lie either way."""
+
+ALL_EQUAL = "query to which all images are equal"
+SILENT = "query that can show nothing: its pool has one group, or no more than K images"
+
+
+def telling(values: FloatArray, chance: FloatArray, sd: FloatArray) -> NDArray[np.bool_]:
+    """(Q,) whether a query can show anything: its value differs from what chance gives, or chance varies.
+
+    >>> telling(np.array([0.0, 0.0, 0.7]), np.array([0.0, 0.3, 0.0]), np.array([0.0, 0.2, 0.0])).tolist()
+    [False, True, True]
+    """
+    return np.asarray((sd > 1e-6) | (np.abs(values - chance) > 1e-6))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One estimate and what it is of."""
+
+    metric: str
+    estimate: Estimate
+    group: str | None = None
+    query: int | None = None
+    k: int | None = None
+    variant: str | None = None
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
+        own = {"metric": self.metric, "group": self.group, "k": self.k, "variant": self.variant}
+        return self.estimate.row(**(own | keys))
+
+
+def summary(
+    found: Retrieved,
+    null: Chance | None = None,
+    *,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    method: IntervalMethod = "t",
+    seed: int = 0,
+) -> list[Measured]:
+    """The mean over queries of every metric, with interval, chance level, excess and p-value.
+
+    The interval is that of the mean excess, moved by the chance level: queries differ in what chance gives them
+    (small pools, many groups), and that difference is known, not noise. ``clusters`` (Q,), one key per query,
+    keeps queries that belong together (prompts of a subject) together. By group, ``skew`` is ln(mean share / mean
+    desired share). Queries that can show nothing, because chance always gives them the same (a pool no larger than K,
+    or of one group), are left out and counted; a metric for which that is so of all queries has no row. No interval
+    leaves the values that the metric can take.
+
+    >>> from equipoise.measure.groups import Groups
+    >>> from equipoise.measure.retrieval.sources import Scores
+    >>> from equipoise.measure.retrieval.evaluate import evaluate
+    >>> from equipoise.measure.retrieval.chance import chance
+    >>> scores = np.random.default_rng(0).random((20, 60))
+    >>> found = evaluate(Scores(scores), Groups(np.arange(60) % 3, ("a", "b", "c")), k=6)
+    >>> rows = summary(found, chance(found, draws=200))
+    >>> sorted({row.metric for row in rows})[:4]
+    ['absent_groups', 'exposure', 'exposure_gap', 'exposure_ratio']
+    """
+    keys = _clusters(found, clusters)
+    context = _Context(found, null, keys, level, method, seed)
+    rows = [row for name, values in found.values.items() if (row := context.measured(name, values, None))]
+    for name, table in found.by_group.items():
+        if name == "skew":
+            continue
+        for place, group in enumerate(found.groups.names):
+            row = context.measured(name, table[:, place], place, group)
+            if row is None:
+                continue
+            rows.append(row)
+            in_pool = found.pool_counts[found.pool, place].any()
+            if name == "representation" and "skew" in found.by_group and in_pool:
+                rows.append(context.skew(row, place))
+    return rows
+
+
+def _clusters(found: Retrieved, clusters: ArrayLike | None) -> NDArray[Any] | None:
+    if clusters is None:
+        return None
+    keys = np.asarray(clusters)
+    expected = int(found.queries.max()) + 1
+    if keys.ndim != 1 or len(keys) < expected:
+        raise InputError(f"clusters has shape {keys.shape}; give one key per query")
+    return keys[found.queries]
+
+
+@dataclass(frozen=True)
+class _Context:
+    found: Retrieved
+    null: Chance | None
+    clusters: NDArray[Any] | None
+    level: float
+    method: IntervalMethod
+    seed: int
+
+    def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
+        """One row; ``None`` where no query could show anything."""
+        found, null = self.found, self.null
+        at: Any = slice(None) if place is None else (slice(None), place)
+        if null is None or name not in null.mean:
+            notes = found.notes if null is None else (*found.notes, *null.notes, f"no null for {name}")
+            tells = ~found.all_equal
+            if not tells.any():
+                return None
+            estimate = self._estimate(name, values[tells], tells, place, 0.0, None, notes)
+        else:
+            level, sd = null.mean[name][at], null.sd[name][at]
+            counted = ~found.all_equal
+            tells = telling(values, level, sd) & counted
+            if not tells.any():
+                return None
+            # a silent query has the same value in every draw, so that its part can be taken out of the mean
+            draws = (null.suite[name][at] * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
+            estimate = self._estimate(
+                name, values[tells], tells, place, level[tells], draws, (*found.notes, *null.notes)
+            )
+        return Measured(name, estimate, group, None, found.recipe.k, found.recipe.variant.name)
+
+    def _estimate(
+        self,
+        name: str,
+        values: FloatArray,
+        tells: NDArray[np.bool_],
+        place: int | None,
+        level_of_chance: FloatArray | float,
+        draws: FloatArray | None,
+        notes: tuple[str, ...],
+    ) -> Estimate:
+        found = self.found
+        extra: dict[str, Any] = {}
+        if draws is not None:
+            p = p_values(float(values.mean()), draws, alternative=ALTERNATIVES.get(name, "two-sided"), rng=self.seed)
+            extra = {
+                "null_mean": float(np.mean(level_of_chance)),
+                "null_sd": float(draws.std()),
+                "p_value": p.value,
+                "p_randomised": p.randomised,
+            }
+            if len(values) == 1:
+                low, high = np.quantile(draws, (0.025, 0.975))
+                extra |= {"null_low": float(low), "null_high": float(high)}
+        excess = values - level_of_chance
+        keys = None if self.clusters is None else self.clusters[tells]
+        least, note = self._least_error(excess, keys, tells, extra.get("null_sd", 0.0))
+        interval = mean_interval(
+            excess, clusters=keys, level=self.level, method=self.method, seed=self.seed, least_error=least
+        )
+        bounds: tuple[float | None, float | None] = (None, None)
+        if interval is None:
+            note = no_interval_note(excess, keys)
+        else:
+            shift = float(np.mean(level_of_chance))
+            lowest, highest = possible_range(found, name, tells, place)
+            # A definition of someone else's may leave the range itself; its interval then still holds the value.
+            lowest, highest = min(lowest, float(values.mean())), max(highest, float(values.mean()))
+            bounds = (max(interval[0] + shift, lowest), min(interval[1] + shift, highest))
+        equal = int(found.all_equal.sum())
+        silent = {ALL_EQUAL: equal, SILENT: int((~tells).sum()) - equal}
+        return Estimate(
+            float(values.mean()),
+            *bounds,
+            n=len(values),
+            n_groups=found.groups.n_groups,
+            dropped={**found.dropped, **silent},
+            notes=(*notes, note) if note else notes,
+            level=self.level,
+            **extra,
+        )
+
+    def _least_error(
+        self, excess: FloatArray, clusters: NDArray[Any] | None, tells: NDArray[np.bool_], null_sd: float
+    ) -> tuple[float, str]:
+        """The least standard error that the interval may have, and what to say of it.
+
+        Queries that share images (a pool, or people in linked sets) are lopsided together: their own scatter does not
+        show how far another pool would lie, and the spread of chance does. Elsewhere that spread is used where the
+        values happen to vary much less: rare levels that were not met by luck.
+        """
+        sums = cluster_sums(excess, clusters)
+        if len(sums.sizes) < 2:
+            return 0.0, ""
+        error = float(sums.standard_error[0])
+        if self._shared(clusters, tells) or (self.null is not None and self.null.linked):
+            return (
+                null_sd,
+                "queries share images: the interval has at least the spread of chance" if error < null_sd else "",
+            )
+        if error < null_sd / 2:
+            return null_sd, "the values hardly vary: the interval uses the spread of chance"
+        return 0.0, ""
+
+    def _shared(self, clusters: NDArray[Any] | None, tells: NDArray[np.bool_]) -> bool:
+        """Whether queries of different clusters rank the same pool."""
+        pool = self.found.pool[tells]
+        keys = np.arange(len(pool)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+        pairs = np.unique(np.stack([pool, keys], axis=1), axis=0)
+        return len(np.unique(pairs[:, 0])) < len(pairs)
+
+    def skew(self, share: Measured, place: int) -> Measured:
+        """Skew of one group over all queries, from its mean share."""
+        found, of = self.found, share.estimate
+        desired = float(desired_shares(found.recipe.desired, found.pool_counts)[found.pool, place].mean())
+
+        def log_ratio(number: float | None) -> float | None:
+            return None if number is None or number <= 0 else float(np.log(number / desired))
+
+        value = log_ratio(of.value)
+        notes = of.notes if value is not None else (*of.notes, "never among the top K")
+        estimate = Estimate(
+            -np.inf if value is None else value,
+            log_ratio(of.ci_low),
+            log_ratio(of.ci_high),
+            null_mean=log_ratio(of.null_mean),
+            p_value=of.p_value,
+            p_randomised=of.p_randomised,
+            n=of.n,
+            n_groups=of.n_groups,
+            dropped=of.dropped,
+            notes=notes,
+            level=of.level,
+        )
+        return Measured("skew", estimate, share.group, None, share.k, share.variant)
+
+
+def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
+    """Every metric of every query on its own: value, chance level, the quantiles of chance, p-value.
+
+    One query's value has few distinct levels, so it carries what chance gives in 95% of draws, not an interval. A query
+    that can show nothing has no row.
+    """
+    for name, values in found.values.items():
+        if name not in null.mean:
+            continue
+        draws = null.by_query.get(name)
+        bounds = None if draws is None else np.quantile(draws, (0.025, 0.975), axis=0)
+        tells = telling(values, null.mean[name], null.sd[name]) & ~found.all_equal
+        for place, query in enumerate(found.queries):
+            if not tells[place]:
+                continue
+            extra: dict[str, Any] = {"notes": ("too many queries to keep every draw: no p-value for one query",)}
+            if draws is not None and bounds is not None:
+                p = p_values(
+                    float(values[place]),
+                    draws[:, place],
+                    alternative=ALTERNATIVES.get(name, "two-sided"),
+                    rng=np.random.default_rng([seed, int(query)]),
+                )
+                extra = {"p_value": p.value, "p_randomised": p.randomised}
+                extra |= {"null_low": float(bounds[0, place]), "null_high": float(bounds[1, place])}
+            estimate = Estimate(
+                float(values[place]),
+                null_mean=float(null.mean[name][place]),
+                null_sd=float(null.sd[name][place]),
+                n=1,
+                n_groups=found.groups.n_groups,
+                **extra,
+            )
+            yield Measured(name, estimate, None, int(query), found.recipe.k, found.recipe.variant.name)

@@ -1,0 +1,290 @@
+"""Labels in random order: over everything, inside sets, or as whole clusters of related items.
+
+Which labels may change places when chance is asked: images of a pool, twins of a set, people of linked sets.
+
+A null that shuffles labels is valid only if the labels that change places could have been each other's. Two images of
+one counterfactual set that differ in gender and agree on everything else could; an image of another skin tone could
+not, because a model may react to the tone. Hence labels move inside *cells*: one set and one combination of the levels
+of all other axes that vary. An image without a partner of another group in its cell keeps its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import row_blocks
+from equipoise.measure.groups import UNDEFINED, Groups
+
+__all__ = [
+    "Exchange",
+    "codes",
+    "in_pools",
+    "in_sets",
+    "keys_of",
+    "one_label_each",
+    "permuted_labels",
+    "shuffled_clusters",
+    "shuffled_labels",
+    "with_partners",
+]
+
+
+Codes = NDArray[np.int64]
+
+LEAST_VARYING = 0.1
+"""If the groups vary inside fewer sets than this share, sets are taken to show one group each, and exchanged whole."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Units carry one label each; units of one block exchange their labels."""
+
+    unit: Codes
+    """(n,) the unit of each image: itself, a person seen in several linked sets, or a whole set."""
+    labels: NDArray[np.int32]
+    """(U,) the label of each unit."""
+    block: Codes
+    """(U,) the block of each unit."""
+    person: Codes | None = None
+    """(U,) units that are the same person in linked sets move together; ``None``: every unit moves on its own."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def movable(self) -> NDArray[np.bool_]:
+        """(U,) whether a unit's label can change at all: its block holds another one."""
+        return ~_one_label(self.block, self.labels)[self.block]
+
+
+def keys_of(values: ArrayLike, n: int, name: str) -> Codes:
+    """Names as whole numbers, one for each of ``n`` images.
+
+    >>> keys_of(["b", "a", "b"], 3, "sets").tolist()
+    [1, 0, 1]
+    """
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise InputError(f"{name} has shape {array.shape} for {n} images; give one key per image")
+    return np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)[1].astype(np.int64)
+
+
+def codes(*keys: NDArray[Any]) -> Codes:
+    """(n,) one whole number for each distinct combination of ``keys``, each (n,).
+
+    >>> codes(np.array([0, 0, 1]), np.array([5, 5, 5])).tolist()
+    [0, 0, 1]
+    """
+    joint = np.unique(keys[0], return_inverse=True)[1].astype(np.int64)
+    for key in keys[1:]:
+        part = np.unique(key, return_inverse=True)[1].astype(np.int64)
+        joint = np.unique(joint * (int(part.max(initial=0)) + 1) + part, return_inverse=True)[1].astype(np.int64)
+    return joint
+
+
+def with_partners(groups: Groups, sets: ArrayLike, strata: ArrayLike | None, links: ArrayLike) -> Groups:
+    """``groups`` of linked sets without the images that lack a partner: they become undefined.
+
+    An image whose cell does not show every group that its link shows at that level still tells what its person is like
+    in the sets that show them all, so that it must not stand among the images whose labels move together.
+
+    >>> with_partners(Groups.from_values([*"fmf"]), [1, 1, 2], None, [0, 0, 0]).labels.tolist()
+    [0, 1, -1]
+    """
+    n = len(groups)
+    level = np.zeros(n, dtype=np.int64) if strata is None else np.asarray(strata, dtype=np.int64)
+    usable = np.flatnonzero(groups.defined & (level >= 0))
+    names = groups.labels[usable]
+    cell = codes(keys_of(sets, n, "sets")[usable], level[usable])
+    link = codes(keys_of(links, n, "links")[usable], level[usable])
+    shown, possible = _n_labels(cell, names)[cell], _n_labels(link, names)[link]
+    there = usable[(shown == possible) & (shown > 1)]
+    labels = np.full(n, UNDEFINED, dtype=np.int32)
+    labels[there] = groups.labels[there]
+    return Groups(labels, groups.names, groups.axis)
+
+
+def _n_labels(block: Codes, labels: NDArray[np.int32]) -> Codes:
+    """(blocks,) how many different labels a block holds."""
+    pairs = np.unique(np.stack([block, labels.astype(np.int64)], axis=1), axis=0)
+    return np.bincount(pairs[:, 0], minlength=int(block.max(initial=-1)) + 1).astype(np.int64)
+
+
+def in_pools(labels: NDArray[np.int32], pools: Codes) -> Exchange:
+    """All images of a pool exchange labels: what a model without any structure behind its images would allow."""
+    return Exchange(np.arange(len(labels)), labels, pools)
+
+
+def in_sets(
+    labels: NDArray[np.int32], pools: Codes, sets: Codes, strata: Codes | None = None, links: Codes | None = None
+) -> Exchange:
+    """Labels move inside each set, among the images that agree on ``strata`` (n,); -1 there keeps an image's label.
+
+    ``links`` (n,): sets of different subjects that show the same people share a link. A person is the n-th image of a
+    group at a level in each set of a link; if two people change places in one set, they do in all that show both.
+
+    Where hardly any set shows two groups, whole sets of one group are the units: they exchange labels with sets of the
+    same pool, size and levels (or, linked, with those that are seen in the same places).
+    """
+    n = len(labels)
+    level = np.zeros(n, dtype=np.int64) if strata is None else strata
+    own = int(level.max(initial=0)) + 1
+    level = np.where(level < 0, own + np.arange(n), level)  # a level of its own: no partner
+    whole = codes(pools, sets)
+    cell = codes(whole, level)
+    varied = ~_one_label(cell, labels)[cell]
+    sets_that_vary = np.zeros(int(whole.max(initial=0)) + 1, dtype=bool)
+    sets_that_vary[whole[varied]] = True
+    if sets_that_vary.mean() < LEAST_VARYING:
+        return _whole_sets(labels, pools, whole if links is None else links, level, cell, varied)
+    still = int((~varied).sum())
+    note = f"{still:,} of {n:,} images keep their label under chance: no partner that differs in it alone"
+    person = None if links is None else codes(links, level, labels, _occurrence(codes(cell, labels)))
+    return Exchange(np.arange(n), labels, cell, person, (note,) if still else ())
+
+
+def _whole_sets(
+    labels: NDArray[np.int32], pools: Codes, link: Codes, level: Codes, cell: Codes, varied: NDArray[np.bool_]
+) -> Exchange:
+    """The units are sets (or linked sets) of one group; images of the few sets that show several move inside them."""
+    alone = _one_label(link, labels)[link] & ~varied
+    unit = codes(np.where(alone, -1 - link, np.arange(len(labels))))
+    first = _first(unit)
+    seen_in = _signature(unit, codes(pools, level))
+    block = codes(np.where(alone[first], -1, cell[first]), np.where(alone[first], seen_in, 0))
+    exchange = Exchange(unit, labels[first], block)
+    n_sets = len(np.unique(link))
+    moving = int((exchange.movable & alone[first]).sum())
+    still = int((~exchange.movable & alone[first]).sum())
+    notes = []
+    if moving:
+        notes.append(f"{moving:,} of {n_sets:,} sets show one group; chance exchanges the labels of such sets")
+    if still:
+        notes.append(f"{still:,} of {n_sets:,} sets cannot move under chance: the excess is too low")
+    return Exchange(unit, labels[first], block, None, tuple(notes))
+
+
+def _one_label(block: Codes, labels: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """(blocks,) whether all of a block have the same label."""
+    lowest = np.full(int(block.max(initial=0)) + 1, np.iinfo(np.int32).max, dtype=np.int32)
+    highest = np.full(len(lowest), np.iinfo(np.int32).min, dtype=np.int32)
+    np.minimum.at(lowest, block, labels)
+    np.maximum.at(highest, block, labels)
+    return np.asarray(lowest >= highest)
+
+
+def _first(unit: Codes) -> Codes:
+    """(U,) the first image of each unit."""
+    first = np.empty(int(unit.max(initial=-1)) + 1, dtype=np.int64)
+    first[unit[::-1]] = np.arange(len(unit))[::-1]
+    return first
+
+
+def _occurrence(key: Codes) -> Codes:
+    """(n,) the number of each entry among those with the same key, from 0, in the order given."""
+    order = np.argsort(key, kind="stable")
+    run = key[order]
+    place = np.arange(len(key))
+    starts = np.where(np.r_[True, run[1:] != run[:-1]], place, 0)
+    number = np.empty(len(key), dtype=np.int64)
+    number[order] = place - np.maximum.accumulate(starts)
+    return number
+
+
+def _signature(unit: Codes, place: Codes) -> Codes:
+    """(U,) one number for each distinct bag of places that a unit's images are seen in: a sum of 64-bit hashes."""
+    mixed = place.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    sums = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.uint64)
+    np.add.at(sums, unit, mixed)
+    return np.unique(sums, return_inverse=True)[1].astype(np.int64)
+
+
+def permuted_labels(
+    labels: NDArray[Any], count: int, rng: np.random.Generator, within: NDArray[Any] | None = None
+) -> Iterator[NDArray[Any]]:
+    """Blocks (b, n) of ``labels`` (n,) in random order, ``count`` rows in all; ``within`` (n,) keeps them in
+    their set.
+
+    >>> rng = np.random.default_rng(0)
+    >>> next(permuted_labels(np.array([0, 1, 2, 3]), 5, rng, np.array([0, 0, 1, 1])))[:, :2].max()
+    np.int64(1)
+    """
+    n = len(labels)
+    sets = np.zeros(n) if within is None else np.unique(within, return_inverse=True)[1].astype(np.float64)
+    by_set = np.argsort(sets, kind="stable")
+    for rows in row_blocks(count, n):
+        order = np.argsort(sets + rng.random((rows.stop - rows.start, n)), axis=1)
+        shuffled = np.empty(order.shape, dtype=labels.dtype)
+        shuffled[:, by_set] = labels[order]
+        yield shuffled
+
+
+def one_label_each(labels: NDArray[Any], clusters: NDArray[Any]) -> bool:
+    """Whether no cluster holds two labels: then nothing moves when labels are shuffled inside clusters.
+
+    >>> one_label_each(np.array([0, 0, 1]), np.array([5, 5, 6])), one_label_each(np.array([0, 1]), np.array([5, 5]))
+    (True, False)
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, dtype=labels.dtype)
+    first[codes] = labels
+    return bool((first[codes] == labels).all())
+
+
+def shuffled_labels(
+    labels: NDArray[Any],
+    count: int,
+    rng: np.random.Generator,
+    within: NDArray[Any] | None = None,
+    clusters: NDArray[Any] | None = None,
+) -> Iterator[NDArray[Any]]:
+    """Blocks (b, n) of ``labels`` (n,): inside ``within`` where given, else as whole ``clusters``, else all.
+
+    >>> [len(block) for block in shuffled_labels(np.array([0, 1]), 3, np.random.default_rng(0))]
+    [3]
+    """
+    if within is None and clusters is not None:
+        return shuffled_clusters(labels, clusters, count, rng)
+    return permuted_labels(labels, count, rng, within)
+
+
+def shuffled_clusters(
+    labels: NDArray[Any], clusters: NDArray[Any], count: int, rng: np.random.Generator
+) -> Iterator[NDArray[Any]]:
+    """Blocks (b, n) of ``labels`` (n,) in which whole ``clusters`` (n,) have exchanged their labels.
+
+    Where each cluster has one label (a person, a source), clusters of similar size exchange it: of 1, of 2 to 3, of 4
+    to 7 items and so on. Otherwise clusters of the same size exchange all their labels, in random order. Labels
+    shuffled item by item would take the images of one person for independent.
+
+    >>> rng = np.random.default_rng(0)
+    >>> block = next(shuffled_clusters(np.array([0, 0, 1, 1, 1, 1]), np.array([5, 5, 6, 6, 7, 7]), 50, rng))
+    >>> bool((block[:, ::2] == block[:, 1::2]).all()), sorted(set(block.sum(axis=1).tolist()))
+    (True, [4])
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    sizes = np.bincount(codes)
+    if one_label_each(labels, clusters):
+        first = np.zeros(len(sizes), dtype=labels.dtype)
+        first[codes] = labels
+        for block in permuted_labels(first, count, rng, np.floor(np.log2(sizes)).astype(np.int64)):
+            yield block[:, codes]
+        return
+    by_cluster = np.argsort(codes, kind="stable")
+    start = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    for rows in row_blocks(count, len(labels)):
+        drawn = rows.stop - rows.start
+        shuffled = np.empty((drawn, len(labels)), dtype=labels.dtype)
+        for size in np.unique(sizes):
+            items = by_cluster[start[sizes == size][:, None] + np.arange(size)]
+            order = rng.random((drawn, len(items))).argsort(axis=1)
+            exchanged = rng.permuted(labels[items][order], axis=2)
+            shuffled[:, items] = exchanged
+        yield shuffled

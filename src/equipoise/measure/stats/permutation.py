@@ -1,0 +1,239 @@
+"""Many tests at once: Holm and Benjamini-Hochberg.
+
+Permutation p-values: the +1 rule, randomised p-values for discrete statistics, sign flips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError, UnknownNameError
+
+__all__ = [
+    "Alternative",
+    "PValues",
+    "SignFlip",
+    "benjamini_hochberg",
+    "holm",
+    "p_values",
+    "permutation_test",
+    "sign_flip",
+]
+
+
+FloatArray = NDArray[np.float64]
+Alternative = Literal["greater", "less", "two-sided"]
+ALTERNATIVES = ("greater", "less", "two-sided")
+
+TIE = 1e-10
+"""Two sums of the same numbers in another order differ by rounding; closer than this (relative) is a tie."""
+
+
+@dataclass(frozen=True)
+class PValues:
+    """``value`` never is anti-conservative; ``randomised`` is exactly uniform under the null."""
+
+    value: float
+    randomised: float
+
+
+def check_alternative(alternative: str) -> None:
+    """Refuse an alternative that is not one of the three."""
+    if alternative not in ALTERNATIVES:
+        raise UnknownNameError("alternative", alternative, ALTERNATIVES)
+
+
+def p_values(
+    observed: float,
+    draws: ArrayLike,
+    *,
+    alternative: Alternative = "greater",
+    rng: np.random.Generator | int | None = 0,
+) -> PValues:
+    """P-values of ``observed`` against Monte-Carlo ``draws`` (R,) of the null.
+
+    Ordinary, "greater": (1 + #{draws >= observed}) / (R + 1), so it never is 0 (Phipson & Smyth 2010).
+    Randomised: (#{draws > observed} + U (1 + #{draws = observed})) / (R + 1), U uniform: ties are broken at
+    random, so that it is uniform under the null even when the statistic has few levels.
+    Two-sided: twice the smaller tail.
+
+    >>> p_values(3.0, [1.0, 2.0, 3.0, 4.0]).value
+    0.6
+    """
+    check_alternative(alternative)
+    null = np.asarray(draws, dtype=np.float64).ravel()
+    if null.size == 0:
+        raise InputError("draws is empty: a p-value needs at least one draw of the null")
+    if not np.isfinite(null).all() or not np.isfinite(observed):
+        raise InputError("observed and draws must be finite to give a p-value")
+    tolerance = TIE * max(abs(observed), float(np.abs(null).max()))
+    above = int((null > observed + tolerance).sum())
+    below = int((null < observed - tolerance).sum())
+    tied = null.size - above - below
+    total = null.size + 1
+    share = np.random.default_rng(rng).random()
+    upper, lower = (1 + above + tied) / total, (1 + below + tied) / total
+    u_upper = (above + share * (1 + tied)) / total
+    if alternative == "greater":
+        return PValues(upper, float(u_upper))
+    if alternative == "less":
+        return PValues(lower, float(1 - u_upper))
+    return PValues(min(1.0, 2 * min(upper, lower)), float(2 * min(u_upper, 1 - u_upper)))
+
+
+def permutation_test(
+    statistic: Callable[[NDArray[np.intp]], FloatArray],
+    n: int,
+    *,
+    draws: int = 1000,
+    alternative: Alternative = "greater",
+    seed: int = 0,
+    chunk: int = 1000,
+) -> tuple[float, FloatArray, PValues]:
+    """Observed value, null draws and p-values of ``statistic`` under permutations of ``n`` things.
+
+    ``statistic`` takes permutations (R, n) of ``range(n)`` and gives (R,) values; it is first asked with the
+    identity, then with ``draws`` random permutations, ``chunk`` at a time.
+
+    >>> x, y = np.arange(6.0), np.array([0, 0, 0, 1, 1, 1])
+    >>> def gap(p):
+    ...     return (x[p] * (2 * y - 1)).sum(axis=1) / 3
+    >>> value, null, p = permutation_test(gap, 6, draws=999)
+    >>> float(value), len(null), 0.02 < p.value < 0.09
+    (3.0, 999, True)
+    """
+    if draws < 1:
+        raise InputError(f"draws = {draws}: a permutation test needs at least one draw")
+    rng = np.random.default_rng(seed)
+    observed = float(statistic(np.arange(n, dtype=np.intp)[None, :])[0])
+    parts = []
+    for start in range(0, draws, chunk):
+        rows = min(chunk, draws - start)
+        orders = rng.permuted(np.tile(np.arange(n, dtype=np.intp), (rows, 1)), axis=1)
+        parts.append(np.asarray(statistic(orders), dtype=np.float64))
+    null = np.concatenate(parts)
+    return observed, null, p_values(observed, null, alternative=alternative, rng=rng)
+
+
+@dataclass(frozen=True)
+class SignFlip:
+    """The null of a mean of differences when each difference may as well have had the other sign."""
+
+    value: FloatArray
+    p_value: FloatArray
+    null_sd: FloatArray
+    exact: bool
+    draws: int
+
+
+EXACT_LIMIT = 12
+"""Up to this many differences all 2^n sign patterns are enumerated."""
+
+
+def sign_flip(
+    differences: ArrayLike,
+    *,
+    alternative: Alternative = "two-sided",
+    draws: int = 9999,
+    seed: int = 0,
+    exact_limit: int = EXACT_LIMIT,
+) -> SignFlip:
+    """Sign-flip permutation test that the mean of ``differences`` (n,) or of each column of (n, m) is 0.
+
+    All 2^n sign patterns for n <= ``exact_limit`` (then the p-value is the exact share of patterns at least as
+    extreme), else ``draws`` random ones with the +1 rule. NaN marks a missing difference of a column. Under the
+    null the sd of the mean is sqrt(sum d^2) / n, exactly.
+
+    >>> test = sign_flip([1.0, 2.0, 3.0])
+    >>> float(test.value), float(test.p_value), test.exact
+    (2.0, 0.25, True)
+    """
+    check_alternative(alternative)
+    given = np.asarray(differences, dtype=np.float64)
+    columns = given[:, None] if given.ndim == 1 else given
+    if columns.ndim != 2 or columns.shape[0] == 0:
+        raise InputError(f"differences has shape {given.shape}; a sign-flip test needs at least one difference")
+    present = ~np.isnan(columns)
+    count = present.sum(axis=0)
+    if not count.all():
+        raise InputError(f"differences: column {int(np.argmin(count))} has no value at all; leave it out")
+    filled = np.where(present, columns, 0.0)
+    value = filled.sum(axis=0) / count
+    tolerance = TIE * np.abs(filled).sum(axis=0) / count
+    exact = columns.shape[0] <= exact_limit
+    at_least = np.zeros(columns.shape[1], dtype=np.int64)
+    total = 0
+    for signs in _sign_patterns(columns.shape[0], exact, draws, np.random.default_rng(seed)):
+        at_least += _as_extreme(signs @ filled / count, value, alternative, tolerance).sum(axis=0)
+        total += len(signs)
+    p_value = at_least / total if exact else (1 + at_least) / (1 + total)
+    null_sd = np.sqrt((filled**2).sum(axis=0)) / count
+    shape = given.shape[1:]
+    return SignFlip(value.reshape(shape), p_value.reshape(shape), null_sd.reshape(shape), exact, total)
+
+
+def _sign_patterns(n: int, exact: bool, draws: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    if exact:
+        bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+        yield np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
+        return
+    if draws < 1:
+        raise InputError(f"draws = {draws}: a Monte-Carlo sign-flip test needs at least one draw")
+    step = max(1, 4_000_000 // n)
+    for start in range(0, draws, step):
+        flips = rng.integers(0, 2, size=(min(step, draws - start), n), dtype=np.int8)
+        yield np.asarray(1.0 - 2.0 * flips, dtype=np.float64)
+
+
+def _as_extreme(null: FloatArray, value: FloatArray, alternative: str, tolerance: FloatArray) -> NDArray[np.bool_]:
+    if alternative == "greater":
+        return np.asarray(null >= value - tolerance)
+    if alternative == "less":
+        return np.asarray(null <= value + tolerance)
+    return np.asarray(np.abs(null) >= np.abs(value) - tolerance)
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Holm's adjusted p-values, in the order given: they bound the chance of one false discovery (Holm 1979).
+
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * np.arange(len(p), 0, -1)
+    return _in_given_order(np.minimum(1.0, np.maximum.accumulate(scaled)), order)
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:
+    """Benjamini-Hochberg adjusted p-values, in the order given: they bound the share of false discoveries (1995).
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.04, 0.04]
+    """
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    return _in_given_order(np.minimum(1.0, np.minimum.accumulate(scaled[::-1])[::-1]), order)
+
+
+def _checked(p_values: ArrayLike) -> FloatArray:
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1:
+        raise InputError(f"p_values has shape {p.shape}; give a flat list of p-values")
+    wrong = ~((p >= 0) & (p <= 1))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"p_values[{at}] = {p[at]}: a p-value is between 0 and 1")
+    return p
+
+
+def _in_given_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+    out = np.empty_like(values)
+    out[order] = values
+    return out

@@ -1,0 +1,95 @@
+"""What an n can show: equivalence, and the smallest effect that would have been seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize
+from scipy import stats as sps
+
+from equipoise.errors import InputError
+from equipoise.measure.stats.bootstrap import cluster_sums
+
+__all__ = ["Equivalence", "equivalence", "minimum_detectable_effect"]
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Two one-sided tests that a mean lies between two bounds."""
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+    """The larger of the two one-sided p-values: small means "shown to lie within the bounds"."""
+    p_low: float
+    p_high: float
+    n: int
+    """Independent units: clusters, or rows without clusters."""
+
+
+def equivalence(values: ArrayLike, low: float, high: float, *, clusters: ArrayLike | None = None) -> Equivalence:
+    """TOST: is the mean of ``values`` (differences, excesses) shown to lie between ``low`` and ``high``?
+
+    A p-value above 0.05 in a test for bias is no proof of its absence; this test can give one. Two one-sided
+    t tests with cluster-robust standard error (Schuirmann 1987).
+
+    >>> equivalence([0.01, -0.02, 0.0, 0.015, -0.01], -0.05, 0.05).p_value < 0.01
+    True
+    """
+    if not low < high:
+        raise InputError(f"low = {low} and high = {high}: the lower bound must be below the upper one")
+    sums = cluster_sums(values, clusters)
+    n = len(sums.sizes)
+    if n < 2:
+        raise InputError(f"values: {n} independent unit; an equivalence test needs at least 2")
+    mean, error = float(sums.mean[0]), float(sums.standard_error[0])
+    if error == 0.0:
+        p_low, p_high = float(mean <= low), float(mean >= high)
+    else:
+        p_low = float(sps.t.sf((mean - low) / error, n - 1))
+        p_high = float(sps.t.cdf((mean - high) / error, n - 1))
+    return Equivalence(mean, low, high, max(p_low, p_high), p_low, p_high, n)
+
+
+def minimum_detectable_effect(
+    values: ArrayLike | None = None,
+    *,
+    sd: float | None = None,
+    n: int | None = None,
+    clusters: ArrayLike | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> float:
+    """The mean that a two-sided one-sample t test at ``alpha`` would find with probability ``power``.
+
+    Give the ``values`` at hand (per set, per subject, per query; ``clusters`` if they are not independent), or
+    an ``sd`` and an ``n`` when planning. In the units of the values; solved with the noncentral t distribution.
+
+    >>> round(minimum_detectable_effect(sd=1.0, n=24), 3)
+    0.597
+    """
+    if values is not None:
+        sums = cluster_sums(values, clusters)
+        n = len(sums.sizes)
+        sd = float(sums.standard_error[0]) * sqrt(n) if n > 1 else 0.0
+    if sd is None or n is None:
+        raise InputError("give the values at hand, or both sd and n")
+    if n < 2 or sd < 0:
+        raise InputError(f"n = {n}, sd = {sd}: at least 2 independent units and an sd that is not negative")
+    if not (0 < alpha < 1 and alpha < power < 1):
+        raise InputError(f"alpha = {alpha}, power = {power}: both are probabilities, and power is above alpha")
+    critical = float(sps.t.ppf(1 - alpha / 2, n - 1))
+
+    def shortfall(shift: float) -> float:
+        # the far tail is NaN in scipy where it is below its precision
+        found = sps.nct.sf(critical, n - 1, shift) + np.nan_to_num(sps.nct.cdf(-critical, n - 1, shift))
+        return float(found) - power
+
+    upper = critical + float(np.abs(sps.t.ppf(power, n - 1))) + 2.0
+    while shortfall(upper) < 0:
+        upper *= 2
+    return float(optimize.brentq(shortfall, 1e-9, upper)) * sd / sqrt(n)

@@ -1,0 +1,1 @@
+"""Image generators of the diffusers library."""

@@ -1,0 +1,162 @@
+"""Classifiers: attributes of images from an image-classification checkpoint.
+
+Labels that carry their attribute in front (``gender:female``) are heads of their own, as in the mini judge: each head
+is a softmax, and ``object:<name>`` labels are yes or no each. Labels without are one head, ``label``.
+
+Encoders of images alone: DINO and other backbones of ``transformers``, for neighbours and distances of pictures.
+
+A backbone is one :class:`Backbone` here (or in another package) and one line in
+:data:`equipoise.models.hf.families.FAMILIES`; ``hf:<repo or folder>`` loads it. Texts are refused: it knows no words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.models.folders import Checkpoint
+from equipoise.models.hf.adapter import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.images import processed, rgb_images
+from equipoise.models.protocols import Answers, Vectors
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
+
+__all__ = ["INDEPENDENT", "Backbone", "ImageClassifier", "ImageEncoder", "heads_of"]
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """How one family of backbones is loaded and read."""
+
+    model_class: str
+    """The class of ``transformers``."""
+    pooled: bool = False
+    """Read the pooled output; otherwise the first token after the last norm, as DINO's authors do."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """What to tell the class, such as not to make a pooling layer that most checkpoints have no weights for."""
+
+
+_PLAIN = {"add_pooling_layer": False}
+VIT = Backbone("ViTModel", parts=_PLAIN)
+DEIT = Backbone("DeiTModel", parts=_PLAIN)
+VIT_MSN = Backbone("ViTMSNModel")
+DINOV2 = Backbone("Dinov2Model")
+DINOV2_REGISTERS = Backbone("Dinov2WithRegistersModel")
+DINOV3 = Backbone("DINOv3ViTModel")
+SWIN = Backbone("SwinModel", pooled=True)
+CONVNEXT = Backbone("ConvNextModel", pooled=True)
+RESNET = Backbone("ResNetModel", pooled=True)
+
+
+class ImageEncoder(CheckpointAdapter):
+    """A backbone asked for unit vectors of images; see :class:`~equipoise.models.protocols.Encoder`."""
+
+    kind = "encoder"
+    logit_scale = 1.0
+    reads_texts = False
+
+    def __init__(self, checkpoint: Checkpoint, how: Backbone, *, name: str, settings: Settings | None = None) -> None:
+        checkpoint.needs_images()
+        super().__init__(checkpoint, name=name, settings=settings)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            model = stock_model(checkpoint, how.model_class, **how.parts)
+        self._how = how
+        self._take(model, self.processor.to_dict(), how.pooled)
+
+    def encode_images(self, images: Sequence[Any]) -> Vectors:
+        """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
+        made = self._unit_vectors(self._batch, rgb_images(images))
+        return np.concatenate(made) if made else np.zeros((0, self.dim), np.float32)
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Refused: the model knows no words."""
+        raise InputError(
+            f"{self.name} is a {self.family!r} model, which encodes images and no texts; for captions or prompts name "
+            "a dual encoder, such as hf:openai/clip-vit-base-patch32"
+        )
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector."""
+        return int(self.encode_images([np.zeros((8, 8, 3), np.uint8)]).shape[1])
+
+    def _batch(self, images: Sequence[Any]) -> Any:
+        pixels = processed(self.processor, images)["pixel_values"]
+        found = self.model(**self._placed({"pixel_values": pixels}))
+        return found.pooler_output.flatten(1) if self._how.pooled else found.last_hidden_state[:, 0]
+
+
+INDEPENDENT = ("object",)
+"""Heads whose values do not exclude each other."""
+
+
+class ImageClassifier(CheckpointAdapter):
+    """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
+
+    kind = "classifier"
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+        _refuse_other_models(checkpoint)
+        checkpoint.needs_images()
+        super().__init__(checkpoint, name=name, settings=settings)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            model = stock_model(checkpoint, "AutoModelForImageClassification")
+        self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
+        self._independent = model.config.problem_type == "multi_label_classification"
+        self._take(model, self.processor.to_dict())
+
+    def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
+        """What it says of each head: labels (k) and probabilities (n, k)."""
+        rows = in_batches(self._logits, rgb_images(images), self.settings.batch_size)
+        n_labels = sum(len(places) for _, places in self.heads.values())
+        logits = np.concatenate(rows) if rows else np.zeros((0, n_labels), np.float32)
+        return {
+            head: Answers(labels, self._probabilities(head, logits[:, places]))
+            for head, (labels, places) in self.heads.items()
+        }
+
+    def _logits(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        import torch
+
+        pixels = processed(self.processor, images)["pixel_values"]
+        with torch.inference_mode():
+            logits = self.model(pixel_values=pixels.to(self.device, self.dtype)).logits
+        return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
+
+    def _probabilities(self, head: str, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if head in INDEPENDENT or (self._independent and len(self.heads) == 1):
+            return np.asarray((1 + np.tanh(logits / 2)) / 2, dtype=np.float32)  # the logistic, without overflow
+        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[int]]]:
+    """For each head, its values and their places among the logits.
+
+    >>> heads_of({0: "age:young", 1: "age:old", 2: "people:one"})
+    {'age': (('young', 'old'), [0, 1]), 'people': (('one',), [2])}
+    >>> heads_of({0: "cat", 1: "dog"})
+    {'label': (('cat', 'dog'), [0, 1])}
+    """
+    parted = all(":" in label for label in labels.values())
+    found: dict[str, tuple[list[str], list[int]]] = {}
+    for place, label in sorted(labels.items()):
+        head, _, value = label.partition(":") if parted else ("label", "", label)
+        values, places = found.setdefault(head, ([], []))
+        values.append(value)
+        places.append(place)
+    return {head: (tuple(values), places) for head, (values, places) in found.items()}
+
+
+def _refuse_other_models(checkpoint: Checkpoint) -> None:
+    from_transformers("AutoModelForImageClassification")
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+
+    if checkpoint.model_type not in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is no image classifier")

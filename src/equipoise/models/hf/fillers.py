@@ -1,0 +1,85 @@
+"""Masked language models of ``transformers``: which words fit where one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from equipoise.errors import InputError
+from equipoise.models.folders import Checkpoint
+from equipoise.models.hf.adapter import CheckpointAdapter, stock_model, tokenizer
+from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
+
+__all__ = ["MaskFiller"]
+
+
+class MaskFiller(CheckpointAdapter):
+    """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""
+
+    kind = "filler"
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+        _refuse_other_models(checkpoint)
+        checkpoint.needs_texts()
+        super().__init__(checkpoint, name=name, settings=settings)
+        with quiet():
+            self.words = tokenizer(checkpoint)
+            model = stock_model(checkpoint, "AutoModelForMaskedLM")
+        if self.words.mask_token is None:
+            raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
+        self.mask: str = self.words.mask_token
+        self._take(model, sorted(self.words.get_vocab().items()))
+
+    def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
+        """For each text, which holds ``mask`` once, the likeliest whole words with their probabilities.
+
+        Special tokens and pieces of words are left out; what they take of the probability is not shared out.
+        """
+        if isinstance(texts, str):
+            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
+        if top < 1:
+            raise InputError(f"top={top}: at least one word must be asked for")
+        for text in texts:
+            if text.count(self.mask) != 1:
+                raise InputError(f"{text!r} holds {self.mask} {text.count(self.mask)} times; it must stand there once")
+        batches = in_batches(lambda batch: self._filled(batch, top), list(texts), self.settings.batch_size)
+        return [row for batch in batches for row in batch]
+
+    def _filled(self, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
+        import torch
+
+        limit = min(int(self.words.model_max_length), int(getattr(self.model.config, "max_position_embeddings", 512)))
+        tokens = self.words(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
+        where = tokens["input_ids"] == self.words.mask_token_id
+        lost = [text for text, there in zip(texts, where.any(dim=1), strict=True) if not there]
+        if lost:
+            raise InputError(f"{self.name} reads {limit} tokens, and {self.mask} comes after them in {lost[0][:80]!r}")
+        with torch.inference_mode():
+            logits = self.model(**{name: value.to(self.device) for name, value in tokens.items()}).logits
+        shares = logits[where.to(self.device)].float().softmax(dim=-1).cpu()
+        return [self._best(row, top) for row in shares]
+
+    def _best(self, shares: Any, top: int) -> list[tuple[str, float]]:
+        found: list[tuple[str, float]] = []
+        for place in shares.argsort(descending=True).tolist():
+            word = self._word(place)
+            if word:
+                found.append((word, float(shares[place])))
+            if len(found) == top:
+                break
+        return found
+
+    def _word(self, place: int) -> str:
+        """A token as a word; nothing for a special token or a piece that goes on from another."""
+        token = self.words.convert_ids_to_tokens(place)
+        if token is None or place in self.words.all_special_ids or token.startswith("##"):
+            return ""
+        return str(self.words.convert_tokens_to_string([token])).strip()
+
+
+def _refuse_other_models(checkpoint: Checkpoint) -> None:
+    from_transformers("AutoModelForMaskedLM")
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+    if checkpoint.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is no masked language model")

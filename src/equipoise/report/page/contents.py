@@ -1,0 +1,407 @@
+"""Everything that the page shows, gathered from what was given; each part only where there is something to show."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
+from equipoise.report.numbers import count, joined, percent
+from equipoise.report.page.figures import (
+    headline_figure,
+    joint_figure,
+    proportions_figure,
+    strip_figure,
+    subjects_figure,
+)
+from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
+from equipoise.report.page.gallery import Gallery, gallery
+from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
+from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
+from equipoise.report.page.ranking import Ranking, read_ranking
+from equipoise.report.page.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
+from equipoise.report.page.words import CaptionWords, read_words
+from equipoise.report.sources import Given, Series
+from equipoise.report.truth import recovered, truth_figure
+from equipoise.report.verdict.change import change_figure, changes, repaired_by
+from equipoise.report.verdict.judging import Verdict, level_of, spreads_of
+from equipoise.report.verdict.repair import Repair
+from equipoise.report.verdict.whole import verdict
+
+__all__ = ["Contents", "Figure", "gather"]
+
+_CONTENTS = {
+    "verdict": "Verdict",
+    "chance": "How far from chance",
+    "truth": "Against the truth",
+    "change": "Before and after",
+    "naive": "What a naive number says",
+    "subjects": "Subject by subject",
+    "groups": "Who is shown first",
+    "pictures": "The pictures",
+    "sets": "Counterfactual sets",
+    "words": "Caption words",
+    "funnel": "Filters by group",
+    "dropped": "What was left out",
+    "numbers": "All numbers",
+    "method": "Method",
+    "limits": "What this does not prove",
+}
+_JOINT_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page: its drawing, its data, and how to read it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    data: pd.DataFrame
+
+    @property
+    def csv(self) -> str:
+        """The data as CSV."""
+        return self.data.to_csv(index=False, lineterminator="\n")
+
+    @property
+    def data_uri(self) -> str:
+        """The data inside the page, so that it travels with it."""
+        return "data:text/csv;base64," + base64.b64encode(self.csv.encode()).decode()
+
+
+@dataclass
+class Contents:
+    """The parts of one page."""
+
+    title: str
+    verdict: Verdict
+    series: list[Series]
+    figures: dict[str, list[Any]] = field(default_factory=dict)
+    rows: list[SubjectRow] = field(default_factory=list)
+    rows_note: str = ""
+    subject_data: pd.DataFrame = field(default_factory=pd.DataFrame)
+    pictures: Gallery = field(default_factory=Gallery)
+    words: list[CaptionWords] = field(default_factory=list)
+    given: Given = field(default_factory=Given)
+    metric: str | None = None
+
+    def all_figures(self) -> list[Figure]:
+        """Every figure, once."""
+        found = []
+        for some in self.figures.values():
+            found += [one[0] if isinstance(one, tuple) else one for one in some]
+        return found
+
+    def for_template(self) -> dict[str, Any]:
+        """What the page's template asks for."""
+        by_model: dict[str, list[CaptionWords]] = {}
+        for part in self.words:
+            by_model.setdefault(part.model, []).append(part)
+        here = {
+            "chance": self.figures.get("headline"),
+            "truth": self.figures.get("truth"),
+            "change": self.figures.get("change"),
+            "naive": self.figures.get("naive"),
+            "subjects": self.rows,
+            "groups": self.figures.get("groups"),
+            "pictures": self.pictures.retrieved,
+            "sets": self.pictures.sets,
+            "words": self.words,
+            "funnel": self.figures.get("funnel"),
+        }
+        return {
+            "title": self.title,
+            "facts": _facts(self.series),
+            "signs": _signs(self.series),
+            "contents": [(key, name) for key, name in _CONTENTS.items() if key not in here or here[key]],
+            "verdict": self.verdict,
+            "groups_note": "Groups are perceived, and named as the data names them.",
+            "figures": {"strip": [], **self.figures},
+            "rows": self.rows,
+            "rows_note": self.rows_note,
+            "example": self.rows[0].subject if self.rows else "",
+            "columns": SUBJECT_COLUMNS,
+            "selects": _selects(self.rows),
+            "retrieved": self.pictures.retrieved,
+            "retrieved_note": self.pictures.note,
+            "frames": self.pictures.frames,
+            "sets": self.pictures.sets,
+            "words": list(by_model.items()),
+            "word_groups": list(dict.fromkeys((part.group, part.number % 6) for part in self.words)),
+            "all_rows": all_rows(self.series),
+            "method": method(self.series),
+            "definitions": definitions(self.series),
+            "configs": configs(self.given.sources),
+            "versions": versions(),
+            "limits": limits(self.series),
+            "dropped": dropped(self.given),
+        }
+
+
+def gather(
+    given: Given,
+    *,
+    title: str | None,
+    truth: pd.DataFrame | None,
+    pair: tuple[Series, Series] | None,
+    naive: Sequence[Series] = (),
+) -> Contents:
+    """All parts of the page."""
+    series = given.series
+    audits = [one for one in series if one.source.kind in ("audit", "results")]
+    captions = [one for one in series if one.source.kind == "captions"]
+    datasets = [one for one in series if one.source.kind == "dataset"]
+    comparisons = [one for one in series if one.source.kind == "comparison"]
+    metric = main_metric(audits)
+    apart = pair is not None and any(one.model == pair[0].model for one in audits if one not in pair)
+    if pair is not None and apart:  # the same model was audited on more subjects: that comes first, the pair on its own
+        audits = [one for one in audits if one not in pair]
+    elif pair is not None:  # what is being repaired comes first
+        audits = [pair[0], pair[1], *(one for one in audits if one not in pair)]
+    found_truth = [] if truth is None else [one for some in [*audits, *captions] for one in recovered(some, truth)]
+    if truth is not None and not found_truth:
+        given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
+    repair = None
+    if pair is not None and (by := repaired_by(*pair)) is not None:
+        repair = Repair(pair[0], pair[1], changes(*pair, by, spreads=spreads_of(pair[0])))
+    plain = naive_numbers(naive, audits, metric, found_truth)
+    made = Contents(
+        title=title or _title(series),
+        verdict=verdict(
+            audits,
+            repair=repair,
+            truths=found_truth,
+            captions=captions,
+            datasets=datasets,
+            comparisons=comparisons,
+            filters=[one for one in series if one.source.kind == "filter"],
+            naive=plain,
+        ),
+        series=series,
+        given=given,
+        metric=metric,
+    )
+    colours = {one.label: number for number, one in enumerate(series)}
+    made.figures["headline"] = [
+        figure
+        for number, some in enumerate((audits, captions, datasets, comparisons))
+        if (figure := _headline(some, list(colours), "" if number == 0 else f"_{some[0].source.kind if some else ''}"))
+    ]
+    if found_truth:
+        made.figures["truth"] = [_truth(found_truth, colours)]
+    if repair is not None and repair.changes:
+        made.figures["change"] = [_change(repair)]
+    if plain:
+        made.figures["naive"] = [_naive(plain)]
+    if metric is not None:
+        _add_subjects(made, audits, metric, list(colours))
+    rankings = {one.label: found for one in audits if (found := read_ranking(one, given.problems)) is not None}
+    made.figures["groups"] = _groups(audits, rankings, list(colours), metric)
+    made.pictures = gallery(given, audits, rankings, metric)
+    for source in given.sources:
+        made.words += read_words(source, given.problems)
+    made.figures["funnel"] = _funnels(given)
+    return made
+
+
+def _title(series: Sequence[Series]) -> str:
+    names = list(dict.fromkeys(one.label for one in series))
+    return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
+
+
+def _facts(series: Sequence[Series]) -> list[str]:
+    subjects = {s for one in series if one.source.kind != "dataset" for s in one.results["subject"].dropna().unique()}
+    kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
+    kinds |= {"comparison": "comparison", "filter": "filter run"}
+    facts = []
+    for kind, name in kinds.items():
+        n = sum(one.source.kind == kind for one in series)
+        facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
+    if len(subjects) > 1:
+        facts.append(f"{count(len(subjects))} subjects")
+    asked = [one for one in series if one.source.kind != "filter"]
+    suites = list(dict.fromkeys(str(s) for one in asked for s in one.results["suite"].dropna().unique()))
+    pools = sorted({str(p) for one in asked for p in one.results["pool"].dropna().unique()})
+    return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
+
+
+def _signs(series: Sequence[Series]) -> str:
+    """What must be said of drawn pictures."""
+    pools = [set(one.results["pool"].dropna().unique()) for one in series if one.source.kind != "filter"]
+    if not any("rendered" in some for some in pools):
+        return ""
+    if all(some == {"rendered"} for some in pools):
+        return "The pictures are pictograms: signs, not people. These numbers say nothing about anyone."
+    return "Some of the pictures are pictograms: signs, not people. Numbers from them say nothing about anyone."
+
+
+def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
+    found = []
+    for name, label in (("axis", "Axis"), ("model", "Model"), ("metric", "Metric")):
+        choices = list(dict.fromkeys(getattr(row, name) for row in rows))
+        if len(choices) > 1:
+            found.append((name, label, sorted(choices)))
+    return found
+
+
+def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figure | None:
+    metric = main_metric(series)
+    if metric is None:
+        return None
+    parts = [main_rows(one, metric).assign(label=one.label) for one in series]
+    rows = pd.concat(parts, ignore_index=True)
+    rows = rows[rows["excess"].notna()]
+    if rows.empty:
+        return None
+    svg, data = headline_figure(rows, labels)
+    level = percent(level_of(series[0]))
+    what = f"the {metric_name(metric)} that was measured, less what chance gives"
+    if series[0].source.kind == "comparison":
+        what = f"the paired difference A - B in {metric_name(metric)}: right of the line the first model has more"
+    caption = (
+        f"The dot is {what}; the line is its {level} "
+        "interval; the grey band holds 95% of what chance alone gives. A filled dot is more than chance explains (p < "
+        "0.05, each row alone), a hollow one is not."
+    )
+    if rows["ci_low"].isna().any():
+        caption += " Where there is no line, the number is bounded below by noise and has no interval."
+    title = {"captions": "Captions", "dataset": "The dataset", "comparison": "Paired differences"}.get(
+        series[0].source.kind, "Excess over chance by axis"
+    )
+    return Figure(f"headline{suffix}", title, caption, svg, data)
+
+
+def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
+    svg, data = truth_figure(list(found), colours)
+    caption = (
+        "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
+        "log-odds of the first group rather than the second. Up: how much higher the model scores the first inside "
+        "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
+        "in. A flat cloud: it was not learnt."
+    )
+    return Figure("truth", "Put in, and found", caption, svg, data)
+
+
+def _change(repair: Repair) -> Figure:
+    svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
+    caption = (
+        f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
+        "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
+        "was is better, and inside the band what is left cannot be told from chance."
+    )
+    return Figure("change", "What the repair changed", caption, svg, data)
+
+
+def _naive(found: Sequence[Naive]) -> Figure:
+    svg, data = naive_figure(found)
+    caption = (
+        "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
+        "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
+        "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
+    )
+    return Figure("naive", "The naive number, and the audit", caption, svg, data)
+
+
+def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
+    made.rows, made.subject_data, made.rows_note = subject_table(audits, metric)
+    parts = [subject_rows(one, metric).assign(label=one.label) for one in audits]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return
+    rows = pd.concat(parts, ignore_index=True)
+    rows = rows[rows["excess"].notna()].sort_values(
+        "axis", key=lambda a: a.map(list(dict.fromkeys(a)).index), kind="stable"
+    )
+    if rows.empty:
+        return
+    svg, data = strip_figure(rows, labels)
+    caption = (
+        "Each dot is a subject; right of the line, its pictures are more lopsided than chance. Filled: p < 0.05 for "
+        "this subject alone. Dots of the same value are piled up. The rightmost is named; typing below marks a "
+        "subject here."
+    )
+    made.figures["strip"] = [Figure("strip", "Subjects by axis", caption, svg, data)]
+
+
+def _groups(
+    audits: Sequence[Series], rankings: dict[str, Ranking], labels: list[str], metric: str | None
+) -> list[Figure]:
+    parts = []
+    for one in audits:
+        mine = one.results[(one.results["metric"] == "representation") & one.results["subject"].isna()]
+        mine = mine[mine["group"].notna() & mine["value"].notna()].drop_duplicates(["axis", "group", "pool"])
+        parts.append(mine.assign(label=one.label))
+    rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if rows.empty:
+        return []
+    figures = []
+    svg, data = proportions_figure(rows, labels)
+    caption = (
+        "Bars are the share of each group among the first K pictures, over all subjects; the thin line is the "
+        f"{percent(level_of(audits[0]))} interval and the thick mark what chance gives. * and bold: p < 0.05. Even "
+        "bars here do not rule out that single subjects lean to opposite sides."
+    )
+    figures.append(Figure("proportions", "Shares of the first pictures, by group", caption, svg, data))
+    joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
+    for number, axis in enumerate(joint):
+        svg, data = joint_figure(rows[rows["axis"] == axis], labels)
+        caption = (
+            "Each cell is an intersection of groups: its share of the first pictures, and how many points that is "
+            "above or below chance. Orange: more than chance; blue: fewer; * p < 0.05."
+        )
+        name = f"intersections{'' if number == 0 else number + 1}"
+        figures.append(
+            Figure(name, f"Intersections: {str(axis).replace(' x ', ' and ').replace('_', ' ')}", caption, svg, data)
+        )
+    figures += _subject_groups(audits, rankings, metric)
+    return figures
+
+
+def _subject_groups(audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> list[Figure]:
+    one = next((some for some in audits if some.label in rankings), None)
+    if one is None or metric is None:
+        return []
+    rows = main_rows(one, metric)
+    rows = rows[[all(part in rankings[one.label].frame for part in str(a).split(" x ")) for a in rows["axis"]]]
+    rows = rows[rows["k"].notna()] if len(rows) else rows
+    if rows.empty:
+        return []
+    fitting = rows[rows["n_groups"] <= 8]
+    row = (fitting if len(fitting) else rows).sort_values("n_groups", ascending=False).iloc[0]
+    axes, k = str(row["axis"]).split(" x "), int(row["k"])
+    shares = rankings[one.label].shares(axes, k)
+    skewness = shares.assign(d=(shares["share"] - shares["expected"]).abs()).groupby("subject")["d"].sum()
+    svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)))
+    caption = (
+        f"{one.label}: for each subject, the share of each group among its first {k} pictures, the most lopsided "
+        "subject first. Orange: more than the group's share of the subject's pictures; blue: fewer. Single cells are "
+        "noisy: the table above says which subjects are beyond chance."
+    )
+    return [Figure("subject_groups", "Subjects by groups", caption, svg, data)]
+
+
+def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
+    """A figure and a table for each funnel and axis."""
+    own = {source.path: source.results for source in given.sources if source.kind == "filter"}
+    made: list[tuple[Figure, list[dict[str, Any]]]] = []
+    for path in given.funnels:
+        every = read_funnel(path)
+        for axis in dict.fromkeys(every["axis"]):
+            frame = every[every["axis"] == axis]
+            known = own_p_values(own[path.parent], str(axis)) if path.parent in own else {}
+            svg, data = funnel_figure(frame)
+            how = "as the filter run tested them" if known else "those of equal rates, too small where whole sets go"
+            caption = (
+                "Each line is a group: of its first images, the share that is left after each filter. Lines that part "
+                f"mean that a filter drops one group more than another. The p-values below are {how}."
+            )
+            name = f"funnel{'' if not made else len(made) + 1}"
+            title = "What is left after each filter" + (f", by {axis_name(axis)}" if axis else "")
+            made.append((Figure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
+    return made

@@ -1,0 +1,245 @@
+"""The pictures of the page: what a model ranks first for its most and least skewed subjects, and whole sets.
+
+Pictures inside the page: thumbnails as data, read from a table in one pass, each shown with the groups it has.
+"""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from equipoise.data import Table
+from equipoise.data.images import decode
+from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
+from equipoise.errors import InputError
+from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
+from equipoise.report.numbers import p_text, signed
+from equipoise.report.page.ranking import Ranking
+from equipoise.report.sources import Given, Series
+from equipoise.report.svg import SERIES_COLOURS
+
+__all__ = ["Block", "Gallery", "SetShown", "Shown", "gallery", "set_gallery", "thumbnails"]
+
+
+SIDE = 96
+"""Pixels of the longer side of a thumbnail."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One picture of the page."""
+
+    uri: str
+    alt: str
+    label: str
+    frame: int
+    """The number of the frame's colour; -1 for none."""
+
+
+@dataclass(frozen=True)
+class SetShown:
+    """One counterfactual set of the page."""
+
+    title: str
+    pictures: list[Shown]
+
+
+def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict[str, str]:
+    """The pictures with these ids as small data URIs; a picture that cannot be had is told and left out."""
+    ids, made, broken = set(wanted), {}, []
+    for batch in table.batches(["image_id", "image"]):
+        names = batch.column("image_id").to_pylist()
+        places = [i for i, name in enumerate(names) if name in ids]
+        for i in places:
+            try:
+                picture = decode(batch.column("image")[i].as_py(), root=table.image_root)
+            except (InputError, OSError):
+                broken.append(names[i])
+                continue
+            picture.thumbnail((SIDE, SIDE))
+            out = io.BytesIO()
+            picture.save(out, "WEBP", quality=82, method=4)
+            made[names[i]] = "data:image/webp;base64," + b64encode(out.getvalue()).decode()
+        if len(made) + len(broken) == len(ids):
+            break
+    missing = len(ids) - len(made)
+    if missing:
+        problems.append(f"{table.path.name}: {missing} of {len(ids)} pictures to show could not be read; left out")
+    return made
+
+
+def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tuple[str, pd.DataFrame]]:
+    """``n`` counterfactual sets of different subjects, the members in the order of their groups."""
+    if "set_id" not in frame:
+        return []
+    known = frame[frame["set_id"].notna() & without_twins(frame)]
+    sizes = known.groupby("set_id", sort=False).size()
+    known = known[known["set_id"].isin(sizes[sizes > 1].index)]
+    if known.empty:
+        return []
+    firsts = known.drop_duplicates("subject" if "subject" in known else "set_id")
+    step = max(1, len(firsts) // n)
+    sets = []
+    for row in firsts.iloc[::step].head(n).to_dict("records"):
+        members = known[known["set_id"] == row["set_id"]].sort_values(list(axes)).head(12)
+        sets.append((str(row.get("subject") or row["set_id"]), members))
+    return sets
+
+
+MOST, LEAST, AT_MOST, MODELS = 3, 2, 12, 3
+
+
+@dataclass(frozen=True)
+class Block:
+    """One subject: how skewed it is, and each model's first pictures."""
+
+    subject: str
+    told: str
+    models: list[tuple[str, list[Shown]]]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """All pictures of the page."""
+
+    retrieved: list[Block] = field(default_factory=list)
+    sets: list[SetShown] = field(default_factory=list)
+    frames: list[tuple[str, int]] = field(default_factory=list)
+    note: str = ""
+
+
+def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> Gallery:
+    """The pictures of the first audit whose table is known; empty where none is."""
+    for one in audits:
+        table = given.table_of(one.source)
+        if table is not None and one.label in rankings and metric is not None:
+            return _of_audit(given, one, table, audits, rankings, metric)
+    if rankings and not given.tables:
+        given.problems.append(
+            "no pictures are shown: the table that was audited is neither given nor beside the results; add its folder"
+        )
+    for table in given.tables:
+        return _of_table(given, table)
+    return Gallery()
+
+
+def _of_audit(
+    given: Given,
+    one: Series,
+    table: Table,
+    audits: Sequence[Series],
+    rankings: dict[str, Ranking],
+    metric: str,
+) -> Gallery:
+    chosen = _axis(one, metric, table)
+    if chosen is None:
+        return _of_table(given, table)
+    axis, k = chosen
+    subjects = _ends(one, metric, axis, rankings[one.label])
+    shown = [a for a in audits if a.label in rankings and a.source.fingerprint == one.source.fingerprint][:MODELS]
+    tops = {
+        (s, a.label): rankings[a.label].top(s, min(k, AT_MOST))
+        for s, _ in subjects
+        for a in shown
+        if s in rankings[a.label].order
+    }
+    axes = [a for a in table.axes if a in rankings[one.label].frame]
+    sets = set_gallery(rankings[one.label].frame, axes)
+    wanted = [i for top in tops.values() for i in top["image_id"]] + [i for _, m in sets for i in m["image_id"]]
+    uris = thumbnails(table, wanted, given.problems)
+    groups = sorted(rankings[one.label].frame[axis].dropna().unique())
+    number = {str(group): place % SERIES_COLOURS for place, group in enumerate(groups)}
+    blocks = []
+    for subject, told in subjects:
+        models = [
+            (a.label, _shown(tops[subject, a.label], axis, axes, number, uris, subject))
+            for a in shown
+            if (subject, a.label) in tops
+        ]
+        blocks.append(Block(subject, told, [(label, pictures) for label, pictures in models if pictures]))
+    note = (
+        f"For a prompt that names the subject alone, the first {min(k, AT_MOST)} pictures of that subject in the "
+        f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {one.label} on "
+        f"{axis_name(axis)}. The frame and the word below say the group."
+    )
+    blocks = [block for block in blocks if block.models]
+    return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)
+
+
+def _axis(one: Series, metric: str, table: Table) -> tuple[str, int] | None:
+    """The single axis with the largest excess, and its K."""
+    rows = main_rows(one, metric)
+    rows = rows[rows["axis"].isin(table.axes) & rows["k"].notna()]
+    if rows.empty:
+        return None
+    row = rows.sort_values("excess", kind="stable").iloc[-1]
+    return str(row["axis"]), int(row["k"])
+
+
+def _ends(one: Series, metric: str, axis: str, ranking: Ranking) -> list[tuple[str, str]]:
+    """The most and the least skewed subjects, and what to say of them."""
+    rows = subject_rows(one, metric)
+    rows = rows[(rows["axis"] == axis) & rows["subject"].isin(ranking.order)]
+    gaps = subject_rows(one, "counterfactual_gap")
+    size = gaps[gaps["axis"] == axis].groupby("subject")["value"].agg(lambda v: float(v.abs().max()))
+    rows = rows.assign(gap=rows["subject"].map(size).fillna(0.0))
+    rows = rows.sort_values(["excess", "gap", "subject"], ascending=[False, False, True])
+    most = rows.head(MOST)
+    least = rows.iloc[len(most) :].tail(LEAST)
+    told = []
+    for row in pd.concat([most, least]).to_dict("records"):
+        words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_value'])}"
+        told.append((str(row["subject"]), words))
+    return told
+
+
+def _shown(
+    members: pd.DataFrame, axis: str, axes: Sequence[str], number: dict[str, int], uris: dict[str, str], subject: str
+) -> list[Shown]:
+    pictures = []
+    for place, row in enumerate(members.to_dict("records"), start=1):
+        if row["image_id"] not in uris:
+            continue
+        group = row[axis]
+        labels = [str(row[a]) for a in axes if pd.notna(row[a])]
+        word = "undefined" if pd.isna(group) else str(group)
+        alt = f"{place}: {subject}, {', '.join(labels)}"
+        pictures.append(Shown(uris[row["image_id"]], alt, f"{place} {word}", number.get(word, -1)))
+    return pictures
+
+
+def _sets(
+    sets: list[tuple[str, pd.DataFrame]], axis: str, axes: Sequence[str], number: dict[str, int], uris: dict[str, str]
+) -> list[SetShown]:
+    made = []
+    for title, members in sets:
+        pictures = []
+        varied = [a for a in axes if members[a].nunique(dropna=False) > 1]
+        for row in members.to_dict("records"):
+            if row["image_id"] in uris:
+                label = ", ".join(str(row[a]) for a in varied if pd.notna(row[a])) or "undefined"
+                pictures.append(
+                    Shown(uris[row["image_id"]], f"{title}: {label}", label, number.get(str(row[axis]), -1))
+                )
+        if pictures:
+            made.append(SetShown(title, pictures))
+    return made
+
+
+def _of_table(given: Given, table: Table) -> Gallery:
+    """The sets of a table alone, where no ranking of its pictures is known."""
+    columns = [c for c in ("image_id", "set_id", "subject", *table.axes) if c in table.columns]
+    columns += [c for c in table.columns if c.startswith(PLACEBO)]
+    axes = list(table.axes)
+    if not axes or "set_id" not in columns:
+        return Gallery()
+    frame, _ = with_joined_labels(table.to_pandas(columns), axes)
+    sets = set_gallery(frame, axes)
+    uris = thumbnails(table, [i for _, members in sets for i in members["image_id"]], given.problems)
+    groups = sorted(frame[axes[0]].dropna().unique())
+    number = {str(group): place % SERIES_COLOURS for place, group in enumerate(groups)}
+    return Gallery([], _sets(sets, axes[0], axes, number, uris), list(number.items()))

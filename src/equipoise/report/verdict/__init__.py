@@ -1,0 +1,1 @@
+"""What a result folder may be said to show, in sentences."""

@@ -1,0 +1,204 @@
+"""Before and after a remedy: the same subjects, paired, and what is left over chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from equipoise.measure.stats import Estimate, compare, holm
+from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
+from equipoise.report.numbers import p_text, signed
+from equipoise.report.sources import Series
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
+from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Reading, read_row
+
+__all__ = ["Change", "change_figure", "changes", "repaired_by"]
+
+
+REPAIRED_BY = ("standard_gap_size", "max_skew")
+"""What a repair is judged by, the best first: sizes that do not change when all scores are halved."""
+SMALLER, LARGER, SAME, UNCLEAR = "smaller", "larger", "the same", "no clear change"
+_NOTHING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a remedy did on one axis, or between two of its groups."""
+
+    axis: str
+    before: pd.Series
+    after: pd.Series
+    difference: Estimate | None
+    """Before - after over the subjects that both have; ``None`` where the subjects' values are not there."""
+    p: float | None = None
+    """Of the difference, adjusted for all changes looked at."""
+    spreads: float = SPREADS
+
+    @property
+    def about(self) -> str:
+        """The axis in prose, with the pair of groups where the axis has several."""
+        return str(self.before["about"])
+
+    @property
+    def was(self) -> Reading:
+        """The size before."""
+        return read_row(self.before, float(self.before["p_value"]), spreads=self.spreads)
+
+    @property
+    def left(self) -> Reading:
+        """The size after."""
+        return read_row(self.after, float(self.after["p_value"]), spreads=self.spreads)
+
+    @property
+    def told(self) -> str:
+        """What happened to it: ``smaller``, ``larger``, ``the same`` (inside the margin), or ``no clear change``."""
+        was, left = self.was, self.left
+        if was.low is not None and left.high is not None and left.high < was.low:
+            return SMALLER
+        if was.high is not None and left.low is not None and was.high < left.low:
+            return LARGER
+        d = self.difference
+        if d is None or d.p_value is None:
+            return UNCLEAR
+        if (d.p_value if self.p is None else self.p) < LEVEL and abs(d.value) > _NOTHING:
+            return SMALLER if d.value > 0 else LARGER
+        ends = (d.value, d.value) if d.ci_low is None or d.ci_high is None else (d.ci_low, d.ci_high)
+        flat = d.ci_low is not None or abs(d.value) < _NOTHING
+        small = was.margin is not None and max(map(abs, ends)) <= was.margin
+        return SAME if flat and small else UNCLEAR
+
+    @property
+    def gone(self) -> bool:
+        """Whether the interval of what is left lies inside the margin."""
+        left = self.left
+        return left.high is not None and left.margin is not None and left.high <= left.margin
+
+    @property
+    def was_small(self) -> bool:
+        """Whether there was nothing to repair: the interval before it lies inside the margin already."""
+        was = self.was
+        return was.high is not None and was.margin is not None and was.high <= was.margin
+
+
+def repaired_by(before: Series, after: Series) -> str | None:
+    """The metric that a repair is judged by: the first that both audits have."""
+    both = [set(main_rows(one, metric)["metric"]) for metric in REPAIRED_BY for one in (before, after)]
+    for place, metric in enumerate(REPAIRED_BY):
+        if both[2 * place] and both[2 * place + 1]:
+            return metric
+    return main_metric([before, after])
+
+
+def changes(before: Series, after: Series, metric: str, *, spreads: float = SPREADS) -> list[Change]:
+    """The change of ``metric`` on every axis, pool and pair of groups that both audits have."""
+    second = {_key(row): row for _, row in main_rows(after, metric).iterrows()}
+    found = [
+        (row, second[_key(row)], _paired(before, after, row))
+        for _, row in main_rows(before, metric).iterrows()
+        if _key(row) in second and not is_placebo(row["axis"])
+    ]
+    p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in found])
+    return [
+        Change(str(row["axis"]), row, after_row, difference, None if difference is None else float(at), spreads)
+        for (row, after_row, difference), at in zip(found, p, strict=True)
+    ]
+
+
+def _key(row: pd.Series) -> tuple[object, ...]:
+    return tuple(None if pd.isna(row[name]) else row[name] for name in ("axis", "pool", "group"))
+
+
+def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
+    values = [_values(one, row) for one in (before, after)]
+    if values[0] is None or values[1] is None:
+        return None
+    both = pd.concat(values, axis=1, join="inner").dropna()
+    if len(both) < 2:
+        return None
+    return compare(both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float))
+
+
+def _values(one: Series, row: pd.Series) -> pd.Series | None:
+    """Each subject's excess over its own chance; where that is not there, its value as the queries have it."""
+    mine = subject_rows(one, str(row["metric"]))
+    mine = _like(mine, row)
+    if len(mine) and mine["excess"].notna().all():
+        return mine.groupby("subject")["excess"].mean().astype(float)
+    if row["metric"] == "standard_gap_size" and mine.empty:
+        mine = _like(subject_rows(one, "standard_gap"), pd.Series({**row, "metric": "standard_gap"}))
+        if len(mine):
+            return mine.groupby("subject")["value"].mean().abs().astype(float)
+    if one.source.queries is None:
+        return None
+    mine = _like(one.source.queries, row)
+    return None if mine.empty else mine.groupby("query")["value"].mean().astype(float)
+
+
+def _like(frame: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """The rows of the same metric, axis, definition, pool, group and K as ``row``."""
+    for name in ("metric", "axis", "variant", "pool", "group", "k"):
+        frame = frame[frame[name].isna()] if pd.isna(row[name]) else frame[frame[name] == row[name]]
+    return frame
+
+
+def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
+    """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
+    rows = [row for change in found for row in (change.before, change.after)]
+    height = 36.0 + 46 * len(found)
+    drawing = Drawing("change", 720, height + 44)
+    scale = Scale(*span(_end(row, name) for row in rows for name in ("ci_low", "ci_high")), 150, 410)
+    metric = metric_name(str(rows[0]["metric"]), rows[0]["k"])
+    drawing.dot(6, 9, 5, "hollow s5")
+    drawing.text(17, 13, f"before: {labels[0]}")
+    drawing.dot(30 + 7.2 * len(labels[0] + "before: "), 9, 5.5, "c2")
+    drawing.text(41 + 7.2 * len(labels[0] + "before: "), 13, f"after: {labels[1]}")
+    drawing.x_axis(scale, 26, height, f"{metric}, excess over chance")
+    for number, change in enumerate(found):
+        _change_row(drawing, change, scale, 56.0 + 46 * number)
+    drawing.line(scale(0), 26, scale(0), height, "axis")
+    table = pd.DataFrame([_as_row(change) for change in found])
+    return drawing.svg(f"{metric} before and after, excess over chance by axis"), table
+
+
+def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> None:
+    axis = perceived(change.before["axis"])
+    pair = change.about.removeprefix(axis).strip()
+    drawing.text(0, y + (-2 if pair else 4), axis, "bold")
+    if pair:
+        drawing.text(0, y + 14, pair, "soft small")
+    if pd.notna(change.after["null_sd"]):
+        half = 1.96 * change.after["null_sd"]
+        drawing.rect(scale(-half), y - 13, scale(half) - scale(-half), 26, "band")
+    before, after = scale(change.before["excess"]), scale(change.after["excess"])
+    for row, at, kind in ((change.before, y - 6, "s5"), (change.after, y + 6, "s2")):
+        if pd.notna(row["ci_low"]):
+            drawing.line(scale(_end(row, "ci_low")), at, scale(_end(row, "ci_high")), at, f"thin {kind}")
+    drawing.dot(before, y - 6, 5, f"hollow s{5 % SERIES_COLOURS}", f"before: {signed(change.before['excess'])}")
+    drawing.dot(after, y + 6, 5.5, "c2", f"after: {signed(change.after['excess'])}")
+    told = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
+    drawing.text(426, y - 2, f"{told}: {change.told}", "num bold")
+    if change.difference is not None:
+        d = change.difference
+        span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"
+        drawing.text(
+            426, y + 14, f"after - before {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}", "soft num small"
+        )
+
+
+def _as_row(change: Change) -> dict[str, object]:
+    d = change.difference
+    row: dict[str, object] = {"axis": change.axis, "metric": change.before["metric"], "change": change.told}
+    for name, some in (("before", change.before), ("after", change.after)):
+        row |= {
+            f"{name}_{key}": some[key] for key in ("value", "null_mean", "excess", "ci_low", "ci_high", "p_value", "n")
+        }
+    if isinstance(change.before["group"], str):
+        row["group"] = change.before["group"]
+    if d is not None:
+        row |= {"before_minus_after": d.value, "low": d.ci_low, "high": d.ci_high, "p_value": d.p_value, "n": d.n}
+    return row
+
+
+def _end(row: pd.Series, name: str) -> float:
+    return float((row["value"] if pd.isna(row[name]) else row[name]) - row["null_mean"])

@@ -1,0 +1,290 @@
+"""What an audit shows on each axis: every metric and every K looked at, one correction, one of four outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+from scipy import stats as sps
+
+from equipoise.measure.stats import holm
+from equipoise.report.findings import bias_rows, is_placebo, perceived
+from equipoise.report.sources import Series
+from equipoise.report.truth import Recovered
+from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Outcome, Reading, read_row, refined_p
+
+__all__ = ["Judgement", "Verdict", "adjusted", "judge", "level_of", "spreads_of"]
+
+CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
+IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
+NAIVE, ELSEWHERE = "What would a naive number have said?", "And on other pictures?"
+PUT_IN, REPAIRED = "What was put in, and was it found?", "Did the repair work?"
+PLACEBO = "Is it more than any visible difference?"
+
+SET_METRICS = ("standard_gap", "standard_gap_size", "outranks", "counterfactual_gap", "counterfactual_gap_size")
+"""What only counterfactual sets have."""
+DIRECTIONS = ("standard_gap", "outranks", "counterfactual_gap", "bias_at_k")
+"""What says that all subjects lean one way, the best first."""
+SIZES = (
+    "standard_gap_size standard_gap max_skew ndkl abs_bias_at_k bias_at_k recall_gap zero_shot_accuracy_gap "
+    "person_preference_gap self_similarity_gap binding_drop"
+).split()
+"""What the size is told by, where several rows could: the first that a folder has."""
+EDITED = "edited"
+HINT = 0.001
+"""A p-value that no verdict passes over in silence, even where the correction leaves nothing of it."""
+
+
+@dataclass
+class Verdict:
+    """One paragraph, its first sentence apart, and the same as short answers to the questions that people ask."""
+
+    lead: str
+    sentences: list[str] = field(default_factory=list)
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    outcome: Outcome = Outcome.CANNOT_TELL
+    """The outcome that the first sentence tells."""
+
+    @property
+    def text(self) -> str:
+        """The whole paragraph."""
+        return " ".join([self.lead, *self.sentences])
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """One axis of one audit."""
+
+    axis: str
+    about: str
+    pool: str
+    outcome: Outcome
+    rests_on: Reading
+    """The row that the outcome rests on."""
+    readings: tuple[Reading, ...]
+    """All rows of the axis."""
+    direction: Reading | None = None
+    """The signed row, if all subjects lean one way by it."""
+    truth: Recovered | None = None
+    """What was stated or put in, if what was measured follows it."""
+    placebo: Reading | None = None
+    """By how much the axis exceeds the placebo axes, where there are some."""
+    sets: bool = False
+    """Whether the pictures come in counterfactual sets."""
+    subjects: int | None = None
+    looked_at: int = 1
+    """How many numbers share one correction."""
+    spreads: float = SPREADS
+    level: float = 0.95
+
+    @property
+    def above_placebo(self) -> bool | None:
+        """Whether it is clearly more than to the placebo axes; ``None`` where there are none."""
+        if self.placebo is None:
+            return None
+        low = self.placebo.row["ci_low"]
+        return bool(self.placebo.row["p_value"] < LEVEL and pd.notna(low) and low > 0)
+
+    @property
+    def biased(self) -> bool:
+        """Size beyond the margin and, in counterfactual sets, one direction above placebo, or the truth's."""
+        if self.outcome is not Outcome.LEANS:
+            return False
+        if not self.sets or self.truth is not None:
+            return True
+        return self.direction is not None and self.above_placebo is not False
+
+    @property
+    def reacts(self) -> bool:
+        """A size beyond the margin that is not shown to be a bias."""
+        return self.outcome is Outcome.LEANS and not self.biased
+
+    @property
+    def stands_out(self) -> Reading | None:
+        """A row that is beyond chance, or would be if it were alone, and that the outcome does not rest on."""
+        others = [r for r in self.readings if r is not self.rests_on and _worse(r)]
+        alone = [r for r in others if r.detected or float(r.row["p_value"]) <= HINT]
+        return min(alone, key=lambda r: (r.p, -_weight(r))) if alone else None
+
+
+def adjusted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with ``p_holm``: their p-values, adjusted for looking at all of them.
+
+    >>> adjusted(pd.DataFrame({"p_value": [0.01, 0.04]}))["p_holm"].tolist()
+    [0.02, 0.04]
+    """
+    return rows.assign(p_holm=holm(rows["p_value"].to_numpy(float)) if len(rows) else [])
+
+
+def level_of(one: Series) -> float:
+    """The level of a folder's intervals, as its settings say."""
+    settings = one.source.settings.get("settings")
+    level = settings.get("level") if isinstance(settings, dict) else None
+    return float(level) if isinstance(level, int | float) and 0 < level < 1 else 0.95
+
+
+def spreads_of(one: Series) -> float:
+    """The margin of gaps inside sets, in spreads, as the folder's settings say."""
+    settings = one.source.settings.get("settings")
+    margin = settings.get("margin") if isinstance(settings, dict) else None
+    return float(margin) if isinstance(margin, int | float) and margin > 0 else SPREADS
+
+
+def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = False) -> list[Judgement]:
+    """Every axis of an audit, or with ``difference`` of two audits paired, the most telling first.
+
+    One correction (Holm) for all suite-level rows that could show a bias: every axis, metric and K. A second one, for
+    what makes a size a bias: the directions and the correlations with the truth, over all axes.
+    """
+    rows = bias_rows(one)
+    pools = set(rows["pool"].dropna())
+    if EDITED in pools and len(pools) > 1:  # the pool where only the person differs; others differ in more than that
+        rows = rows[rows["pool"] == EDITED].reset_index(drop=True)
+    if rows.empty:
+        return []
+    spreads, level = spreads_of(one), level_of(one)
+    p = holm([refined_p(row) for _, row in rows.iterrows()])
+    readings = [
+        read_row(row, float(at), spreads=spreads, signed=difference or None)
+        for (_, row), at in zip(rows.iterrows(), p, strict=True)
+    ]
+    with_sets = {str(r.row["pool"]) for r in readings if r.metric in SET_METRICS} | {EDITED}
+    keys = list(dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings))
+    clear, follow = _grounds(readings, [t for t in truths if t.label == one.label], spreads)
+    found = []
+    for axis, pool in keys:
+        mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == (axis, pool)]
+        outcome, rests_on = _combined(mine)
+        subjects = _subjects(one, axis, rests_on)
+        if subjects == 1 and outcome is not Outcome.CANNOT_TELL:
+            outcome = Outcome.CANNOT_TELL
+        found.append(
+            Judgement(
+                axis,
+                str(rests_on.row["about"]),
+                pool if len(pools) > 1 and pool != "nan" else "",
+                outcome,
+                rests_on,
+                tuple(mine),
+                clear.get((axis, pool)) if subjects != 1 else None,
+                follow.get(axis),
+                _placebo(one, axis, rests_on, spreads),
+                pool in with_sets,
+                subjects,
+                len(rows),
+                spreads,
+                level,
+            )
+        )
+    return sorted(found, key=_rank)
+
+
+def _rank(one: Judgement) -> tuple[int, int, int, float]:
+    order = [Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING]
+    first = -1 if one.biased else order.index(one.outcome)
+    undecided = one.outcome is Outcome.CANNOT_TELL and not any(r.detected for r in one.readings)
+    joint = int(" x " in one.axis or ":" in one.axis)
+    return 2 * first + undecided, joint, _place(one.rests_on.metric), -_weight(one.rests_on)
+
+
+def _weight(reading: Reading) -> float:
+    """A size in units of its margin, so that sizes of different metrics can be ordered."""
+    return reading.size / reading.margin if reading.margin else 0.0
+
+
+def _combined(mine: Sequence[Reading]) -> tuple[Outcome, Reading]:
+    """The outcome of an axis and the row it rests on: what is clear goes before what is first in line."""
+    ordered = sorted(mine, key=lambda r: (_place(r.metric), -_weight(r) if r.detected else 0.0))
+    measured = [r for r in ordered if r.margin is not None] or ordered
+    first = measured[0]
+    same = [r for r in measured if r.metric == first.metric]
+    lean = next((r for r in ordered if r.outcome is Outcome.LEANS), None)
+    if lean is not None:
+        return Outcome.LEANS, lean
+    detected = [r for r in ordered if r.detected]
+    main = next((r for r in same if r.detected), max(same, key=_weight))
+    if main.detected:
+        return main.outcome, main
+    standing = [r for r in mine if float(r.row["p_value"]) <= HINT and _worse(r)]
+    if detected or standing:
+        inside = all(r.high is not None and r.margin is not None and r.high <= r.margin for r in same)
+        return (Outcome.TOO_SMALL if inside and detected else Outcome.CANNOT_TELL), main
+    # every pair of groups and every K of the metric must be within the margin
+    open_still = [r for r in same if r.outcome is Outcome.CANNOT_TELL]
+    return (Outcome.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Outcome.NOTHING, main)
+
+
+def _place(metric: str) -> int:
+    return SIZES.index(metric) if metric in SIZES else len(SIZES)
+
+
+def _worse(reading: Reading) -> bool:
+    return reading.size > 0
+
+
+def _grounds(
+    readings: Sequence[Reading], truths: Sequence[Recovered], spreads: float
+) -> tuple[dict[tuple[str, str], Reading], dict[str, Recovered]]:
+    """What makes a size a bias, under one correction: clear directions by axis and pool, truths followed by axis."""
+    rows: list[pd.Series] = []
+    for key in dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings):
+        mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == key]
+        metric = next((m for m in DIRECTIONS if any(r.metric == m for r in mine)), None)
+        rows += [r.row for r in mine if r.metric == metric]
+    known = [t for t in truths if t.correlation is not None and t.interval is not None]
+    p = [float(at) for at in holm([*(float(row["p_value"]) for row in rows), *map(_p_of, known)])]
+    found: dict[tuple[str, str], Reading] = {}
+    for row, at in zip(rows, p, strict=False):
+        reading = read_row(row, at, spreads=spreads)
+        small = reading.margin is not None and reading.high is not None and reading.high <= reading.margin
+        key = str(row["axis"]), str(row["pool"])
+        if reading.detected and reading.low is not None and reading.low > 0 and not small:
+            found[key] = max([reading, *([found[key]] if key in found else [])], key=_weight)
+    follow = {
+        t.axis: t
+        for t, at in zip(known, p[len(rows) :], strict=True)
+        if at < LEVEL and t.interval is not None and t.interval[0] > 0
+    }
+    return found, follow
+
+
+def _p_of(truth: Recovered) -> float:
+    """Two-sided, by Fisher's z."""
+    r = min(1 - 1e-12, max(-1 + 1e-12, truth.correlation or 0.0))
+    return 2 * float(sps.norm.sf(abs(math.atanh(r)) * math.sqrt(max(1, len(truth.table) - 3))))
+
+
+def _subjects(one: Series, axis: str, rests_on: Reading) -> int | None:
+    """How many subjects were asked about; ``None`` where the results do not say."""
+    rows = one.results[(one.results["axis"].astype(str) == axis) & one.results["subject"].notna()]
+    rows = rows[rows["metric"].isin([rests_on.metric, *SET_METRICS])]
+    if len(rows):
+        return int(rows["subject"].nunique())
+    return int(rests_on.row["n"]) if rests_on.metric in SET_METRICS and pd.notna(rests_on.row["n"]) else None
+
+
+def _placebo(one: Series, axis: str, rests_on: Reading, spreads: float) -> Reading | None:
+    rows = one.results[(one.results["metric"] == "placebo_excess") & (one.results["axis"].astype(str) == axis)]
+    rows = rows[rows["subject"].isna() & rows["value"].notna() & rows["p_value"].notna()]
+    same = rows[rows["group"].isna() | (rows["group"] == rests_on.row["group"])]
+    if same.empty:
+        return None
+    row = same.iloc[0].copy()
+    row["null_mean"] = 0.0 if pd.isna(row["null_mean"]) else row["null_mean"]
+    return read_row(row.astype(object), float(row["p_value"]), spreads=spreads)
+
+
+def placebos(one: Series) -> str:
+    """The placebo axes of an audit in words.
+
+    An audit names them as axes of its rows, in its settings, or not at all.
+    """
+    settings = one.source.settings.get("settings")
+    named = list(settings.get("placebos") or []) if isinstance(settings, dict) else []
+    axes = [str(axis) for axis in one.results["axis"].dropna().unique()]
+    found = list(dict.fromkeys([*(a for a in axes if is_placebo(a)), *map(str, named)]))
+    words = {"bag": "a bag", "mirror": "a mirror image", "brightness": "brightness"}
+    parts = [words.get(name := axis.removeprefix("placebo_"), perceived(name)) for axis in found]
+    return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else parts[0] if parts else "a placebo"

@@ -1,0 +1,309 @@
+"""The four things that a number can show, and the one function that says which.
+
+*Leans*: beyond chance, and beyond the margin. *Too small to matter*: its interval lies inside the margin, however small
+its p-value. *Nothing found, and would have been*: within chance, with an n that finds a few margins, which is said.
+*Cannot tell*: everything else. A p-value alone never gives the first, and its absence never the third.
+
+How much is too much: the margin of each metric, and its unit in words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pandas as pd
+from scipy import stats as sps
+
+__all__ = [
+    "SIGNED",
+    "TRUE_SIZES",
+    "WORSE_BELOW",
+    "Outcome",
+    "Reading",
+    "margin_of",
+    "margin_text",
+    "outcome_of",
+    "read_row",
+    "refined_p",
+]
+
+
+SPREADS = 0.2
+"""The usual margin of a gap inside sets, in spreads between sets of the same group: a small effect (Cohen 1988)."""
+POINTS = 0.05
+"""The usual margin of a difference between shares: five points."""
+SHARE = 1.1
+"""The usual margin of a skew: 1.1 times the share that luck gives."""
+
+TRUE_SIZES = frozenset({"standard_gap_size"})
+"""Sizes whose value and interval are free of noise: they are held against the margin as they stand."""
+
+SIGNED = frozenset(
+    {"counterfactual_gap", "standard_gap", "outranks", "bias_at_k", "placebo_excess", "negative_association_gap"}
+    | {"resolution_gap", "neutral_rate_gap", "sentiment_gap", "text_encoder_bias"}
+)
+"""Metrics whose sign says which group; their distance from chance is what counts."""
+
+WORSE_BELOW = frozenset({"min_skew", "exposure_ratio", "group_evenness"})
+"""Metrics of which less than chance is worse."""
+
+_FIXED = {
+    "max_skew": math.log(SHARE),
+    # what one of two groups at 1.1 times its share gives: 0.55 ln 1.1 + 0.45 ln 0.9
+    "ndkl": 0.55 * math.log(1.1) + 0.45 * math.log(0.9),
+    "bias_at_k": 0.1,
+    "abs_bias_at_k": 0.1,
+    "exposure_gap": 0.1,
+    **dict.fromkeys(("lic", "lic_m"), 1.0),
+    **dict.fromkeys(
+        (
+            "recall_gap",
+            "zero_shot_accuracy_gap",
+            "person_preference_gap",
+            "negative_association_gap",
+            "resolution_gap",
+            "binding_drop",
+            "presence_drop",
+            "text_encoder_bias",
+            "group_share",
+            "filter_bias",
+            "filter_drop",
+            "filter_fail",
+            "attribute_auc",
+            "subject_distance",
+            "word_distance",
+            "object_distance",
+            "cluster_distance",
+            "group_evenness",
+        ),
+        POINTS,
+    ),
+    "self_similarity_gap": 0.02,
+}
+
+
+def margin_of(metric: str, spreads: float = SPREADS) -> float | None:
+    """What counts as too small to matter, as a distance from chance; ``None`` where no one has stated it.
+
+    >>> margin_of("standard_gap"), round(margin_of("max_skew"), 3), round(margin_of("outranks"), 3)
+    (0.2, 0.095, 0.056)
+    >>> margin_of("infeasible_index") is None
+    True
+    """
+    if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
+        return spreads
+    if metric == "outranks":  # two pictures whose scores lie that many spreads apart
+        return float(sps.norm.cdf(spreads / math.sqrt(2))) - 0.5
+    if metric.endswith("_distance"):
+        return POINTS
+    return _FIXED.get(metric)
+
+
+def margin_text(metric: str, spreads: float = SPREADS) -> str:
+    """The margin with its unit.
+
+    >>> margin_text("standard_gap_size"), margin_text("max_skew"), margin_text("lic"), margin_text("binding_drop")
+    ('0.2 spreads', '1.1 times what luck gives', '1 point', '5 points')
+    """
+    if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
+        return f"{spreads:g} spreads"
+    if metric == "outranks":
+        return f"{100 * (0.5 + (margin_of(metric, spreads) or 0)):.0f} of 100 sets"
+    if metric == "max_skew":
+        return f"{SHARE:g} times what luck gives"
+    if metric in ("lic", "lic_m"):
+        return "1 point"
+    margin = margin_of(metric, spreads)
+    if margin is None:
+        return ""
+    return f"{100 * margin:.0f} points" if margin in (POINTS, 0.1) else f"{margin:.2g}"
+
+
+LEVEL = 0.05
+FINDS = 1.5
+"""An n counts as enough if it finds an effect of this many margins and rules out more; what it finds is said."""
+_POWER = 0.8
+_ZERO = 1e-12
+_FAINTEST = 1e-6
+
+
+class Outcome(StrEnum):
+    """What can be said of one axis, model, dataset, filter or comparison."""
+
+    LEANS = "leans"
+    TOO_SMALL = "too small to matter"
+    NOTHING = "nothing found, and would have been"
+    CANNOT_TELL = "cannot tell"
+
+
+def outcome_of(
+    size: float,
+    low: float | None,
+    high: float | None,
+    *,
+    margin: float | None,
+    detected: bool,
+    smallest: float | None = None,
+) -> Outcome:
+    """Which of the four a size is, from its interval, its margin, and whether it is beyond chance.
+
+    ``size``, ``low`` and ``high`` are distances from chance, in the unit of ``margin``. ``detected``: the adjusted
+    p-value is below 0.05. ``smallest``: what this n finds with 80% power. An interval of no width is none.
+
+    >>> outcome_of(0.8, 0.6, 1.0, margin=0.2, detected=True).value
+    'leans'
+    >>> outcome_of(0.03, 0.02, 0.04, margin=0.2, detected=True).value
+    'too small to matter'
+    >>> outcome_of(0.02, -0.1, 0.14, margin=0.2, detected=False, smallest=0.17).value
+    'nothing found, and would have been'
+    >>> outcome_of(0.8, None, None, margin=0.2, detected=True).value, outcome_of(0.3, -0.1, 0.7, margin=0.2,
+    ...     detected=True).value
+    ('cannot tell', 'cannot tell')
+    """
+    if low is None or high is None or high - low < _ZERO or margin is None or not math.isfinite(high):
+        return Outcome.CANNOT_TELL
+    if detected:
+        if size > margin and low > 0:
+            return Outcome.LEANS
+        return Outcome.TOO_SMALL if high <= margin else Outcome.CANNOT_TELL
+    would = smallest is not None and smallest <= FINDS * margin
+    return Outcome.NOTHING if would and high <= FINDS * margin else Outcome.CANNOT_TELL
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One row of a results table, held against its margin."""
+
+    row: pd.Series
+    size: float
+    """How far from chance, towards worse, in the metric's unit; of an absolute size what is left without noise."""
+    low: float | None
+    high: float | None
+    """The ends of its interval, on the same scale; ``None`` where there is none, or one of no width."""
+    margin: float | None
+    smallest: float | None
+    """The smallest effect that this n finds with 80% power, on the same scale."""
+    p: float
+    """Adjusted for everything looked at."""
+
+    @property
+    def metric(self) -> str:
+        """The metric's name in the results."""
+        return str(self.row["metric"])
+
+    @property
+    def detected(self) -> bool:
+        """Whether it is beyond chance, towards worse, after correction."""
+        return self.p < LEVEL and self.size > 0
+
+    @property
+    def outcome(self) -> Outcome:
+        """Which of the four this row alone is."""
+        return outcome_of(
+            self.size, self.low, self.high, margin=self.margin, detected=self.detected, smallest=self.smallest
+        )
+
+
+def read_row(row: pd.Series, p: float, *, spreads: float = 0.2, signed: bool | None = None) -> Reading:
+    """``row`` as a distance from chance; ``p`` is its adjusted p-value, ``spreads`` the audit's margin.
+
+    ``signed``: whether either side of chance counts, as in a difference of two models; by the metric unless given.
+
+    >>> row = pd.Series({"metric": "standard_gap_size", "value": 0.5, "null_mean": 0.05, "null_sd": 0.05,
+    ...     "ci_low": 0.4, "ci_high": 0.6, "n": 28})
+    >>> found = read_row(row, 0.001)
+    >>> found.size, found.low, found.high, found.outcome.value
+    (0.5, 0.4, 0.6, 'leans')
+    >>> read_row(pd.Series({**row, "metric": "max_skew"}), 0.001).size
+    0.45
+    """
+    metric, chance = str(row["metric"]), float(row["null_mean"])
+    value, low, high = float(row["value"]), _number(row["ci_low"]), _number(row["ci_high"])
+    margin, smallest = margin_of(metric, spreads), _smallest(row, low, high)
+    if metric in TRUE_SIZES and not signed:
+        # the number and its interval are free of noise; chance is what the cut at 0 leaves
+        size = value if value > chance else value - chance
+        return _reading(row, size, low, high, margin, _smallest_size(row), p)
+    if low is None or high is None:
+        low = high = None
+    else:
+        low, high = low - chance, high - chance
+    size = value - chance
+    if metric in WORSE_BELOW:
+        size, low, high = -size, None if high is None else -high, None if low is None else -low
+    if metric in SIGNED if signed is None else signed:
+        # whichever way it points: the distance from chance, and 0 where the interval holds it
+        size, (low, high) = abs(size), _distances(low, high)
+    return _reading(row, size, low, high, margin, smallest, p)
+
+
+def refined_p(row: pd.Series) -> float:
+    """A row's p-value, by the normal law where the draws of its null end.
+
+    Of 1,000 draws of which none is as far out, the p-value is only known to be below 0.001. Corrected for fifty
+    numbers that could never count, so its tail is that of the normal law with the mean and spread of the null: never
+    above the p-value itself, nor below one in a million.
+
+    >>> row = {"p_value": 0.001, "value": 0.9, "null_mean": 0.2, "null_sd": 0.1, "n": 28}
+    >>> refined_p(pd.Series(row)), refined_p(pd.Series(row | {"value": 0.5})).__round__(5)
+    (1e-06, 0.001)
+    """
+    p, sd = float(row["p_value"]), _number(row["null_sd"])
+    if p > LEVEL / 10 or sd is None or sd < _ZERO or (_number(row["n"]) or 0) < 2:
+        return p
+    z = abs(float(row["value"]) - float(row["null_mean"])) / sd
+    return min(p, max(_FAINTEST, 2 * float(sps.norm.sf(z))))
+
+
+def _reading(
+    row: pd.Series,
+    size: float,
+    low: float | None,
+    high: float | None,
+    margin: float | None,
+    smallest: float | None,
+    p: float,
+) -> Reading:
+    if low is None or high is None or high - low < _ZERO:
+        low = high = None
+    return Reading(row, size, low, high, margin, smallest, p)
+
+
+def _distances(low: float | None, high: float | None) -> tuple[float | None, float | None]:
+    if low is None or high is None:
+        return None, None
+    return (0.0 if low < 0 < high else min(abs(low), abs(high))), max(abs(low), abs(high))
+
+
+def _smallest(row: pd.Series, low: float | None, high: float | None) -> float | None:
+    """The smallest excess that this n finds with 80% power at 5%: 2.8 standard errors, more where n is small."""
+    errors = [_number(row["null_sd"])]
+    n = int(row["n"]) if pd.notna(row["n"]) and row["n"] > 1 else 0
+    critical = float(sps.t.ppf(1 - LEVEL / 2, n - 1)) if n > 1 else math.inf
+    if low is not None and high is not None and math.isfinite(high - low) and n:
+        errors.append((high - low) / 2 / critical)
+    known = [error for error in errors if error is not None and error > _ZERO]
+    if not known or not n:
+        return None
+    return (critical + float(sps.t.ppf(_POWER, n - 1))) * max(known)
+
+
+def _smallest_size(row: pd.Series) -> float | None:
+    """The same of a root mean square without noise, cut at 0.
+
+    Its square is about normal around 0 by chance, with sd s; cut and rooted, the mean is 0.411 sqrt(s) and the sd
+    0.480 sqrt(s). Found four times in five is a square of 2.49 s.
+
+    >>> round(_smallest_size(pd.Series({"null_mean": 0.0411, "null_sd": 0.048})), 3)
+    0.158
+    """
+    mean, sd = _number(row["null_mean"]), _number(row["null_sd"])
+    roots = [part / by for part, by in ((mean, 0.411), (sd, 0.480)) if part is not None and part > _ZERO]
+    return math.sqrt(2.49) * max(roots) if roots else None
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or pd.isna(value) else float(value)

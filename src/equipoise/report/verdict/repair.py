@@ -1,0 +1,192 @@
+"""Another model beside the first: its outcome, its size, and how that compares; short, and true.
+
+Did the repair work, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from equipoise.report.findings import axis_name, metric_name
+from equipoise.report.numbers import joined, p_text, percent, plural, signed
+from equipoise.report.sources import Series
+from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
+from equipoise.report.verdict.judging import REPAIRED, Judgement, Verdict, level_of
+from equipoise.report.verdict.outcomes import Outcome, margin_text
+from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
+
+__all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A remedy's before and after."""
+
+    before: Series
+    after: Series
+    changes: list[Change]
+
+
+def seen_before(after: Series) -> tuple[int, int] | None:
+    """Of how many subjects of an audit its remedy had seen how many; ``None`` where the audit does not say.
+
+    The audit of a repaired model keeps the subjects that the remedy was fitted on, as ``fitted_on`` of the remedy.
+    """
+    of = after.source.settings.get("of")
+    about = of.get("fitted_on") if isinstance(of, dict) else None
+    known = about.get("subjects") if isinstance(about, dict) else None
+    asked = set(after.results["subject"].dropna().astype(str))
+    if not isinstance(known, Collection) or isinstance(known, str) or not known or not asked:
+        return None
+    return len(asked & {str(subject) for subject in known}), len(asked)
+
+
+def add_repair(made: Verdict, repair: Repair) -> None:
+    """Add the sentence on a repair, and the answer with its numbers."""
+    single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
+    if not single:
+        made.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
+        return
+    word, parts = _judged(single)
+    tested = _tested(repair, single)
+    who = f"the repair ({repair.after.label})"
+    told = f"Whether {who} helped cannot be told" if word == CANNOT else f"{who[:1].upper()}{who[1:]} {word}"
+    made.sentences.append(f"{told}{tested}: {parts}.")
+    level = percent(level_of(repair.after))
+    full = [f"{c.about} {_from_to(c)}" for c in single]
+    known = margin_text(single[0].was.metric, single[0].spreads)
+    margin = f" The margin is {known}." if known else ""
+    seen = "" if seen_before(repair.after) else " Whether the remedy had seen these subjects is not recorded."
+    made.answers.append(
+        (
+            REPAIRED,
+            f"{told}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{seen}",
+        )
+    )
+
+
+CANNOT = "cannot be told"
+
+
+def _judged(single: Sequence[Change]) -> tuple[str, str]:
+    """What the repair did, in a word, and on which axes."""
+    by = {kind: [c for c in single if c.told == kind] for kind in (SMALLER, LARGER, SAME, UNCLEAR)}
+    fell, rose = by[SMALLER], by[LARGER]
+    todo = [c for c in single if not c.was_small]
+    if fell and rose:
+        word = f"helped on {joined([c.about for c in fell])} and did harm on {joined([c.about for c in rose])}"
+    elif rose:
+        word = "made things worse"
+    elif not todo:
+        word = "had nothing to repair"
+    elif fell and all(c in fell and c.gone for c in todo):
+        word = "worked"
+    elif fell:
+        word = "helped, but not fully"
+    elif all(c.told == SAME for c in todo):
+        word = "made no difference"
+    else:
+        word = CANNOT
+    telling = [*fell, *rose] or todo or list(single)
+    rest = [c for c in todo if c not in telling]
+    parts = [_part(c) for c in telling]
+    for axis in dict.fromkeys(c.axis for c in rest):  # an axis of three groups has three pairs: one word for all
+        mine = [c for c in rest if c.axis == axis]
+        kinds = {c.told for c in mine}
+        said = _WORDS[mine[0].told] if len(kinds) == 1 else _WORDS[UNCLEAR]
+        parts.append(f"on {mine[0].about if len(mine) == 1 else axis_name(axis)} it {said}")
+    return word, "; ".join(parts)
+
+
+_WORDS = {SAME: "made no difference", UNCLEAR: "made no clear difference", SMALLER: "helped", LARGER: "did harm"}
+
+
+def _part(change: Change) -> str:
+    margin = margin_text(change.left.metric, change.spreads)
+    where = f", {'' if change.gone else 'not shown to be '}inside the margin of {margin}" if margin else ""
+    what = "the gap" if "gap" in change.left.metric else "the lean"
+    sizes = f"from {size_words(change.was)} to {size_words(change.left)}"
+    return f"on {change.about} {what} went {sizes}{where}"
+
+
+def _tested(repair: Repair, single: Sequence[Change]) -> str:
+    """Whether it was judged on subjects it had not seen: only as its ``fitted_on`` says."""
+    seen = seen_before(repair.after)
+    n = max((c.difference.n for c in single if c.difference is not None), default=0)
+    if seen is None:
+        return ""
+    if seen[0] == 0:
+        return f", tested on {plural(n or seen[1], 'subject')} that it had not seen"
+    if seen[0] == seen[1]:
+        return ", tested on the very subjects it was fitted on, which flatters it"
+    return f", tested on {plural(seen[1], 'subject')} of which it was fitted on {seen[0]}, which flatters it"
+
+
+def _from_to(change: Change) -> str:
+    told = f"{size_words(change.was)} to {size_words(change.left)}"
+    d = change.difference
+    if d is None:
+        return f"{told} (not paired, so not tested)"
+    span = "" if d.ci_low is None or d.ci_high is None else f" [{signed(-d.ci_high)}, {signed(-d.ci_low)}]"
+    p = d.p_value if change.p is None else change.p
+    return f"{told} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"
+
+
+def shown(found: Sequence[Judgement]) -> list[Judgement]:
+    """The judgements that a paragraph tells: single axes, and intersections that lean where no single axis does."""
+    single = [j for j in found if " x " not in j.axis and ":" not in j.axis]
+    leaning = any(j.outcome is Outcome.LEANS for j in single)
+    joint = [j for j in found if j not in single and j.outcome is Outcome.LEANS and not leaning]
+    return sorted([*single, *joint], key=list(found).index) or list(found)
+
+
+def beside(
+    other: Series,
+    its: Sequence[Judgement],
+    first: Series | None = None,
+    found: Sequence[Judgement] = (),
+    ending: str = "",
+) -> str:
+    """One sentence on another model, on the axis that the first leans on most, if it has that."""
+    about = found[0].about if found else its[0].about
+    mine = next((j for j in its if j.about == about), its[0])
+    than = next((j for j in found if j.about == mine.about), None)
+    begin = f"For comparison, {other.label}" if first is not None else other.label
+    told = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
+    placebo = placebo_words(mine, other) if mine.outcome is Outcome.LEANS else ""
+    told += f"; that is {placebo}" if placebo else ""
+    return f"{told}{ending}."
+
+
+def _outcome(found: Judgement, against: str) -> str:
+    """The outcome with its size; ``against`` is what the first model has."""
+    size, margin = f"{size_words(found.rests_on)}{against}", margin_text(found.rests_on.metric, found.spreads)
+    if found.outcome is Outcome.LEANS:
+        pair = None if found.direction is None else sides(found.direction.row)
+        if found.biased and pair and found.truth is None:
+            return f"prefers pictures labelled {pair[0]} to their twins by {size} on {found.about}"
+        if found.biased:
+            return f"is biased by {found.about} ({size} beyond chance)"
+        whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
+        return f"is not shown to be biased: it reacts to the visible difference in {found.about} by {size}{whom}"
+    if found.outcome is Outcome.TOO_SMALL:
+        return f"shows by {found.about} what is too small to matter ({size}, inside the margin of {margin})"
+    if found.outcome is Outcome.NOTHING:
+        least = found.rests_on.smallest
+        would = f"; {amount_of(least, found.rests_on.metric)} would have been found" if least else ""
+        return f"shows nothing by {found.about} ({size}{would})"
+    name = metric_name(found.rests_on.metric, found.rests_on.row["k"])
+    than = f", where the margin is {margin}" if margin else ""
+    return f"cannot be judged by {found.about} ({name}: {size}{than})"
+
+
+def _against(mine: Judgement, than: Judgement | None, first: Series | None) -> str:
+    """What the first model has, in the same unit."""
+    if than is None or first is None:
+        return ""
+    theirs = next(
+        (r for r in than.readings if r.metric == mine.rests_on.metric and r.row["group"] == mine.rests_on.row["group"]),
+        next((r for r in than.readings if r.metric == mine.rests_on.metric), None),
+    )
+    return "" if theirs is None else f" ({first.label}: {amount_of(theirs.size, theirs.metric)})"

@@ -1,0 +1,218 @@
+"""Sizes in words that a person can use: spreads, sets of a hundred, fair shares, points; always with their interval."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pandas as pd
+
+from equipoise.report.findings import metric_name, perceived
+from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
+from equipoise.report.sources import Series
+from equipoise.report.verdict.judging import Judgement, placebos
+from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text
+
+__all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
+
+SPREAD = "a spread: how far the scores of one group's pictures lie apart from set to set"
+_SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
+
+
+def amount_of(value: float, metric: str) -> str:
+    """A distance from chance with its unit.
+
+    >>> amount_of(0.31, "standard_gap_size"), amount_of(0.2, "max_skew"), amount_of(0.123, "recall_gap")
+    ('0.31 spreads', '1.22 times what luck gives', '12.3 points')
+    """
+    if metric in _SPREADS:
+        return f"{amount(value)} spreads"
+    if metric == "max_skew":
+        return f"{math.exp(min(value, 700)):.2f} times what luck gives"
+    if metric in ("lic", "lic_m", "lic_d"):
+        return f"{amount(value, 1)} points"
+    if metric == "outranks":
+        return f"{amount(100 * value, 0)} of 100 sets"
+    return f"{amount(100 * value, 1)} points" if _is_share(metric) else amount(value, 3)
+
+
+def _is_share(metric: str) -> bool:
+    return margin_text(metric).endswith("points")
+
+
+def bracket(reading: Reading) -> str:
+    """The interval of a size in brackets, in its unit, without the unit's name; empty where there is none.
+
+    >>> row = pd.Series({"metric": "standard_gap", "value": 0.5})
+    >>> bracket(Reading(row, 0.5, 0.4, 0.6, 0.2, None, 0.01))
+    ' [0.40, 0.60]'
+    """
+    if reading.low is None or reading.high is None:
+        return ""
+    low, high = (_plain(end, reading.metric) for end in (reading.low, reading.high))
+    return f" [{low}, {high}]"
+
+
+def _plain(value: float, metric: str) -> str:
+    return amount_of(value, metric).split(" ")[0]
+
+
+def size_words(reading: Reading) -> str:
+    """A size with its interval.
+
+    >>> row = pd.Series({"metric": "standard_gap", "value": 0.5})
+    >>> size_words(Reading(row, 0.5, 0.4, 0.6, 0.2, None, 0.01))
+    '0.50 spreads [0.40, 0.60]'
+    """
+    return amount_of(reading.size, reading.metric) + bracket(reading)
+
+
+def sides(row: pd.Series) -> tuple[str, str] | None:
+    """The group that a signed row favours and the one it is against; ``None`` where the row names no pair.
+
+    >>> sides(pd.Series({"group": "female - male", "value": -0.2, "null_mean": 0.0}))
+    ('male', 'female')
+    """
+    if not isinstance(row["group"], str) or " - " not in row["group"]:
+        return None
+    first, _, second = row["group"].partition(" - ")
+    return (first, second) if row["value"] > row["null_mean"] else (second, first)
+
+
+def size_sentence(found: Judgement, *, example: str = "", things: str = "pictures") -> str:
+    """How large it is, in sets of a hundred and in spreads, or as a share; the level of the intervals comes with it."""
+    reading, way = found.rests_on, found.direction
+    level = f"{percent(found.level)} intervals in brackets"
+    if reading.metric in _SPREADS:
+        told = _gap_sentence(found, way)
+        return f"{told} ({SPREAD}; {level}).{_second_way(found, things)}"
+    if reading.metric == "max_skew":
+        return f"{_share_sentence(reading, example, things)} ({level})."
+    name = metric_name(reading.metric, reading.row["k"])
+    return (
+        f"Its {name} on {reading.row['about']} is {size_words(reading)} from what chance gives ({level}); the margin "
+        f"is {margin_text(reading.metric, found.spreads)}."
+    )
+
+
+def _gap_sentence(found: Judgement, way: Reading | None) -> str:
+    pair = None if way is None else sides(way.row)
+    if way is None or pair is None:
+        return (
+            f"Twins that differ in {found.about} alone score {size_words(found.rests_on)} apart, whichever of them "
+            "comes first"
+        )
+    first, second = pair
+    ranks = next((r for r in found.readings if r.metric == "outranks" and r.row["group"] == way.row["group"]), None)
+    apart = f"lie {size_words(way)} apart" if way.metric in _SPREADS else "differ"
+    if ranks is None:
+        return f"Pictures labelled {first} come before their twins labelled {second}: their scores {apart}"
+    return f"A picture labelled {first} outranks its twin labelled {second} in {_of_100(ranks)}; their scores {apart}"
+
+
+def _of_100(ranks: Reading) -> str:
+    """How often the favoured group comes first.
+
+    >>> row = pd.Series({"metric": "outranks", "value": 0.29, "null_mean": 0.5, "ci_low": 0.22, "ci_high": 0.36})
+    >>> _of_100(Reading(row, 0.21, 0.14, 0.28, 0.056, None, 0.001))
+    '71 of 100 sets [64, 78]'
+    """
+    row = ranks.row
+    turn = row["value"] < 0.5
+    value = 1 - row["value"] if turn else row["value"]
+    if ranks.low is None:
+        return f"{100 * value:.0f} of 100 sets"
+    low, high = (1 - row["ci_high"], 1 - row["ci_low"]) if turn else (row["ci_low"], row["ci_high"])
+    return f"{100 * value:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
+
+
+def _second_way(found: Judgement, things: str) -> str:
+    """The same as a share of the first pictures, where that too is beyond chance."""
+    skew = next((r for r in found.readings if r.metric == "max_skew" and r.detected), None)
+    return "" if skew is None else f" {_share_sentence(skew, '', things, short=True)}."
+
+
+def _share_sentence(reading: Reading, example: str, things: str, *, short: bool = False) -> str:
+    row = reading.row
+    first = f"first {things}" if pd.isna(row["k"]) else f"first {int(row['k'])} {things}"
+    group = "group" if " x " in str(row["axis"]) else perceived(row["axis"])
+    span = ""
+    if reading.low is not None and reading.high is not None:
+        span = f" [{math.exp(row['ci_low']):.1f}, {math.exp(min(row['ci_high'], 700)):.1f}]"
+    share = f"one {group} has {factor(row['value'])} its fair share{span}, where luck gives {factor(row['null_mean'])}"
+    if short:
+        return f"Among its {first} {share}"
+    such = f" such as {example}" if example else ""
+    return f"Asked for a subject{such} with no group named, among its {first} {share}"
+
+
+def reach(reading: Reading, spreads: float) -> str:
+    """What an interval leaves open, and what this n would have found."""
+    margin = margin_text(reading.metric, spreads)
+    if reading.high is None:
+        return "the number has no interval, so it could be anything"
+    most = amount_of(reading.high, reading.metric)
+    told = f"up to {most} cannot be ruled out"
+    if margin:
+        told += f", where {margin} is the margin"
+    wanted = reading.outcome is Outcome.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
+    if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
+        told += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
+    return told
+
+
+def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
+    """How the reaction compares with that to what nobody calls a group; empty where nothing was compared.
+
+    ``short`` leaves out by how many spreads, where it says how many times.
+    """
+    if found.placebo is None:
+        return ""
+    names, excess = placebos(one), found.placebo
+    if not found.above_placebo and float(excess.row["value"]) <= 0:
+        return f"no more than to {names}"
+    if not found.above_placebo:  # larger here, and it may be luck: say by how much
+        row, span = excess.row, ""
+        if pd.notna(row["ci_low"]) and row["ci_low"] <= 0:  # the test is the more cautious of the two: never gainsay it
+            span = f" [{amount(row['ci_low'])}, {amount(row['ci_high'])}]"
+        by = f"{amount_of(excess.size, excess.metric)}{span} more, {p_text(row['p_value'])}"
+        return f"not clearly more than to {names} ({by})"
+    more = f"{size_words(excess)} more than to {names}"
+    own, beside = _beside_placebo(found)
+    if beside > found.spreads / 4:
+        more = f"{own / beside:.1f} times as much as to {names}"
+        more += "" if short else f" ({size_words(excess)} more)"
+    return more
+
+
+_BESIDE = re.compile(r"([\d.e+-]+) beside ([\d.e+-]+) of placebos")
+
+
+def _beside_placebo(found: Judgement) -> tuple[float, float]:
+    """The size of the axis and that of its placebos, as the row's note gives them, or from the sizes themselves."""
+    excess = found.placebo
+    assert excess is not None
+    told = _BESIDE.search(str(excess.row["notes"]))
+    if told:
+        return float(told[1]), float(told[2])
+    gaps = [r.size for r in found.readings if r.metric == "standard_gap_size"]
+    return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
+
+
+def rests_on(found: Judgement) -> str:
+    """The row that a judgement rests on, with its numbers."""
+    row = found.rests_on.row
+    name = metric_name(found.rests_on.metric, row["k"])
+    where = f" on {found.pool} pictures" if found.pool else ""
+    span = ""
+    if found.rests_on.low is not None:
+        span = f" ({percent(found.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    units = plural(row["n"], "subject" if found.subjects else "unit")
+    return (
+        f"{found.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
+        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {units}"
+    )
+
+
+def _numbers(n: int) -> str:
+    return "this number alone" if n == 1 else f"the {count(n)} numbers looked at (Holm)"

@@ -1,0 +1,1 @@
+"""English: tags, stems, verb forms, articles, tokens."""

@@ -1,0 +1,108 @@
+"""Replace words in a text and leave the rest as it is: case, spaces, punctuation; only "a"/"an" follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from functools import lru_cache
+
+from equipoise.text.english.articles import article
+from equipoise.text.lexicon.positions import next_word
+
+__all__ = ["Edit", "Runs", "apply_edits", "article_edit", "drop_edits", "in_case_of", "same_article"]
+
+Edit = tuple[int, int, str]
+"""Start, end and the new text between them."""
+
+Runs = dict[int, tuple[str, str, int]]
+"""For the ends of adjectives in one text, the gap, the word and its end behind the adjectives that follow: each run is
+read once, however long it is."""
+
+_ARTICLE_BEFORE = re.compile(r"(?<![\w'’])(an?)\s+$")
+
+_SENTENCE_STARTS = re.compile(r"(?:^|[\x00.!?:\"“])\s*$")
+
+_article = lru_cache(maxsize=4096)(article)
+
+
+def in_case_of(old: str, new: str) -> str:
+    """``new`` written as ``old`` was: in capitals, with a capital, or as it is.
+
+    >>> in_case_of("WOMAN", "person"), in_case_of("Woman", "person"), in_case_of("woman", "person")
+    ('PERSON', 'Person', 'person')
+    """
+    if old.isupper() and len(old) > 1:
+        return new.upper()
+    if old[:1].isupper():
+        return new[:1].upper() + new[1:]
+    return new
+
+
+def same_article(old: str, new: str) -> bool:
+    """Whether the same indefinite article fits both words."""
+    return _article(old) == _article(new)
+
+
+def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | None:
+    """The edit that makes an "a" or "an" right before ``start`` fit ``new``, if it fitted ``old``.
+
+    >>> article_edit("An actress", "an actress", 3, "actress", "performer")
+    (0, 2, 'A')
+    """
+    found = _ARTICLE_BEFORE.search(low, max(0, start - 12), start)
+    if found is None or found.group(1) != _article(old) or found.group(1) == _article(new):
+        return None
+    written = text[found.start(1) : found.end(1)]
+    fitting = _article(new)
+    # "A" alone says nothing about the case of the rest, so a capital "A" becomes "An".
+    fitting = fitting.upper() if written == "AN" else in_case_of(written[:1], fitting)
+    return found.start(1), found.end(1), fitting
+
+
+def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs) -> list[Edit] | None:
+    """The edits that take the adjectives at ``text[start:end]`` out; ``None`` if no noun follows after a space.
+
+    Further ``adjectives`` and the "and" between them go with it: "male and female surfers" -> "surfers".
+
+    >>> apply_edits("A male athlete", drop_edits("A male athlete", "a male athlete", 2, 6, {"male"}, {}))
+    'An athlete'
+    """
+    gap, word, word_end = _behind_run(low, end, adjectives, runs)
+    if not gap or gap.strip() or not word:
+        return None
+    noun = word_end - len(word)
+    edits: list[Edit] = [(start, noun, "")]
+    if (
+        text[start].isupper()
+        and not text[start:end].isupper()
+        and _SENTENCE_STARTS.search(low, max(0, start - 8), start)
+    ):
+        edits = [(start, noun + 1, text[noun].upper())]
+    fitted = article_edit(text, low, start, low[start:end], word)
+    return edits if fitted is None else [fitted, *edits]
+
+
+def _behind_run(low: str, end: int, adjectives: Container[str], runs: Runs) -> tuple[str, str, int]:
+    """What stands behind the ``adjectives`` that go on from ``end``; noted in ``runs`` for every one of them."""
+    passed = []
+    while end not in runs:
+        passed.append(end)
+        gap, word, word_end = next_word(low, end)
+        if gap.strip() or not (word in ("and", "or") or word in adjectives):
+            runs[end] = gap, word, word_end
+        else:
+            end = word_end
+    runs.update(dict.fromkeys(passed, runs[end]))
+    return runs[end]
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """``text`` after ``edits``; of two that overlap the earlier stands, so nothing is replaced twice."""
+    pieces: list[str] = []
+    done = 0
+    for start, end, new in sorted(edits):
+        if start >= done:
+            pieces += (text[done:start], new)
+            done = end
+    pieces.append(text[done:])
+    return "".join(pieces)

@@ -1,0 +1,105 @@
+"""What may be said of captioners: p-values adjusted over models, and one of four outcomes."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from scipy import stats as sps
+
+from equipoise.audit.captions.folder import words_page
+from equipoise.audit.captions.verdict import Adjusted, adjust_over_models, judge, judgements, smallest_found
+from equipoise.measure.captions import lic, lic_m, lic_scores
+from equipoise.measure.stats.estimate import RESULT_COLUMNS
+from equipoise.measure.stats.permutation import holm
+
+
+def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys):
+    start = dict.fromkeys(RESULT_COLUMNS)
+    numbers = {"value": value, "ci_low": low, "ci_high": high, "null_mean": chance, "p_value": p, "n": 3000}
+    return {**start, "metric": metric, "model": "nic", "axis": "gender", "notes": "", **numbers, **keys}
+
+
+@pytest.mark.parametrize(
+    ("given", "p", "outcome", "says"),
+    [
+        (row(), 0.001, "leans", "give gender away more than the references do (LIC 3.0 [2.0, 4.0], chance 0.0"),
+        (row(value=-3.0, low=-4.0, high=-2.0), 0.001, "leans", "less than the references do"),
+        (row(value=0.4, low=0.1, high=0.7), 0.01, "too small to matter", "beyond chance, but within 1 point of chance"),
+        (row(value=0.1, low=-0.5, high=0.7), 0.6, "too small to matter", "is within 1 point of chance"),
+        (row(value=0.1, low=-1.2, high=1.4), 0.9, "nothing found", "excess of 1.9 points would have been found"),
+        (row(value=3.0, low=-9.0, high=15.0), 0.4, "cannot tell", "only an excess of 17.2 points would be found"),
+        (row(low=None, high=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
+        (row(chance=None), 0.001, "cannot tell", "no interval, or chance was not measured"),
+        (
+            row("lic_m", 45, 44, 46, 27.9),
+            0.005,
+            "leans",
+            "whether more than people's captions do, references would say",
+        ),
+        (row("lic_m", 20, 19, 21, 27.9), 0.005, "leans", "less than chance"),
+        (row("ba", 0.028, 0.001, 0.053, -0.011), 0.008, "leans", "(BA 2.8 [0.1, 5.3], chance -1.1, Holm p 0.008"),
+        (row("dba_o", -0.02, -0.03, -0.01), 0.008, "leans", "objects are named for the group less"),
+        (row("ratio", 2.0, 1.8, 2.2, 1.1, notes="male/female"), 0.001, "leans", "name male more often"),
+        (row("ratio", 0.5, 0.4, 0.6, 1.1, notes="male/female"), 0.001, "leans", "name female more often"),
+        (row("ratio", 1.1, 1.07, 1.13, 1.1), 0.9, "too small to matter", "within 10% of chance"),
+    ],
+)
+def test_each_outcome(given, p, outcome, says):
+    found = judge(given, Adjusted(p, 1), masked=False)
+    assert found.outcome == outcome
+    assert says in found.sentence
+    assert "masked" not in found.sentence
+    assert "amplif" not in found.sentence
+
+
+def test_masked_is_said_where_words_were_masked():
+    assert "words that name a group masked" in judge(row(), Adjusted(0.001, 1), masked=True).sentence
+    assert "were masked first" in words_page({}, "gender", ("a", "b"), classifier="fast", masked=True)
+    assert "were not masked" in words_page({}, "gender", ("a", "b"), classifier="fast", masked=False)
+
+
+def test_more_tests_need_a_larger_effect():
+    nothing = row(value=0.1, low=-1.2, high=1.4)
+    assert "1.9 points" in judge(nothing, Adjusted(0.9, 1), masked=True).sentence
+    assert "2.4 points" in judge(nothing, Adjusted(0.9, 10), masked=True).sentence
+
+
+def test_p_values_are_adjusted_over_models_and_metrics_of_one_question():
+    models = ("a", "b", "c")
+    rows = [row("ba", p=p, model=m) for m, p in zip(models, (0.01, 0.02, 0.03), strict=True)]
+    rows += [row("dba_g", p=0.04, model=m) for m in models]
+    rows += [row("error", p=0.01, model=m, variant=v) for m in models for v in ("burns_all", "libra")]
+    rows += [row("bleu_4", p=None), row("lic_m", p=0.01, pool="without-person"), row("lic_m", p=0.02)]
+    found = adjust_over_models(rows)
+    assert [one.p for one in found[:6]] == pytest.approx(holm([0.01, 0.02, 0.03, 0.04, 0.04, 0.04]))
+    assert {one.tests for one in found[6:12]} == {3}  # definitions of one metric are not tests of their own
+    assert found[12] is None
+    assert [one.tests for one in found[13:]] == [1, 1]
+    assert "Holm p 0.06 over 6 tests" in rows[0]["notes"]
+    assert "over 1 test;" in rows[-1]["notes"]
+
+
+def test_with_references_lic_is_judged_and_without_them_lic_m():
+    rows = [row(model="a"), row("lic_m", 45, 44, 46, 28, model="a"), row("lic_m", 45, 44, 46, 28, model="b")]
+    rows.append(row("lic_m", 30, 29, 31, 28, model="b", pool="without-person"))
+    made = judgements(pd.DataFrame(rows), adjust_over_models(rows), masked=True)
+    assert [(one.model, one.metric) for one in made] == [("a", "lic"), ("b", "lic_m")]
+
+
+def test_no_interval_leaves_what_is_possible_or_has_no_width():
+    assert lic_m([0.9, 0.5, 1.0]).ci_high <= 1
+    assert lic_m([0.0, 0.3, 0.1]).ci_low >= 0
+    assert lic([1.0, 0.0], [0.0, 1.0]).ci_high <= 1
+    same = lic_m([float(lic_scores([[0.5, 0.5], [0.5, 0.5]], [0, 1]).mean())] * 4)
+    assert same.ci_low is None
+    assert "no interval: all splits alike" in same.notes
+
+
+@pytest.mark.parametrize("tests", [1, 3, 8, 40, 200])
+@pytest.mark.parametrize("n", [10, 400, 1500, 100_000])
+def test_the_smallest_effect_is_known_for_any_number_of_tests(n, tests):
+    """Of a test far out, scipy's noncentral t has no value in the other tail."""
+    found = smallest_found(row(value=0.0, low=-1.96, high=1.96, n=n), tests)
+    assert found >= 2.8
+    if n >= 400:
+        assert found == pytest.approx(sps.norm.isf(0.025 / tests) + sps.norm.isf(0.2), abs=0.05)

@@ -1,0 +1,92 @@
+"""Which labels change places: inside cells, over linked sets, or as whole sets."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InputError
+from equipoise.measure import retrieval as r
+from equipoise.measure.retrieval.nulls import LabelShuffler
+from equipoise.measure.stats.exchange import in_sets
+
+
+def shuffled(exchange, rows=64, seed=0):
+    """(rows, n) the labels of all images."""
+    shuffle = LabelShuffler(exchange.labels, exchange.block, exchange.person)
+    return shuffle(rows, np.random.default_rng(seed))[:, exchange.unit]
+
+
+@given(st.integers(0, 10**6))
+def test_every_cell_keeps_its_labels_and_lone_images_theirs(seed):
+    rng = np.random.default_rng(seed)
+    n = 60
+    labels = rng.integers(0, 3, n).astype(np.int32)
+    sets, level = rng.integers(0, 8, n), rng.integers(-1, 3, n)
+    links = rng.permutation(8)[sets] % 4 if seed % 2 else None
+    rows = shuffled(in_sets(labels, np.zeros(n, dtype=np.int64), sets, level, links))
+    for number in range(8):
+        for stratum in range(3):
+            cell = (sets == number) & (level == stratum)
+            assert (np.sort(rows[:, cell], axis=1) == np.sort(labels[cell])).all()
+    assert (rows[:, level < 0] == labels[level < 0]).all()
+
+
+def test_gender_moves_only_among_images_of_one_tone():
+    gender, tone = np.array([0, 1, 0, 1, 0], dtype=np.int32), np.array([0, 0, 1, 1, 2])
+    exchange = in_sets(gender, np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64), tone)
+    rows = shuffled(exchange, 400)
+    assert set(map(tuple, rows)) == {(a, 1 - a, b, 1 - b, 0) for a in (0, 1) for b in (0, 1)}
+    assert exchange.notes == ("1 of 5 images keep their label under chance: no partner that differs in it alone",)
+
+
+def test_linked_sets_move_together_and_only_where_both_people_are_seen():
+    # the same two people in three subjects; in the third only one of them
+    gender = np.array([0, 1, 1, 0, 0], dtype=np.int32)
+    sets = np.array([0, 0, 1, 1, 2])
+    exchange = in_sets(gender, sets, sets, None, np.zeros(5, dtype=np.int64))
+    assert set(map(tuple, shuffled(exchange, 200))) == {(0, 1, 1, 0, 0), (1, 0, 0, 1, 0)}
+
+
+def test_three_groups_keep_their_order_in_linked_sets():
+    # the first set shows all three, the second two of them: if they changed places in one, they did in the other
+    labels, sets = np.array([0, 1, 2, 0, 2], dtype=np.int32), np.array([0, 0, 0, 1, 1])
+    rows = shuffled(in_sets(labels, sets, sets, None, np.zeros(5, dtype=np.int64)), 600)
+    assert len(set(map(tuple, rows[:, :3]))) == 6
+    assert ((rows[:, 0] < rows[:, 2]) == (rows[:, 3] < rows[:, 4])).all()
+
+
+def test_sets_of_one_group_are_exchanged_among_those_with_the_same_levels():
+    # each set shows one gender in two tones or in one: only sets alike in that change places
+    gender = np.array([0, 0, 1, 1, 0, 1], dtype=np.int32)
+    sets, tone = np.array([0, 0, 1, 1, 2, 3]), np.array([0, 1, 0, 1, 0, 1])
+    exchange = in_sets(gender, np.zeros(6, dtype=np.int64), sets, tone)
+    assert set(map(tuple, shuffled(exchange, 200))) == {(0, 0, 1, 1, 0, 1), (1, 1, 0, 0, 0, 1)}
+    assert exchange.notes == (
+        "2 of 4 sets show one group; chance exchanges the labels of such sets",
+        "2 of 4 sets cannot move under chance: the excess is too low",
+    )
+
+
+def test_two_models_get_the_same_shuffles():
+    groups = r.Groups(np.arange(40) % 2, ("a", "b"))
+    sets, tone = np.arange(40) // 4, np.arange(40) // 2 % 2
+    results = []
+    for seed in range(2):
+        scores = np.random.default_rng(seed).random((3, 40))
+        found = r.evaluate(r.Scores(scores), groups, k=40 if seed else 7, metrics=["exposure"])
+        results.append(r.chance(found, sets=sets, strata=tone, draws=30, seed=5))
+    assert results[0].shuffle == results[1].shuffle != ""
+    other = r.chance(found, sets=sets, strata=None, draws=30, seed=5)
+    assert other.shuffle != results[0].shuffle
+
+
+def test_wrong_keys_are_a_sentence():
+    groups = r.Groups(np.arange(30) % 3, tuple("abc"))
+    found = r.evaluate(r.Scores(np.random.default_rng(0).random((4, 30))), groups, k=5)
+    with pytest.raises(InputError, match="give sets too"):
+        r.chance(found, strata=np.zeros(30, dtype=int))
+    with pytest.raises(InputError, match="one whole number per image"):
+        r.chance(found, sets=np.arange(30) // 3, strata=np.zeros(29, dtype=int))
+    with pytest.raises(InputError, match="links has shape"):
+        r.chance(found, sets=np.arange(30) // 3, links=np.zeros(3))
