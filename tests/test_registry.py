@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,22 @@ def test_a_package_of_its_own_adds_a_lexicon_and_a_metric(tmp_path):
         check=True,
     )
     assert done.stdout == "one True 2.0\n['toy']\n"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "audit.suites:SUITES",
+        "data.exports:EXPORTS",
+        "data.readers:READERS",
+        "filters.protocol:FILTERS",
+        "mitigate.protocol:REMEDIES",
+        "models.hf.captioners:CAPTIONERS",
+        "models.hf.families:FAMILIES",
+        "models.loading:SCHEMES",
+    ],
+)
+def test_everything_that_is_registered_can_be_loaded(place: str):
+    module, name = place.split(":")
+    registry = getattr(import_module(f"equipoise.{module}"), name)
+    assert [registry.load(each) for each in registry.names()]

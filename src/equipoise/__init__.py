@@ -1,6 +1,6 @@
 """Equipoise: counterfactual image-text sets, bias measured against chance, and remedies that are checked.
 
-The rooms are imported on first use, so that ``import equipoise`` costs nothing:
+The packages are imported on first use, so that ``import equipoise`` costs nothing:
 
 >>> import equipoise
 >>> equipoise.text.label("A woman rides a horse")

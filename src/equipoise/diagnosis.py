@@ -15,7 +15,7 @@ from equipoise.registry import plugins
 
 __all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
 
-CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "matplotlib", "tqdm")
+CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "tqdm")
 EXTRAS = {
     "models": ("torch", "transformers", "diffusers", "safetensors", "sentencepiece"),
     "open-clip": ("open_clip_torch",),

@@ -7,7 +7,7 @@ traceback and exits with code 2 (``--debug`` shows the traceback).
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "MissingExtraError", "UnknownNameError", "closest"]
+__all__ = ["InputError", "MissingExtraError", "UnknownNameError", "closest", "one_line"]
 
 
 class InputError(ValueError):
@@ -64,3 +64,12 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     found = get_close_matches(wanted, by_plain, n=n, cutoff=0.6)
     found += [p for p in by_plain if wanted and (p.startswith(wanted) or wanted in p) and p not in found]
     return [by_plain[p] for p in found[:n]]
+
+
+def one_line(error: BaseException, most: int = 300) -> str:
+    """The message of an error on one line of at most so many characters; its kind if it says nothing.
+
+    >>> one_line(OSError("no\\n  such file"), most=7), one_line(KeyError())
+    ('no such', 'KeyError')
+    """
+    return " ".join(str(error).split())[:most] or type(error).__name__

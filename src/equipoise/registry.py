@@ -1,6 +1,6 @@
 """One small mechanism for everything that has a name: metrics, models, readers, filters, suites, remedies, …
 
-A room keeps one :class:`Registry` and adds a line for each thing it offers. The line holds a *target*
+A package keeps one :class:`Registry` and adds a line for each thing it offers. The line holds a *target*
 (``"package.module:attribute"``) that is imported only when the thing is asked for, so a long catalogue costs
 nothing. Another package adds things by an entry point in the group ``equipoise``; see :func:`plugins`.
 

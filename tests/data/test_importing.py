@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from equipoise.data import Rejected, Table, import_table
-from equipoise.data.readers import Shape
+from equipoise.data.readers import ReaderShape
 from equipoise.errors import InputError, UnknownNameError
 
 Png = Callable[..., bytes]
-SHAPE = Shape(axes=("gender",), columns={"width": "int64"})
+SHAPE = ReaderShape(axes=("gender",), columns={"width": "int64"})
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -129,7 +129,7 @@ def test_like_reasons_are_counted_together(tmp_path: Path) -> None:
             yield {"image_id": f"a{i}", "image": f"/nowhere/{i}.jpg"}
         yield Rejected("x", "the caption is empty")
 
-    summary = import_table(reader, ".", tmp_path / "t", shape=Shape())
+    summary = import_table(reader, ".", tmp_path / "t", shape=ReaderShape())
     assert summary.reasons == {"the image … is missing": 30, "the caption is empty": 1}
     assert (summary.n_rows, summary.n_rejected) == (0, 31)
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
 CHILD = """
 import sys
 from equipoise.data import Rejected, import_table
-from equipoise.data.readers import Shape
+from equipoise.data.readers import ReaderShape
 
 def reader(path):
     for i in range(95):
@@ -172,7 +172,7 @@ def reader(path):
         else:
             yield {"image_id": f"{i // 2 if i > 80 else i}", "caption": f"caption {i}"}
 
-import_table(reader, sys.argv[1], sys.argv[2], shape=Shape(), rows_per_shard=10)
+import_table(reader, sys.argv[1], sys.argv[2], shape=ReaderShape(), rows_per_shard=10)
 """
 
 
@@ -207,8 +207,8 @@ def test_an_interrupted_import_of_another_file_is_not_continued(tmp_path: Path) 
             yield {"image_id": line}
 
     with pytest.raises(RuntimeError, match="pulled out"):
-        import_table(reader, source, tmp_path / "t", shape=Shape(), rows_per_shard=1)
+        import_table(reader, source, tmp_path / "t", shape=ReaderShape(), rows_per_shard=1)
     assert (tmp_path / "t" / "part-00000.parquet").exists()
     source.write_text("7\n8\n9\n")
     with pytest.raises(InputError, match="made with other settings"):
-        import_table(reader, source, tmp_path / "t", shape=Shape(), rows_per_shard=1)
+        import_table(reader, source, tmp_path / "t", shape=ReaderShape(), rows_per_shard=1)

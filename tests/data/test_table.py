@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data import Rejected, Table, TableWriter, schema_for
+from equipoise.data import Table, TableWriter, schema_for
 from equipoise.data.shards import IMAGES_PER_GROUP, row_groups
 from equipoise.errors import InputError, UnknownNameError
 
@@ -237,33 +237,6 @@ def test_the_other_kinds_are_tables_too(tmp_path: Path, kind: str, row: dict[str
     again.validate()
     with pytest.raises(InputError, match="is empty"):
         Table.create(tmp_path / "u", [{k: v for k, v in row.items() if k in ("value", "n", "dim")}], kind=kind, dim=dim)
-
-
-def test_failed_rows_are_kept_beside_their_shard(tmp_path: Path) -> None:
-    with TableWriter(tmp_path / "t", schema_for("images")) as writer:
-        writer.write_shard(0, [{"image_id": "a"}])
-        failed = Rejected("file.csv line 3", "the image is missing", {"image_id": "b", "image": b"123"})
-        writer.write_shard(1, [{"image_id": "c"}], errors=[failed])
-        table = writer.finish()
-    assert table.n_errors == 1
-    assert table.errors().to_dict("records") == [
-        {
-            "shard": "part-00001.parquet",
-            "where": "file.csv line 3",
-            "reason": "the image is missing",
-            "row": '{"image": "<3 bytes>", "image_id": "b"}',
-        }
-    ]
-    assert sorted(p.name for p in (tmp_path / "t" / "_errors").iterdir()) == ["part-00001.parquet"]
-    assert Table.create(tmp_path / "u").errors().empty
-
-
-def test_a_failed_row_with_strange_text_does_not_fail_again(tmp_path: Path) -> None:
-    odd = Rejected("bad \ud800 name", "why \udfff", {"x": "\ud800", 5: {1, 2}, "nan": float("nan")})
-    with TableWriter(tmp_path / "t", schema_for("images")) as writer:
-        writer.write_shard(0, [], errors=[odd])
-        table = writer.finish()
-    assert "\\ud800" in table.errors()["where"][0]
 
 
 # What is refused, and how.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data import validation as uniqueness
-from equipoise.data.validation import first_duplicate
+from equipoise.data import shards as uniqueness
+from equipoise.data.shards import first_duplicate
 
 
 def batches(ids: list[str], size: int = 3) -> Any:
@@ -23,13 +23,13 @@ def batches(ids: list[str], size: int = 3) -> Any:
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(max_size=2), max_size=20), st.integers(1, 30))
-def test_a_duplicate_is_found_if_and_only_if_there_is_one(ids: list[str], rows_a_pass: int) -> None:
-    before = uniqueness._ROWS_A_PASS
-    uniqueness._ROWS_A_PASS = rows_a_pass
+def test_a_duplicate_is_found_if_and_only_if_there_is_one(ids: list[str], rows_per_pass: int) -> None:
+    before = uniqueness._ROWS_PER_PASS
+    uniqueness._ROWS_PER_PASS = rows_per_pass
     try:
         found = first_duplicate(batches(ids), len(ids))
     finally:
-        uniqueness._ROWS_A_PASS = before
+        uniqueness._ROWS_PER_PASS = before
     assert (found is None) == (len(set(ids)) == len(ids))
     if found is not None:
         (key,), first, second = found

@@ -276,3 +276,30 @@ def test_a_writer_needs_its_with_block(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path / "t", SCHEMA)
     with pytest.raises(InputError, match="inside a with block"):
         writer.write_shard(0, [])
+
+
+def test_failed_rows_are_kept_beside_their_shard(tmp_path: Path) -> None:
+    with TableWriter(tmp_path / "t", schema_for("images")) as writer:
+        writer.write_shard(0, [{"image_id": "a"}])
+        failed = Rejected("file.csv line 3", "the image is missing", {"image_id": "b", "image": b"123"})
+        writer.write_shard(1, [{"image_id": "c"}], errors=[failed])
+        table = writer.finish()
+    assert table.n_errors == 1
+    assert table.errors().to_dict("records") == [
+        {
+            "shard": "part-00001.parquet",
+            "where": "file.csv line 3",
+            "reason": "the image is missing",
+            "row": '{"image": "<3 bytes>", "image_id": "b"}',
+        }
+    ]
+    assert sorted(p.name for p in (tmp_path / "t" / "_errors").iterdir()) == ["part-00001.parquet"]
+    assert Table.create(tmp_path / "u").errors().empty
+
+
+def test_a_failed_row_with_strange_text_does_not_fail_again(tmp_path: Path) -> None:
+    odd = Rejected("bad \ud800 name", "why \udfff", {"x": "\ud800", 5: {1, 2}, "nan": float("nan")})
+    with TableWriter(tmp_path / "t", schema_for("images")) as writer:
+        writer.write_shard(0, [], errors=[odd])
+        table = writer.finish()
+    assert "\\ud800" in table.errors()["where"][0]

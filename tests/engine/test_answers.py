@@ -196,7 +196,7 @@ def test_a_second_audit_by_the_command_encodes_nothing(
     people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("transformers")
-    from equipoise.models.hf.adapter import HuggingFaceEncoder
+    from equipoise.models.hf.encoder import HuggingFaceEncoder
 
     asked: list[int] = []
     whole = HuggingFaceEncoder.encode_images

@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from equipoise.cli.cache import app
 from equipoise.engine import EmbeddingStore
-from equipoise.engine.cache import cache_root, clear_stores, default_store_root, stores
+from equipoise.engine.cache import cache_root, default_store_root
 from equipoise.engine.content import text_ids
+from equipoise.engine.stores import clear_stores, stores
 from equipoise.errors import InputError
 
 

@@ -134,7 +134,7 @@ class TestRay:
 
         with pytest.raises(InputError, match="download it first"):
             on_ray(lambda rows, model: rows, people, tmp_path / "c", schema="captions", setup=unloadable)
-        with pytest.raises(InputError, match="has no room for a worker"):
+        with pytest.raises(InputError, match="cannot hold a worker"):
             on_ray(lambda rows: rows, people, tmp_path / "d", schema="captions", resources={"num_gpus": 99})
 
     def test_workers_share_the_embedding_store(self, ray: Any, tmp_path: Path, make_rows: Any, files: Any) -> None:

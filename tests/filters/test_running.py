@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from equipoise.cli.filter import filter as command
 from equipoise.data import Table, read_results
 from equipoise.errors import InputError
-from equipoise.filters import FILTERS, Evidence, Means, Step, Verdict, read_steps, run, steps_from_toml
+from equipoise.filters import FILTERS, FilterVerdict, Models, RemainingImages, Step, read_steps, run, steps_from_toml
 from equipoise.filters.steps import planned
 
 
@@ -51,7 +51,7 @@ def test_every_filter_is_registered_with_its_settings():
 
 def test_a_run_writes_scores_verdicts_and_the_report(world, known, tmp_path):
     steps = read_steps("people,similarity", ["similarity.image_least=none"])
-    done = run(world, steps, tmp_path / "out", means=Means(encoder=known), axes=("gender", "skin_tone"))
+    done = run(world, steps, tmp_path / "out", models=Models(encoder=known), axes=("gender", "skin_tone"))
     table = Table.open(world.path, layers=[tmp_path / "out" / "layer"])
     frame = table.to_pandas(["image_id", "set_id", "score_caption_image", "score_persons", "keep", "dropped_by"])
     low = frame["score_caption_image"] < 0.2
@@ -76,27 +76,27 @@ def test_a_run_writes_scores_verdicts_and_the_report(world, known, tmp_path):
 
 def test_a_second_run_reads_what_the_first_wrote(world, known, tmp_path, monkeypatch):
     steps = read_steps("people,similarity")
-    first = run(world, steps, tmp_path / "out", means=Means(encoder=known))
+    first = run(world, steps, tmp_path / "out", models=Models(encoder=known))
     monkeypatch.setattr("equipoise.filters.rules.similarity.Similarity.judge", None)  # asked again, it would raise
-    second = run(world, steps, tmp_path / "out", means=Means(encoder=known))
+    second = run(world, steps, tmp_path / "out", models=Models(encoder=known))
     pd.testing.assert_frame_equal(first.funnel, second.funnel)
     pd.testing.assert_frame_equal(first.results, second.results)
     assert str(first) == str(second)
     with pytest.raises(InputError, match=r"holds another run \(seed was 0, is now 1\)"):
-        run(world, steps, tmp_path / "out", means=Means(encoder=known), seed=1)
+        run(world, steps, tmp_path / "out", models=Models(encoder=known), seed=1)
     with pytest.raises(InputError, match="steps"):
-        run(world, read_steps("people"), tmp_path / "out", means=Means(encoder=known))
+        run(world, read_steps("people"), tmp_path / "out", models=Models(encoder=known))
 
 
 def test_a_killed_run_ends_with_the_same_bytes(world, known, tmp_path):
     script = textwrap.dedent(
         """
         import os, signal, sys
-        from equipoise.filters import Means, read_steps, run
+        from equipoise.filters import Models, read_steps, run
         from equipoise.filters.rules import similarity
         if len(sys.argv) > 4:
             similarity.Similarity.judge = lambda *a: os.kill(os.getpid(), signal.SIGKILL)
-        run(sys.argv[1], read_steps("people,similarity"), sys.argv[2], means=Means(encoder=sys.argv[3]))
+        run(sys.argv[1], read_steps("people,similarity"), sys.argv[2], models=Models(encoder=sys.argv[3]))
         """
     )
     out = [str(tmp_path / name) for name in ("killed", "whole")]
@@ -116,10 +116,10 @@ def test_dropped_images_are_not_looked_at_again(world, tmp_path):
     class Half:
         presets = columns = needs = ()
 
-        def judge(self, evidence: Evidence) -> Verdict:
-            seen.append(len(evidence))
-            gone = np.arange(len(evidence)) % 2 == 0
-            return Verdict(gone, gone, {"half": gone.astype(float)})
+        def judge(self, remaining: RemainingImages) -> FilterVerdict:
+            seen.append(len(remaining))
+            gone = np.arange(len(remaining)) % 2 == 0
+            return FilterVerdict(gone, gone, {"half": gone.astype(float)})
 
     steps = [_Plain(f"half-{i}" if i > 1 else "half", "half", Half()) for i in (1, 2)]
     done = run(world, steps, tmp_path / "out")
@@ -154,14 +154,14 @@ def test_the_encoder_runs_once_for_several_steps(world, fair_clip, tmp_path):
             return fair_clip.encode_texts(texts)
 
     steps = read_steps("similarity,detectability", ["similarity.text_least=-1", "detectability.least=0.0"])
-    done = run(world, steps, tmp_path / "out", means=Means(encoder=Counting()), axes=("gender", "skin_tone"))
+    done = run(world, steps, tmp_path / "out", models=Models(encoder=Counting()), axes=("gender", "skin_tone"))
     assert sum(calls) == 180
     assert (done.folder / "confusions_gender.csv").exists()
     assert "detect_gender" in " ".join(done.table.columns)
 
 
 def test_steps_from_a_file_and_from_words(tmp_path):
-    path = tmp_path / "sieve.toml"
+    path = tmp_path / "filter.toml"
     path.write_text('model = "mini:clip-fair"\n[[step]]\nfilter = "similarity"\npreset = "ip2p"\ntext_least = 0.25\n')
     assert steps_from_toml(path)[0] == read_steps("similarity:ip2p", ["similarity.text_least=0.25"])[0]
     path.write_text("x = 1\n")
@@ -227,7 +227,7 @@ def test_a_folder_of_something_else_is_refused(world, tmp_path):
 def test_a_run_without_a_finished_step_gives_way_to_the_right_settings(world, known, tmp_path):
     wrong, right = ([f"detectability.thresholds={{{axis}=0}}"] for axis in ("age", "subject"))
     first, *later = ("similarity", "detectability")
-    given = {"means": Means(encoder=known), "axes": ("gender",)}
+    given = {"models": Models(encoder=known), "axes": ("gender",)}
     with pytest.raises(InputError, match="thresholds names 'age'"):
         run(world, read_steps("detectability", wrong), tmp_path / "out", **given)
     done = run(world, read_steps(first), tmp_path / "out", **given)
@@ -244,8 +244,8 @@ def test_what_was_seen_in_another_table_is_not_taken_over(images, tmp_path):
         presets = columns = needs = ()
         name = "looks"
 
-        def judge(self, evidence: Evidence) -> Verdict:
-            found = evidence.measured("x", lambda rows: [{"x": 1.0} for _ in rows], {"x": "float64"}, decode=False)
+        def judge(self, remaining: RemainingImages) -> FilterVerdict:
+            found = remaining.measured("x", lambda rows: [{"x": 1.0} for _ in rows], {"x": "float64"}, decode=False)
             seen.append(found["x"].tolist())
             raise InputError("stop")
 
@@ -260,7 +260,7 @@ def test_another_model_under_the_same_name_is_refused(images, embedded, tmp_path
     rows = [{"image_id": name, "caption": "c", "gender": g} for name, g in (("a", "f"), ("b", "m"))]
     table = images(rows)
     spec = embedded("v", ["a", "b"], [[1.0, 0.0]] * 2, ["c"], [[1.0, 0.0]])
-    given = {"means": Means(encoder=spec)}
+    given = {"models": Models(encoder=spec)}
     first = run(table, read_steps("similarity"), tmp_path / "out", **given)
     assert str(run(table, read_steps("similarity"), tmp_path / "out", **given)) == str(first)
     shutil.rmtree(tmp_path / "v")
@@ -271,7 +271,7 @@ def test_another_model_under_the_same_name_is_refused(images, embedded, tmp_path
 
 def test_another_reference_under_the_same_name_is_refused(images, embedded, tmp_path):
     table = images([{"image_id": "a", "caption": "c", "gender": "f"}])
-    given = {"means": Means(encoder=embedded("v", ["a"], [[1.0]], ["c"], [[1.0]]), reference=tmp_path / "real")}
+    given = {"models": Models(encoder=embedded("v", ["a"], [[1.0]], ["c"], [[1.0]]), reference=tmp_path / "real")}
     images([{"image_id": "r"}], name="real")
     run(table, read_steps("similarity"), tmp_path / "out", **given)
     shutil.rmtree(tmp_path / "real")
@@ -305,7 +305,7 @@ def test_a_dry_run_writes_nothing_and_loads_nothing(world, tmp_path):
 
 
 def test_the_command_reads_a_file_and_lists_filters(world, known, tmp_path):
-    path = tmp_path / "sieve.toml"
+    path = tmp_path / "filter.toml"
     path.write_text(f'model = "{known}"\naxes = ["gender"]\n[[step]]\nfilter = "similarity"\n')
     assert call(world.path, "--config", path, "-o", tmp_path / "out").exit_code == 0
     path.write_text('modle = "x"\n[[step]]\nfilter = "similarity"\n')
@@ -324,7 +324,7 @@ def test_the_example_of_a_new_filter_works(world):
     code = page.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
     names = {"__name__": "brightness"}
     exec(textwrap.dedent(code), names)
-    evidence = Evidence(world)
-    verdict = names["Brightness"](least=0.5).judge(evidence)
+    remaining = RemainingImages(world)
+    verdict = names["Brightness"](least=0.5).judge(remaining)
     expected = [np.asarray(image).mean() / 255 < 0.5 for _, image in world.images()]
     assert verdict.dropped.tolist() == expected

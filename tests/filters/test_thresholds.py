@@ -70,7 +70,7 @@ def test_what_cannot_be_learned_is_said(counts, accepted, message):
 
 def test_counts_come_from_a_run_of_detectability(images, embedded, tmp_path):
     """From pictures to thresholds: sets in which k of four images look like their group, accepted from k = 3 on."""
-    from equipoise.filters import Means, Step, recognised_counts, run
+    from equipoise.filters import Models, Step, recognised_counts, run
 
     rows, vectors = [], []
     for k in (0, 1, 2, 3, 4, 3, 4, 2):
@@ -84,7 +84,7 @@ def test_counts_come_from_a_run_of_detectability(images, embedded, tmp_path):
     spec = embedded("v", [row["image_id"] for row in rows], vectors, texts, np.eye(2))
     prompts = {"gender": {"female": texts[0], "male": texts[1]}}
     settings = {"axes": ("gender",), "least": 0.0, "prompts": prompts}
-    done = run(table, [Step.of("detectability", settings)], tmp_path / "out", means=Means(encoder=spec))
+    done = run(table, [Step.of("detectability", settings)], tmp_path / "out", models=Models(encoder=spec))
     counts = recognised_counts(done.table)
     assert counts["gender"].tolist() == [0, 1, 2, 3, 4, 3, 4, 2]
     found = learn_thresholds(counts, counts["gender"] >= 3)

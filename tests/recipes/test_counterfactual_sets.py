@@ -1,4 +1,4 @@
-"""Sets made, sieved and judged: with a generator that draws exactly what is asked for, and with random weights."""
+"""Sets made, filtered and judged: with a generator that draws exactly what is asked for, and with random weights."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
     settings = FEW
     found = counterfactual_sets(tmp_path / "run", settings, quiet, generator=model, progress=False)
     assert model.calls == 3 * 2 + 3, "two candidates of three sets, and the first ones again without sharing"
-    assert len(found.sieve.table) == 3 * 2 * 12
-    assert found.sieve.table.to_pandas(["keep"])["keep"].all(), str(found.sieve)
-    for pool in ("before the sieve", "after the sieve", "first candidates, self+blend"):
+    assert len(found.filtered.table) == 3 * 2 * 12
+    assert found.filtered.table.to_pandas(["keep"])["keep"].all(), str(found.filtered)
+    for pool in ("before the filter", "after the filter", "first candidates, self+blend"):
         assert figure(found, pool, "attributes as asked").value.value > 0.97
         assert figure(found, pool, "occupation as asked").value.value > 0.97
-    assert figure(found, "before the sieve", "inside over between").met
-    assert figure(found, "before the sieve", "inside over between").value.ci_low is None
+    assert figure(found, "before the filter", "inside over between").met
+    assert figure(found, "before the filter", "inside over between").value.ci_low is None
     assert "inside over between: no interval: fewer than 5 caption sets" in found.notes
     assert figure(found, "self+blend - no sharing", "background difference").value.value < -2
     assert "6 of 6 candidates stay; 3 of 3 caption sets and 3 of 3 subjects have one" in found.notes
@@ -103,34 +103,36 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
 
 
 @needs_minis
-def test_the_sieve_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_path: Path) -> None:
+def test_the_filter_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_path: Path) -> None:
     found = counterfactual_sets(tmp_path / "run", FEW, quiet, generator=Renderer(wrong=3), progress=False)
-    before = figure(found, "before the sieve", "gender as asked").value
+    before = figure(found, "before the filter", "gender as asked").value
     assert before.value == pytest.approx(2 / 3, abs=0.03)
-    assert not found.sieve.table.to_pandas(["keep"])["keep"].any()
-    assert not [f for f in found.figures if f.pool == "after the sieve"]
+    assert not found.filtered.table.to_pandas(["keep"])["keep"].any()
+    assert not [f for f in found.figures if f.pool == "after the filter"]
     assert "0 of 6 candidates stay" in found.notes[0]
     sheet = np.asarray(Image.open(found.pictures[0]).convert("RGB"))
     assert (sheet == (0xD6, 0x27, 0x28)).all(axis=-1).any(), "failures have a red frame"
 
 
 @needs_minis
-def test_the_judge_is_never_asked_by_the_sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_is_never_asked_by_the_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from equipoise.models.hf.classifiers import ImageClassifier
 
     done = []
     plain = ImageClassifier.classify
-    monkeypatch.setattr(recipe, "sieve", lambda *a, _run=recipe.sieve, **k: (done.append("sieved"), _run(*a, **k))[1])
+    monkeypatch.setattr(
+        recipe, "run_filters", lambda *a, _run=recipe.run_filters, **k: (done.append("filtered"), _run(*a, **k))[1]
+    )
 
     def watched(self: Any, images: Any) -> Any:
-        assert done == ["sieved"], "judged before the sieve was done"
+        assert done == ["filtered"], "judged before the filter was done"
         return plain(self, images)
 
     monkeypatch.setattr(ImageClassifier, "classify", watched)
     one = SetsSettings(subjects=3, sets=1, candidates=1)
     found = counterfactual_sets(tmp_path / "run", one, quiet, generator=Renderer(), progress=False)
     assert not [f for f in found.figures if f.name == "inside over between"], "one candidate has no other seed"
-    steps = (tmp_path / "run" / "sieve" / "filter.json").read_text()
+    steps = (tmp_path / "run" / "filter" / "filter.json").read_text()
     assert "mini:clip-fair" in steps
     assert "judge" not in steps
 
@@ -153,7 +155,7 @@ def test_the_command_with_a_pipeline_of_random_weights(tmp_path: Path) -> None:
     assert "first candidates, both+blend" in done.output
     assert ">= 0.9 MISSED" in done.output or "0 of 4 candidates stay" in done.output, "noise is no counterfactual set"
     assert (tmp_path / "img" / "counterfactual-sets.png").exists()
-    assert "Counterfactual sets, made and sieved" in (tmp_path / "run" / "report.html").read_text()
+    assert "Counterfactual sets, made and filtered" in (tmp_path / "run" / "report.html").read_text()
     written = page.read_text()
     assert written.startswith(f"# Title\n{recipe.BEGIN}")
     assert written.endswith(f"{recipe.END}\nThe end.\n")

@@ -257,12 +257,14 @@ def test_a_chunk_that_was_lost_is_made_again_alike(tmp_path):
     def make(scenes):
         return {"seed": torch.from_numpy(scenes.columns["seed"] % 97)[:, None]}
 
-    pool = latents.Pool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8)
+    pool = latents.LatentPool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8)
     first = [pool.batch(step, 4) for step in range(12)]
     seeds = [scene.seed for scenes, _ in first[:6] for scene in scenes]
     assert sorted(seeds) == sorted(scene.seed for scene in sample(WorldConfig(), 24, seed=3))
     (tmp_path / "pool-00001.safetensors").unlink()
-    again = [latents.Pool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8).batch(step, 4) for step in range(12)]
+    again = [
+        latents.LatentPool(WorldConfig(), 3, tmp_path, make, n_chunks=3, chunk=8).batch(step, 4) for step in range(12)
+    ]
     for (scenes, made), (scenes_2, made_2) in zip(first, again, strict=True):
         assert [s.seed for s in scenes] == [s.seed for s in scenes_2]
         assert torch.equal(made["seed"], made_2["seed"])

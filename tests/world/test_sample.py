@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.world import Scenes, WorldConfig, draw, preset, sample, truth
+from equipoise.world import SceneArrays, WorldConfig, draw, preset, sample, truth
 from equipoise.world.catalog import OCCUPATIONS
 
 
@@ -18,7 +18,7 @@ def test_a_picture_depends_on_its_seed_alone():
 def test_slices_and_indices_agree():
     scenes = sample(preset("fair"), 20, seed=0)
     part = scenes[5:8]
-    assert isinstance(part, Scenes)
+    assert isinstance(part, SceneArrays)
     assert list(part) == [scenes[5], scenes[6], scenes[7]]
     assert scenes[-1] == scenes[19]
     with pytest.raises(IndexError):

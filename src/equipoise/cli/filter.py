@@ -1,4 +1,4 @@
-"""``equipoise filter``: which images and sets may stay, and whether the sieve itself is even-handed."""
+"""``equipoise filter``: which images and sets may stay, and whether the filter itself is even-handed."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def filter(
 
     Examples:
 
-    [bold]equipoise filter sets -s similarity,detectability -m hf:openai/clip-vit-large-patch14 -o runs/sieve[/bold]
+    [bold]equipoise filter sets -s similarity,detectability -m hf:openai/clip-vit-large-patch14 -o runs/filter[/bold]
 
     [bold]equipoise filter edits -s people:gensynth,knn --reference real -m table:crops -o runs/knn --dry-run[/bold]
 
-    A run that was stopped goes on with the same command. Read what is left with --layer runs/sieve/layer.
+    A run that was stopped goes on with the same command. Read what is left with --layer runs/filter/layer.
     """
     from equipoise.data import Table
-    from equipoise.filters.evidence import Means
+    from equipoise.filters.remaining import Models
     from equipoise.filters.running import run
     from equipoise.filters.steps import fitting, planned, read_steps, settings_from_toml
 
@@ -62,7 +62,7 @@ def filter(
         typer.echo(_catalogue())
         return
     if not table:
-        raise InputError("which table? give its folder: equipoise filter TABLE --steps similarity -o runs/sieve")
+        raise InputError("which table? give its folder: equipoise filter TABLE --steps similarity -o runs/filter")
     if bool(steps) == bool(config):
         raise InputError("say what to do with --steps or with --config, one of them")
     given: dict[str, Any] = {"model": model, "detector": detector, "faces": faces}
@@ -85,7 +85,7 @@ def filter(
         return
     if not out:
         raise InputError("say where to write with -o")
-    means = Means(
+    models = Models(
         encoder=given["model"],
         detector=given["detector"] or "annotations",
         faces=given["faces"],
@@ -102,7 +102,7 @@ def filter(
         opened,
         chosen,
         out,
-        means=means,
+        models=models,
         axes=tuple(given["axes"]),
         draws=draws,
         seed=seed,

@@ -16,7 +16,7 @@ import typer
 
 if TYPE_CHECKING:
     from equipoise.engine import Asking
-    from equipoise.generate.plans import Plan
+    from equipoise.generate.plans import WorkPlan
 
 __all__ = ["CACHE", "ENGINE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
 
@@ -92,7 +92,7 @@ class Making:
             options |= {"price": self.price, "per_minute": self.per_minute}
         return load(spec, kind="generator", **options)
 
-    def carry_out(self, plan: Plan, out: Path, generator: Any, *, finder: Any = None, faces: Any = None) -> Any:
+    def carry_out(self, plan: WorkPlan, out: Path, generator: Any, *, finder: Any = None, faces: Any = None) -> Any:
         """Make what the plan says and tell how it went; of a dry run only what it would cost."""
         from equipoise.generate import estimate, run
 

@@ -14,7 +14,7 @@ def demo(
     out: str = typer.Option("runs/demo", "--out", "-o", help="The folder for what the demo makes."),
 ) -> None:
     """Everything once, offline: audit a CLIP that was taught a bias and its fair twin, check the numbers against the
-    truth, repair it, audit a captioner, make and sieve sets, and write a page. Minutes on one CPU.
+    truth, repair it, audit a captioner, make and filter sets, and write a page. Minutes on one CPU.
 
     Example: [bold]equipoise demo -o runs/demo[/bold]
     """
@@ -50,7 +50,7 @@ def counterfactual_sets(
     page: Path | None = typer.Option(None, "--page", help="A page to put the table into, as docs/generate.md."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of captions, noise and choices."),
 ) -> None:
-    """Make counterfactual sets of pictograms jointly, sieve them, and let an independent judge say what they show.
+    """Make counterfactual sets of pictograms jointly, filter them, and let an independent judge say what they show.
 
     Ten subjects, six sets of twelve each and four candidates of each are 3,600 pictures with the comparison without
     sharing: about a quarter of an hour on one core. Stopped, it goes on with the same command.
@@ -77,7 +77,7 @@ def counterfactual_sets(
     typer.echo(str(found))
     if page is not None:
         put_into(page, found)
-    report = write([out / "sieve", out / "sets"], out / "report.html", title="Counterfactual sets, made and sieved")
+    report = write([out / "filter", out / "sets"], out / "report.html", title="Counterfactual sets, made and filtered")
     for path in (*found.pictures, *([page] if page else []), report):
         typer.echo(f"wrote {path}")
 

@@ -1,7 +1,7 @@
 """Tables: one format from prompt to report, readers of public datasets, balancing and mixing.
 
 A table is a folder of Parquet shards that Hugging Face ``datasets``, pandas, DuckDB and Ray Data open as they are; one
-row is one image, and everything between the rooms of Equipoise is a table. Filters and labellers write *layers*
+row is one image, and everything between the packages of Equipoise is a table. Filters and labellers write *layers*
 that are joined at reading, so no image is ever copied to add a column. Readers turn public datasets into tables,
 exports turn tables into what other tools want.
 """
@@ -12,17 +12,16 @@ from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.data.importing import ImportSummary, import_table
-    from equipoise.data.layers import LayerWriter
     from equipoise.data.results import TableDiff, diff, read_results, write_results
-    from equipoise.data.schema import Reader, Rejected, Row, TableSchema, schema_for
+    from equipoise.data.schema import DatasetReader, Rejected, Row, TableSchema, schema_for
     from equipoise.data.shards import ShardInfo, write_shard
     from equipoise.data.table import Table
-    from equipoise.data.writer import TableWriter
+    from equipoise.data.writer import LayerWriter, TableWriter
 
 __all__ = [
+    "DatasetReader",
     "ImportSummary",
     "LayerWriter",
-    "Reader",
     "Rejected",
     "Row",
     "ShardInfo",
@@ -40,8 +39,8 @@ __all__ = [
 
 _HOMES = {
     "ImportSummary": "importing",
-    "LayerWriter": "layers",
-    "Reader": "schema",
+    "LayerWriter": "writer",
+    "DatasetReader": "schema",
     "Rejected": "schema",
     "Row": "schema",
     "ShardInfo": "shards",

@@ -124,15 +124,15 @@ def with_own_columns(data: Any) -> tuple[Any, dict[str, str]]:
     return data, {field.name: _stored_as(field.type) for field in data.schema if field.name != "image_id"}
 
 
-def _stored_as(found: Any) -> str:
-    if pa.types.is_dictionary(found):
-        return _stored_as(found.value_type)
-    if pa.types.is_null(found):
+def _stored_as(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        return _stored_as(kind.value_type)
+    if pa.types.is_null(kind):
         return "string"
     simple = {"text": "string", "int": "int64", "float": "float64"}
-    if (pa.types.is_list(found) or pa.types.is_large_list(found)) and _family(found.value_type) in simple:
-        return f"list<{simple[_family(found.value_type)]}>"
-    return simple.get(_family(found), type_name(found))
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _family(kind.value_type) in simple:
+        return f"list<{simple[_family(kind.value_type)]}>"
+    return simple.get(_family(kind), type_name(kind))
 
 
 def _from_pandas(frame: Any, where: str) -> Any:
@@ -165,13 +165,13 @@ def conform(table: Any, schema: TableSchema, *, where: str = "") -> Any:
             values = column.to_pylist()
             column = pa.chunked_array([record_image_column(values, prefix, name)])
         columns.append(_safe_cast(column, wanted, kind, f"{prefix}column {name!r}"))
-    made = pa.Table.from_arrays(columns, schema=schema.arrow)
+    conformed = pa.Table.from_arrays(columns, schema=schema.arrow)
     for name in schema.never_null:
-        if made[name].null_count:
+        if conformed[name].null_count:
             raise InputError(f"{prefix}column {name!r} is empty in some rows, and every row must fill it")
-        if not _finite(made[name], schema.types[name]):
+        if not _finite(conformed[name], schema.types[name]):
             raise InputError(f"{prefix}column {name!r} holds values that are not finite")
-    return made
+    return conformed
 
 
 def _label_column(column: Any) -> Any:
@@ -198,28 +198,28 @@ def _finite(column: Any, kind: str) -> bool:
 def record_image_column(values: Sequence[Any], prefix: str, name: str) -> Any:
     """Image values of any accepted form as an Arrow struct array."""
     try:
-        made = [None if value is None else _as_image(value) for value in values]
+        cells = [None if value is None else _as_image(value) for value in values]
     except _WrongTypeError as error:
         raise InputError(f"{prefix}column {name!r} expects image but found a value that is not one {error}") from None
-    return pa.array(made, arrow_type("image"))
+    return pa.array(cells, arrow_type("image"))
 
 
 def _safe_cast(column: Any, wanted: Any, kind: str, what: str) -> Any:
-    found = column.type
-    if found.equals(wanted):
+    arrow = column.type
+    if arrow.equals(wanted):
         return column.cast(wanted)  # only the names of inner fields may differ
-    if pa.types.is_dictionary(found):
-        column, found = column.cast(found.value_type), found.value_type
+    if pa.types.is_dictionary(arrow):
+        column, arrow = column.cast(arrow.value_type), arrow.value_type
     if len(column) and column.null_count == len(column):  # a column of NaN alone has pandas call it numbers
         return pa.chunked_array([pa.nulls(len(column), wanted)], wanted)
-    both_numbers = {_family(found), _family(wanted)} <= {"int", "float"}  # the cast refuses to lose anything
-    if pa.types.is_null(found) or both_numbers or _family(found) == _family(wanted):
+    both_numbers = {_family(arrow), _family(wanted)} <= {"int", "float"}  # the cast refuses to lose anything
+    if pa.types.is_null(arrow) or both_numbers or _family(arrow) == _family(wanted):
         try:
             return column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f"{what} expects {kind} but found {type_name(found)}: {reason}") from None
-    raise InputError(f"{what} expects {kind} but found {type_name(found)}")
+            raise InputError(f"{what} expects {kind} but found {type_name(arrow)}: {reason}") from None
+    raise InputError(f"{what} expects {kind} but found {type_name(arrow)}")
 
 
 def _family(arrow: Any) -> str:

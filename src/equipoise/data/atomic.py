@@ -110,7 +110,7 @@ def atomic_file(path: Path) -> Iterator[HashingFile]:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise InputError(f"{path} cannot be written: the disk is full; make room and run it again") from error
+            raise InputError(f"{path} cannot be written: the disk is full; free some space and run it again") from error
         raise
 
 

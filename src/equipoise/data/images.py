@@ -162,8 +162,8 @@ def _note(image: LateImage) -> None:
         _recent.append(weakref.ref(image))
         known = [(ref, ref()) for ref in _recent]
         _recent.clear()
-        _recent.extend(ref for ref, found in known if found is not None)
-        total = sum(found.width * found.height for _, found in known if found is not None)
+        _recent.extend(ref for ref, decoded in known if decoded is not None)
+        total = sum(decoded.width * decoded.height for _, decoded in known if decoded is not None)
         while len(_recent) > 1 and total > LARGE:
             oldest = _recent.popleft()()
             if oldest is not None:
@@ -328,11 +328,11 @@ def _parts(image: Any) -> tuple[bytes | None, str | None]:
 
 def _file(path: Path) -> BinaryIO:
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # a pipe or a device would never end
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):  # a pipe or a device would never end
             raise InputError(f"the image {path} is not a file")
-        if found.st_size > MAX_BYTES:
-            raise InputError(f"the image {path} has {found.st_size} bytes, more than the {MAX_BYTES} that are read")
+        if state.st_size > MAX_BYTES:
+            raise InputError(f"the image {path} has {state.st_size} bytes, more than the {MAX_BYTES} that are read")
         return path.open("rb")
     except FileNotFoundError:
         raise InputError(f"the image {path} is missing") from None

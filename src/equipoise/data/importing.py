@@ -18,7 +18,7 @@ from typing import Any
 
 from equipoise.data.arrays import checked_row
 from equipoise.data.images import check, image_bytes
-from equipoise.data.readers import READERS, Shape, read, shape_of
+from equipoise.data.readers import READERS, ReaderShape, read, shape_of
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
 from equipoise.data.shards import read_columns, shard_name
 from equipoise.data.table import Table
@@ -69,14 +69,14 @@ def numbers_from_text(text: str, option: str) -> dict[str, float]:
     >>> numbers_from_text("train=0.8, test=0.2", "--fractions")
     {'train': 0.8, 'test': 0.2}
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")
         try:
-            found[name.strip()] = float(number)
+            numbers[name.strip()] = float(number)
         except ValueError:
             raise InputError(f"{option} {text!r}: {part.strip()!r} is not of the form name=number") from None
-    return found
+    return numbers
 
 
 def _value(key: str, text: str, annotation: str) -> Any:
@@ -121,7 +121,7 @@ def import_table(
     path: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    shape: Shape | None = None,
+    shape: ReaderShape | None = None,
     store: str = "bytes",
     rows_per_shard: int = 1000,
     wait: float = 0.0,
@@ -142,7 +142,7 @@ def import_table(
     >>> def two(path):
     ...     yield {"image_id": "a", "caption": "a dog"}
     ...     yield {"image_id": "a", "caption": "the dog again"}
-    >>> summary = import_table(two, ".", tempfile.mkdtemp() + "/dogs", shape=Shape())
+    >>> summary = import_table(two, ".", tempfile.mkdtemp() + "/dogs", shape=ReaderShape())
     >>> summary.n_rows, dict(summary.reasons)
     (1, {"image_id '…' was given before; the first row stays": 1})
     """
@@ -163,12 +163,14 @@ def import_table(
 
 
 def _items(
-    reader: str | RowReader, path: str | os.PathLike[str], shape: Shape | None, options: Mapping[str, Any]
-) -> tuple[str, Iterator[Row | Rejected], Shape]:
+    reader: str | RowReader, path: str | os.PathLike[str], shape: ReaderShape | None, options: Mapping[str, Any]
+) -> tuple[str, Iterator[Row | Rejected], ReaderShape]:
     if isinstance(reader, str):
         return reader, iter(read(reader, path, **options)), shape or shape_of(reader, path, **options)
     if shape is None:
-        raise InputError("a reader of your own needs shape=Shape(axes=..., columns=...), so that its columns are known")
+        raise InputError(
+            "a reader of your own needs shape=ReaderShape(axes=..., columns=...), so that its columns are known"
+        )
     name = f"{getattr(reader, '__module__', '')}:{getattr(reader, '__qualname__', type(reader).__name__)}"
     return name, iter(reader(os.fspath(path), **options)), shape
 
@@ -294,8 +296,8 @@ def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     source = Path(path)
     if not source.is_file():
         return {}
-    found = source.stat()
-    return {"source_bytes": found.st_size, "source_modified": found.st_mtime_ns}
+    state = source.stat()
+    return {"source_bytes": state.st_size, "source_modified": state.st_mtime_ns}
 
 
 def _summary(table: Table, was_there: bool, notes: tuple[str, ...]) -> ImportSummary:

@@ -50,9 +50,9 @@ def with_joined_labels(frame: pd.DataFrame, axes: Iterable[str]) -> tuple[pd.Dat
     if not changed:
         return frame, notes
     columns = {name: pd.Series(values, index=frame.index, dtype=object) for name, values in changed.items()}
-    made = frame.assign(**columns)
-    made.attrs = dict(frame.attrs)
-    return made, notes
+    joined = frame.assign(**columns)
+    joined.attrs = dict(frame.attrs)
+    return joined, notes
 
 
 def _holds_lists(column: pd.Series[Any]) -> bool:

@@ -14,94 +14,97 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from equipoise.data.arrays import batches_of, with_own_columns
-from equipoise.data.schema import Rejected, TableSchema, arrow_type, schema_for
+from equipoise.data.schema import TableSchema, arrow_type, schema_for
+from equipoise.data.shard_writer import ShardWriter
 from equipoise.data.shards import ShardInfo
-from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, UnknownNameError
 
-if TYPE_CHECKING:
-    from equipoise.data.table import Table
-
-__all__ = ["LAYERS_FOLDER", "LayerWriter", "joined_batches", "layer_names", "open_layers", "write_layer"]
+__all__ = ["LAYERS_FOLDER", "AnyTable", "check_layer", "joined_batches", "layer_names", "layer_path", "write_layer"]
 
 LAYERS_FOLDER = "_layers"
 _VERDICT = ("keep", "dropped_by")
 
 
-class LayerWriter(TableWriter):
-    """Writes a layer of ``table`` shard by shard, as :class:`TableWriter` writes a table.
+class AnyTable(Protocol):
+    """What joining and validating read of a :class:`equipoise.data.Table`, which stands above both."""
 
-    Shard ``i`` of the layer may hold only images of shard ``i`` of the table, each once; images may be left out.
-    ``uses``: fingerprints of other tables or layers that the values depend on.
+    path: Path
+    fingerprint: str
+    types: dict[str, str]
 
-    >>> import tempfile
-    >>> from equipoise.data import Table
-    >>> table = Table.create(tempfile.mkdtemp() + "/t", [{"image_id": "a"}, {"image_id": "b"}])
-    >>> with LayerWriter(table, "sharp", columns=["score_sharp", "keep"]) as writer:
-    ...     _ = writer.write_shard(0, [{"image_id": "b", "score_sharp": 0.1, "keep": False}])
-    ...     layer = writer.finish()
-    >>> Table.open(table.path, layers=["sharp"]).to_arrow(["image_id", "keep", "dropped_by"]).to_pylist()[1]
-    {'image_id': 'b', 'keep': False, 'dropped_by': 'sharp'}
-    """
+    @property
+    def layers(self) -> Sequence[AnyTable]:
+        """The layers that are joined at reading."""
 
-    def __init__(
-        self,
-        table: Table,
-        name: str,
-        *,
-        columns: Mapping[str, str] | Iterable[str] = (),
-        axes: Iterable[str] = (),
-        config: Mapping[str, Any] | None = None,
-        uses: Iterable[str] = (),
-        path: str | Path | None = None,
-        resume: bool = True,
-        wait: float = 0.0,
-    ) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-            raise InputError(f"layer name {name!r} is not usable; use letters, digits, '_' and '-'")
-        if table.kind != "images":
-            raise InputError(f"{table.path} is a table of kind {table.kind!r}; only a table of images has layers")
-        schema = schema_for("layer", axes=axes, columns=columns)
-        check_layer_columns(table, schema, name)
-        super().__init__(
-            Path(path) if path is not None else table.path / LAYERS_FOLDER / name,
-            schema,
-            config=config,
-            parents=(table.fingerprint, *uses),
-            resume=resume,
-            wait=wait,
-        )
-        self.table = table
+    @property
+    def kind(self) -> str:
+        """What the rows are."""
 
-    def write_shard(self, index: int, rows: Any, errors: Iterable[Rejected] = ()) -> ShardInfo:
-        """Write shard ``index``; an image that is not in that shard of the table is refused."""
-        batches = batches_of(rows, self.schema, where=f"layer {self.path.name}, shard {index}")
-        made = pa.Table.from_batches(batches, schema=self.schema.arrow)
-        self._check_ids(index, made["image_id"])
-        return super().write_shard(index, made, errors)
+    @property
+    def schema(self) -> TableSchema:
+        """The columns of the table itself."""
 
-    def finish(self, n_shards: int | None = None) -> Table:
-        """Write the layer's ``_table.json``; it must have a shard for each shard of the table."""
-        return super().finish(len(self.table.shards) if n_shards is None else n_shards)
+    @property
+    def shards(self) -> tuple[ShardInfo, ...]:
+        """Its files."""
 
-    def _check_ids(self, index: int, ids: Any) -> None:
-        own = self.table.own_columns(index, ["image_id"])["image_id"]
-        strange = ids.filter(pc.invert(pc.is_in(ids, value_set=own.combine_chunks())))
-        if len(strange):
-            raise InputError(
-                f"image {strange[0].as_py()!r} is not in {self.table.path / self.table.shards[index].file}"
-            )
-        _check_once(ids, f"shard {index} of the layer {self.path.name!r}")
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """What it was made from."""
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, those of the layers included."""
+
+    @property
+    def image_root(self) -> Path:
+        """Where relative image paths start."""
+
+    def without_layers(self) -> AnyTable:
+        """The table as it is on disk."""
+
+    def own_batches(self, index: int, columns: Sequence[str], batch_size: int) -> Iterator[Any]:
+        """One shard in batches, no layer joined."""
+
+    def own_columns(self, index: int, columns: Sequence[str]) -> Any:
+        """One shard as an Arrow table, no layer joined."""
+
+    def shard_batches(self, index: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """One shard in batches, layers joined."""
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Columns of all rows as one Arrow table."""
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """All rows in batches, layers joined."""
+
+
+def layer_place(table: AnyTable, name: str, path: str | Path | None = None) -> Path:
+    """The folder of the layer ``name``: beside ``table`` unless ``path`` says otherwise."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise InputError(f"layer name {name!r} is not usable; use letters, digits, '_' and '-'")
+    if table.kind != "images":
+        raise InputError(f"{table.path} is a table of kind {table.kind!r}; only a table of images has layers")
+    return Path(path) if path is not None else table.path / LAYERS_FOLDER / name
+
+
+def layer_schema(
+    table: AnyTable, name: str, *, columns: Mapping[str, str] | Iterable[str] = (), axes: Iterable[str] = ()
+) -> TableSchema:
+    """The schema of a layer with these columns; one that does not fit ``table`` is refused."""
+    schema = schema_for("layer", axes=axes, columns=columns)
+    check_layer_columns(table, schema, name)
+    return schema
 
 
 def write_layer(
-    table: Table,
+    table: AnyTable,
     name: str,
     data: Any,
     *,
@@ -111,33 +114,36 @@ def write_layer(
     uses: Iterable[str] = (),
     path: str | Path | None = None,
     wait: float = 0.0,
-) -> Table:
-    """A layer from rows, an Arrow table or a DataFrame in any order, dealt out to the table's shards.
+) -> Path:
+    """Write a layer from rows, an Arrow table or a DataFrame in any order, dealt out to the table's shards.
 
-    Without ``columns`` and ``axes``, the columns of an Arrow table or a DataFrame are taken with their own types.
+    Returns its folder. Without ``columns`` and ``axes``, the columns of an Arrow table or a DataFrame are taken with
+    their own types.
     """
     if not columns and not axes:
         data, columns = with_own_columns(data)
     schema = schema_for("layer", axes=axes, columns=columns)
-    made = pa.Table.from_batches(batches_of(data, schema, where=f"layer {name}"), schema=schema.arrow).combine_chunks()
-    ids = made["image_id"].combine_chunks()
-    _check_once(made["image_id"], f"the layer {name!r}")
-    writer = LayerWriter(
-        table, name, columns=columns, axes=axes, config=config, uses=uses, path=path, resume=False, wait=wait
-    )
+    batches = batches_of(data, schema, where=f"layer {name}")
+    content = pa.Table.from_batches(batches, schema=schema.arrow).combine_chunks()
+    ids = content["image_id"].combine_chunks()
+    check_once(content["image_id"], f"the layer {name!r}")
+    place = layer_place(table, name, path)
+    check_layer_columns(table, schema, name)
     own = table.without_layers().to_arrow(["image_id"])["image_id"].combine_chunks()
     # Once for all shards: every call hashes all of the layer's ids.
     positions = pc.index_in(own, value_set=ids)
     if len(positions) - positions.null_count < len(ids):
         strange = ids.filter(pc.invert(pc.is_in(ids, value_set=own)))
         raise InputError(f"layer {name!r} names {len(strange)} images that are not in {table.path}: {strange[0]!s}")
-    with writer:
+    parents = (table.fingerprint, *uses)
+    with ShardWriter(place, schema, config=config, parents=parents, resume=False, wait=wait) as writer:
         start = 0
         for shard in table.shards:
             taken = positions.slice(start, shard.rows).drop_null()
-            TableWriter.write_shard(writer, shard.index, made.take(taken))
+            writer.write_shard(shard.index, content.take(taken))
             start += shard.rows
-        return writer.finish()
+        writer.publish(len(table.shards))
+    return place
 
 
 def layer_names(folder: Path) -> list[str]:
@@ -145,19 +151,8 @@ def layer_names(folder: Path) -> list[str]:
     return sorted(p.parent.name for p in (folder / LAYERS_FOLDER).glob("*/_table.json"))
 
 
-def open_layers(table: Table, layers: Iterable[str | Path | Table]) -> tuple[Table, ...]:
-    """The layers, opened and checked: each must have been made for this very table."""
-    if isinstance(layers, str):
-        if layers != "all":
-            raise InputError(f"layers must be a list of names or 'all', not the text {layers!r}; write [{layers!r}]")
-        layers = layer_names(table.path)
-    return tuple(_checked(table, layer) for layer in layers)
-
-
-def _checked(table: Table, layer: str | Path | Table) -> Table:
-    from equipoise.data.table import Table
-
-    opened = layer if isinstance(layer, Table) else Table.open(_layer_path(table, layer))
+def check_layer(table: AnyTable, opened: AnyTable) -> None:
+    """Refuse a layer that was not made for this very table."""
     if opened.kind != "layer":
         raise InputError(f"{opened.path} is a table of kind {opened.kind!r}, not a layer")
     if opened.parents[:1] != (table.fingerprint,):
@@ -167,15 +162,16 @@ def _checked(table: Table, layer: str | Path | Table) -> Table:
             f"({table.fingerprint[:12]}); make the layer again for this table"
         )
     if len(opened.shards) != len(table.shards):
-        found, expected = len(opened.shards), len(table.shards)
+        n_shards, expected = len(opened.shards), len(table.shards)
         raise InputError(
-            f"the layer {opened.path} has {found} shards, expected {expected} as {table.path} has; make the layer again"
+            f"the layer {opened.path} has {n_shards} shards, expected {expected} as {table.path} has; "
+            "make the layer again"
         )
     check_layer_columns(table, opened.schema, opened.path.name)
-    return opened
 
 
-def _layer_path(table: Table, layer: str | Path) -> Path:
+def layer_path(table: AnyTable, layer: str | Path) -> Path:
+    """Where a layer is that is given by its name or by its folder; an unknown name is an InputError."""
     if isinstance(layer, Path) or "/" in layer:
         return Path(layer)
     known = layer_names(table.path)
@@ -184,7 +180,7 @@ def _layer_path(table: Table, layer: str | Path) -> Path:
     return table.path / LAYERS_FOLDER / layer
 
 
-def check_layer_columns(table: Table, schema: TableSchema, name: str) -> None:
+def check_layer_columns(table: AnyTable, schema: TableSchema, name: str) -> None:
     """Refuse a layer that holds images or gives a column of the table another type."""
     for column, kind in schema.columns:
         if kind in ("image", "binary"):
@@ -194,7 +190,7 @@ def check_layer_columns(table: Table, schema: TableSchema, name: str) -> None:
             raise InputError(f"layer {name!r}: column {column!r} is {kind}, expected {expected} as in {table.path}")
 
 
-def combined_types(table: Table) -> dict[str, str]:
+def combined_types(table: AnyTable) -> dict[str, str]:
     """The columns of a table and its layers with their types, the table's own first."""
     types = dict(table.schema.types)
     for layer in table.layers:
@@ -208,7 +204,7 @@ def combined_types(table: Table) -> dict[str, str]:
     return types
 
 
-def joined_batches(table: Table, index: int, names: Sequence[str], batch_size: int) -> Iterator[Any]:
+def joined_batches(table: AnyTable, index: int, names: Sequence[str], batch_size: int) -> Iterator[Any]:
     """The rows of one shard with the columns ``names``, some of them from layers."""
     laid = _laid_over(table, index, names)
     schema = pa.schema([pa.field(name, arrow_type(table.types[name])) for name in names])
@@ -220,7 +216,7 @@ def joined_batches(table: Table, index: int, names: Sequence[str], batch_size: i
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _laid_over(table: Table, index: int, names: Sequence[str]) -> dict[str, Any]:
+def _laid_over(table: AnyTable, index: int, names: Sequence[str]) -> dict[str, Any]:
     """The columns of ``names`` that a layer touches, each for the whole shard."""
     in_layers = {column for layer in table.layers for column in layer.schema.types} - {"image_id"}
     if in_layers & set(_VERDICT):
@@ -237,22 +233,19 @@ def _laid_over(table: Table, index: int, names: Sequence[str]) -> dict[str, Any]
         asked = [name for name in layer.schema.names if name in wanted]
         if not asked:
             continue
-        found, present = _aligned(layer, index, ids, asked)
-        if set(found) & set(_VERDICT):
-            verdicts.append(_verdict_of(layer.path.name, found, len(ids)))
+        laid, present = _aligned(layer, index, ids, asked)
+        if set(laid) & set(_VERDICT):
+            verdicts.append(_verdict_of(layer.path.name, laid, len(ids)))
         for name in set(asked) - set(_VERDICT):
-            before = values.get(name, pa.nulls(len(ids), found[name].type))
-            values[name] = (
-                pc.if_else(present, found[name], before)
-                if _simple(found[name])
-                else _choose(present, found[name], before)
-            )
+            before = values.get(name, pa.nulls(len(ids), laid[name].type))
+            choose = pc.if_else if _simple(laid[name]) else _choose
+            values[name] = choose(present, laid[name], before)
     if verdicts:
         values["keep"], values["dropped_by"] = combine_verdicts(verdicts)
     return {name: values[name] for name in touched}
 
 
-def _aligned(layer: Table, index: int, ids: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
+def _aligned(layer: AnyTable, index: int, ids: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
     """A layer's columns in the order of ``ids``, null where it says nothing, and where it says something."""
     content = layer.own_columns(index, ["image_id", *names])
     layer_ids = content["image_id"].combine_chunks()
@@ -294,14 +287,15 @@ def _simple(column: Any) -> bool:
     return not pa.types.is_nested(column.type)
 
 
-def _choose(present: Any, found: Any, before: Any) -> Any:
+def _choose(present: Any, now: Any, before: Any) -> Any:
     """``if_else`` for lists, which Arrow's own does not choose from: by position in both, one after the other."""
     n_rows = len(present)
     positions = pc.if_else(present, pa.array(range(n_rows)), pa.array(range(n_rows, 2 * n_rows)))
-    return pa.chunked_array([found, before.cast(found.type)]).combine_chunks().take(positions)
+    return pa.chunked_array([now, before.cast(now.type)]).combine_chunks().take(positions)
 
 
-def _check_once(ids: Any, what: str) -> None:
+def check_once(ids: Any, what: str) -> None:
+    """Refuse ids of which one stands twice."""
     if len(ids) == len(pc.unique(ids)):
         return
     counts = pc.value_counts(ids)

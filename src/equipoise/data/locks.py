@@ -57,7 +57,7 @@ def locked(path: Path, *, what: str, wait: float = 0.0) -> Iterator[None]:
 
 def _acquire(path: Path, what: str, wait: float) -> int:
     deadline = time.monotonic() + wait
-    told = False
+    announced = False
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if _try_lock(descriptor):
@@ -69,9 +69,9 @@ def _acquire(path: Path, what: str, wait: float) -> int:
         os.close(descriptor)
         if time.monotonic() >= deadline:
             raise InputError(f"{what} is being written by process {holder}; wait until it ends, or stop it")
-        if not told:
+        if not announced:
             print(f"equipoise: {what} is being written by process {holder}; waiting", file=sys.stderr, flush=True)
-            told = True
+            announced = True
         time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
 
 

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Mask
 from equipoise.errors import InputError
 
 __all__ = [
     "MAX_PIXELS",
-    "Mask",
     "check",
     "compress_counts",
     "counts_of",
@@ -43,7 +43,6 @@ __all__ = [
     "to_box",
 ]
 
-Mask = NDArray[np.bool_]
 
 MAX_PIXELS = 2**28
 """A mask with more pixels is refused: a size in a broken file must not take all memory."""

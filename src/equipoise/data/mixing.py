@@ -52,7 +52,7 @@ class Substitution:
 
     @property
     def sha256(self) -> str:
-        """The hash of the replaced units, one a line: two people with the same hash replaced the same."""
+        """The hash of the replaced units, one per line: two people with the same hash replaced the same."""
         return hashlib.sha256("\n".join(self.replaced).encode()).hexdigest()
 
     def manifest(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def combine(
 
     ``mode="synthetic"``: the generated images of all groups and no real one. ``mode="augment"``: all real images,
     and the generated ones that show another group than the image they were made from. ``generated`` has
-    ``source_id`` and the axis; it holds the images that were selected, one a group.
+    ``source_id`` and the axis; it holds the images that were selected, one per group.
 
     >>> real = pd.DataFrame({"image_id": ["a"], "gender": ["f"]})
     >>> fake = pd.DataFrame({"image_id": ["a_f", "a_m"], "source_id": ["a", "a"], "gender": ["f", "m"]})
@@ -150,7 +150,7 @@ def combine(
     # both together, so that "Male" of one and "male" of the other are one group
     together = labels_of(pd.concat([frame[list(names)].astype(object) for frame in (real, generated)]), names)[1]
     own, shown = together[: len(real)], together[len(real) :]
-    made = ids_of(generated)
+    generated_ids = ids_of(generated)
     sources = _sources(generated)
     label_of = dict(zip(ids_of(real), own, strict=True))
     groups_of: dict[str, set[Any]] = {name: set() for name in label_of}
@@ -161,13 +161,15 @@ def combine(
             raise InputError(f"a generated image of {source!r} has no label on {' and '.join(names)}")
         groups_of[source].add(group)
     groups = set().union(*groups_of.values())
-    incomplete = tuple(sorted(name for name, found in groups_of.items() if found != groups))
+    incomplete = tuple(sorted(name for name, groups_of_set in groups_of.items() if groups_of_set != groups))
     unlabelled = tuple(sorted(name for name, label in label_of.items() if label is None))
     if mode == "synthetic":
-        return Combined(mode, _positions([]), _positions(range(len(generated))), tuple(made), unlabelled, incomplete)
+        return Combined(
+            mode, _positions([]), _positions(range(len(generated))), tuple(generated_ids), unlabelled, incomplete
+        )
     pairs = enumerate(zip(sources, shown, strict=True))
     other = [i for i, (source, group) in pairs if label_of[source] not in (None, group)]
-    both = (*label_of, *(made[i] for i in other))
+    both = (*label_of, *(generated_ids[i] for i in other))
     return Combined(mode, _positions(range(len(real))), _positions(other), both, unlabelled, incomplete)
 
 
@@ -185,7 +187,7 @@ def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined
         rows = _combined_rows(real, generated, chosen)
         config: dict[str, Any] = {"combine": chosen.mode}
     elif chosen.unit == "caption":
-        raise InputError("a table has one row an image; a substitution by caption is used through its manifest")
+        raise InputError("a table has one row per image; a substitution by caption is used through its manifest")
     else:
         rows = _substituted_rows(real, generated, chosen)
         config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
@@ -202,7 +204,7 @@ def _standard() -> dict[str, str]:
 
 
 def _substituted_rows(real: Table, generated: Table, chosen: Substitution) -> Iterator[dict[str, Any]]:
-    source_of = {made: source for source, made in chosen.replacement.items()}
+    source_of = {copy: source for source, copy in chosen.replacement.items()}
     texts: dict[str, dict[str, Any]] = {}
     for row in _kept_rows(real, real):
         if row["image_id"] in chosen.replacement:

@@ -88,8 +88,8 @@ def agreed(labels: Iterable[str | None]) -> tuple[str | None, bool]:
     >>> agreed(["female", "female"]), agreed(["female", None]), agreed(["female", "male"]), agreed([])
     (('female', False), (None, False), (None, True), (None, False))
     """
-    found = list(labels)
-    distinct = {label for label in found if label is not None}
+    values = list(labels)
+    distinct = {label for label in values if label is not None}
     if len(distinct) > 1:
         return None, True
-    return (found[0] if distinct and None not in found else None), False
+    return (values[0] if distinct and None not in values else None), False

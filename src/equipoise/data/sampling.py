@@ -176,16 +176,16 @@ def _ordered(counts: Counter[Group | None]) -> dict[Group | None, int]:
 
 
 def _checked_fractions(fractions: Mapping[str, float]) -> dict[str, Fraction]:
-    made = {}
+    checked = {}
     for name, value in fractions.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
             raise InputError(f"fractions: {name!r} is {value!r}; a number above 0 and at most 1 is expected")
-        made[name] = Fraction(str(value))
-    total = sum(made.values(), Fraction(0))
+        checked[name] = Fraction(str(value))
+    total = sum(checked.values(), Fraction(0))
     if abs(total - 1) > Fraction(1, 10**6):
         raise InputError(f"fractions add up to {float(total):g}; they must add up to 1")
-    made[name] += 1 - total  # thirds written as 0.333333
-    return made
+    checked[name] += 1 - total  # thirds written as 0.333333
+    return checked
 
 
 def _rounded(value: Fraction) -> int:

@@ -29,7 +29,7 @@ __all__ = [
     "KINDS",
     "RESULT_COLUMNS",
     "SCHEMA_VERSION",
-    "Reader",
+    "DatasetReader",
     "Rejected",
     "Row",
     "TableSchema",
@@ -182,19 +182,19 @@ def schema_for(
     axes = tuple(axes)
     if axes and kind not in ("images", "layer"):
         raise InputError(f"a table of kind {kind!r} has no axes, but axes={list(axes)} was given")
-    found = _base_columns(kind, axes, dim)
+    types = _base_columns(kind, axes, dim)
     further = columns if isinstance(columns, Mapping) else {name: _type_by_name(name) for name in columns}
     for name, type_text in further.items():
-        if name in found:
+        if name in types:
             raise InputError(f"column {name!r} is in every table of kind {kind!r} already; do not declare it")
         arrow_type(type_text)
-        found[name] = type_text
-    for name in found:
+        types[name] = type_text
+    for name in types:
         if not _COLUMN_NAME.match(name):
             raise InputError(
                 f"column name {name!r} is not usable; use letters, digits and '_', beginning with a letter"
             )
-    return TableSchema(kind, axes, tuple(found.items()))
+    return TableSchema(kind, axes, tuple(types.items()))
 
 
 def _base_columns(kind: str, axes: tuple[str, ...], dim: int | None) -> dict[str, str]:
@@ -290,7 +290,7 @@ class Rejected:
     row: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Reader(Protocol):
+class DatasetReader(Protocol):
     """A function that reads one public dataset: yields a row for each image and a ``Rejected`` for each bad one.
 
     It raises :class:`equipoise.errors.InputError` only when nothing at all can be read (a missing file, JSON

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from equipoise.data.arrays import batches_of
 from equipoise.data.atomic import HashingFile, atomic_file, reached, sha256_of
@@ -78,12 +79,12 @@ def shard_name(index: int) -> str:
 
 def existing_shards(folder: Path) -> list[int]:
     """The indexes of the shards in ``folder``, in order."""
-    found = []
+    indexes = []
     for path in folder.glob("part-*.parquet"):
         digits = path.name[len("part-") : -len(".parquet")]
         if digits.isdigit() and path.name == shard_name(int(digits)):
-            found.append(int(digits))
-    return sorted(found)
+            indexes.append(int(digits))
+    return sorted(indexes)
 
 
 def write_shard(
@@ -161,9 +162,9 @@ def read_batches(path: Path, names: Sequence[str], batch_size: int, schema: Tabl
         _check_count(path, n_rows, file)
 
 
-def check_columns(path: Path, found: Any, schema: TableSchema) -> None:
+def check_columns(path: Path, arrow: Any, schema: TableSchema) -> None:
     """Refuse an Arrow schema that is not the table's, naming file, column, expected and found type."""
-    there = {field.name: field.type for field in found}
+    there = {field.name: field.type for field in arrow}
     for name, kind in schema.columns:
         if name not in there:
             raise InputError(f"{path}: column {name!r} is missing, expected {kind}; write the table again")
@@ -302,3 +303,81 @@ def _cut(lengths: Any, n_rows: int, n_images: int, n_bytes: int) -> tuple[int, b
     if not full.any():
         return len(lengths), False
     return int(full.argmax()) + 1, True
+
+
+# Whether the rows of many files have names of their own, found with eight bytes per row and bounded memory.
+_KEYS_AT_ONCE = 65_536
+_ROWS_PER_PASS = 20_000_000
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+Keys = Callable[[], Iterator[tuple[str, Any]]]
+"""Gives, every time it is called, ``(place, batch of key columns)`` for all rows in order."""
+
+
+def first_duplicate(keys: Keys, n_rows: int) -> tuple[tuple[str, ...], str, str] | None:
+    """The first key that occurs twice and the two places it occurs in; ``None`` if all differ.
+
+    Only 64-bit hashes are held, in as many passes over the keys as it takes to hold at most 160 MB of them; equal
+    hashes are then compared in full, so that chance cannot make a duplicate.
+
+    >>> import pyarrow as pa
+    >>> batches = [("a.parquet", pa.record_batch({"id": ["x", "y"]})), ("b.parquet", pa.record_batch({"id": ["x"]}))]
+    >>> first_duplicate(lambda: iter(batches), 3)
+    (('x',), 'a.parquet', 'b.parquet')
+    """
+    n_passes = -(-max(1, n_rows) // _ROWS_PER_PASS)
+    for turn in range(n_passes):
+        suspects = _repeated(
+            [hashes[hashes % np.uint64(n_passes) == turn] for hashes in (_hashes(b) for _, b in keys())]
+        )
+        duplicate = _confirmed(keys, suspects) if len(suspects) else None
+        if duplicate:
+            return duplicate
+    return None
+
+
+def _repeated(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    if not parts:
+        return np.empty(0, dtype=np.uint64)
+    hashes = np.sort(np.concatenate(parts))
+    repeated: NDArray[np.uint64] = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+    return repeated
+
+
+def _confirmed(keys: Keys, suspects: NDArray[np.uint64]) -> tuple[tuple[str, ...], str, str] | None:
+    seen: dict[tuple[str, ...], str] = {}
+    for place, batch in keys():
+        rows = np.flatnonzero(np.isin(_hashes(batch), suspects))
+        for row in rows:
+            key = tuple(str(column[int(row)].as_py()) for column in batch.columns)
+            if key in seen:
+                return key, seen[key], place
+            seen[key] = place
+    return None
+
+
+def _hashes(batch: Any) -> NDArray[np.uint64]:
+    from pandas.util import hash_array
+
+    total = np.zeros(len(batch), dtype=np.uint64)
+    for column in batch.columns:
+        values = column.to_numpy(zero_copy_only=False).astype(object)
+        total = total * _MIX + hash_array(values, categorize=False).astype(np.uint64)
+    return total
+
+
+def first_repeated_key(folder: Path, indexes: list[int], key: tuple[str, ...]) -> str | None:
+    """A sentence about the first key that two rows of these shards share, if any."""
+    n_rows = sum(open_parquet(folder / shard_name(i)).metadata.num_rows for i in indexes)
+
+    def keys() -> Iterator[tuple[str, Any]]:
+        for index in indexes:
+            for batch in read_batches(folder / shard_name(index), key, _KEYS_AT_ONCE):
+                yield shard_name(index), batch
+
+    duplicate = first_duplicate(keys, n_rows)
+    if duplicate is None:
+        return None
+    values, first, second = duplicate
+    named = ", ".join(f"{name} {value!r}" for name, value in zip(key, values, strict=True))
+    return f"{folder / second}: {named} is in {first if first != second else 'the same file'} already"

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from equipoise.data.arrays import batches_of
-from equipoise.data.layers import combined_types, joined_batches, layer_names, open_layers, write_layer
+from equipoise.data.layers import check_layer, combined_types, joined_batches, layer_names, layer_path, write_layer
 from equipoise.data.manifest import Manifest, fingerprint_of
 from equipoise.data.schema import Row, TableSchema, arrow_type, schema_for
+from equipoise.data.shard_writer import ShardWriter
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, open_checked, read_batches, read_columns
-from equipoise.data.writer import TableWriter
+from equipoise.data.validation import problems
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.labels import read_labels
 
@@ -71,23 +72,24 @@ class Table:
 
         ``rows``: mappings from column to value (any iterable), an Arrow table, or a DataFrame; ``None`` makes an
         empty table. ``axes``, ``kind``, ``columns`` and ``dim`` give the schema, see
-        :func:`equipoise.data.schema.schema_for`. Use :class:`TableWriter` to write shards one by one.
+        :func:`equipoise.data.schema.schema_for`. Use :class:`equipoise.data.TableWriter` to write shards one by one.
         """
         if rows_per_shard < 1:
             raise InputError(f"rows_per_shard must be at least 1, not {rows_per_shard}")
         schema = schema_for(kind, axes=axes, columns=columns, dim=dim)
-        with TableWriter(path, schema, config=config, parents=parents, resume=False, wait=wait) as writer:
+        with ShardWriter(path, schema, config=config, parents=parents, resume=False, wait=wait) as writer:
             try:
                 source = _Rebatched(batches_of([] if rows is None else rows, schema, where=str(path)))
                 index = 0
                 while source.more():
                     writer.write_shard(index, source.take(rows_per_shard))
                     index += 1
-                return writer.finish()
+                writer.publish()
             except InputError:  # nothing of it can be continued, so nothing of it is left
                 if not writer.finished:
                     writer.abandon()
                 raise
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: str | Path, *, layers: Iterable[str | Path | Table] = ()) -> Table:
@@ -108,7 +110,17 @@ class Table:
 
     def with_layers(self, layers: Iterable[str | Path | Table]) -> Table:
         """This table read with these ``layers``, in this order, and no others."""
-        return Table(self.path, self._manifest, self.fingerprint, open_layers(self, layers))
+        if isinstance(layers, str):
+            if layers != "all":
+                raise InputError(
+                    f"layers must be a list of names or 'all', not the text {layers!r}; write [{layers!r}]"
+                )
+            layers = self.layer_names()
+        opened = []
+        for layer in layers:
+            opened.append(layer if isinstance(layer, Table) else Table.open(layer_path(self, layer)))
+            check_layer(self, opened[-1])
+        return Table(self.path, self._manifest, self.fingerprint, tuple(opened))
 
     def without_layers(self) -> Table:
         """This table as it is on disk."""
@@ -130,12 +142,12 @@ class Table:
 
         ``data``: ``image_id`` and the layer's columns, as rows, an Arrow table or a DataFrame, in any order.
         ``uses``: fingerprints of other tables or layers that the values depend on. Nothing of the table is copied
-        or changed. Use :class:`equipoise.data.layers.LayerWriter` to write a layer shard by shard.
+        or changed. Use :class:`equipoise.data.LayerWriter` to write a layer shard by shard.
         """
-        layer = write_layer(
+        place = write_layer(
             self, name, data, columns=columns, axes=axes, config=config, uses=uses, path=path, wait=wait
         )
-        return self.with_layers([*self.layers, layer])
+        return self.with_layers([*self.layers, place])
 
     def layer_names(self) -> list[str]:
         """The layers that are beside this table, joined or not."""
@@ -284,11 +296,9 @@ class Table:
         """Raise :class:`InputError` with what is wrong with the files, if anything is; see
         :func:`equipoise.data.validation.problems`.
         """
-        from equipoise.data.validation import problems
-
-        found = list(islice(problems(self, deep=deep, decode=decode), 2))
-        if found:
-            raise InputError(found[0] + (" (and there is more: equipoise table validate)" if found[1:] else ""))
+        sentences = list(islice(problems(self, deep=deep, decode=decode), 2))
+        if sentences:
+            raise InputError(sentences[0] + (" (and there is more: equipoise table validate)" if sentences[1:] else ""))
 
     def group_counts(self, axis: str) -> dict[str | None, int]:
         """How many images show each group of ``axis``, most first; ``None`` stands for undefined.
@@ -358,10 +368,10 @@ class _Rebatched:
 
 def _check_size(path: Path, shard: ShardInfo) -> None:
     try:
-        found = path.stat().st_size
+        n_bytes = path.stat().st_size
     except FileNotFoundError:
         raise InputError(f"{path} is missing; the table is not complete, write it again") from None
-    if found != shard.bytes:
+    if n_bytes != shard.bytes:
         raise InputError(
-            f"{path} has {found} bytes, expected {shard.bytes}; the file was changed or cut, write it again"
+            f"{path} has {n_bytes} bytes, expected {shard.bytes}; the file was changed or cut, write it again"
         )

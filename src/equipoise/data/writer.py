@@ -1,38 +1,26 @@
-"""Writing a table shard by shard: one process at a time, resumable, and finished only when all of it is there."""
+"""Writing a table or a layer shard by shard."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from equipoise.data.atomic import reached, write_whole
-from equipoise.data.locks import locked
-from equipoise.data.manifest import MANIFEST, UNFINISHED, Manifest, dumped
-from equipoise.data.schema import Rejected, TableSchema
-from equipoise.data.shards import (
-    ERRORS_FOLDER,
-    ShardInfo,
-    existing_shards,
-    open_parquet,
-    shard_info,
-    shard_name,
-    write_shard,
-)
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from equipoise.data.arrays import batches_of
+from equipoise.data.layers import check_once, layer_place, layer_schema
+from equipoise.data.schema import Rejected
+from equipoise.data.shard_writer import ShardWriter
+from equipoise.data.shards import ShardInfo
+from equipoise.data.table import Table
 from equipoise.errors import InputError
 
-if TYPE_CHECKING:
-    from equipoise.data.table import Table
-
-__all__ = ["TableWriter"]
+__all__ = ["LayerWriter", "TableWriter"]
 
 
-class TableWriter:
+class TableWriter(ShardWriter):
     """The one writer of the table at ``path``; use it in a ``with`` block and call :meth:`finish` at the end.
 
     ``config`` and ``parents`` (fingerprints) are recorded in ``_table.json``. ``plan`` is whatever else must be
@@ -55,171 +43,66 @@ class TableWriter:
     1
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        schema: TableSchema,
-        *,
-        config: Mapping[str, Any] | None = None,
-        parents: Iterable[str] = (),
-        plan: Mapping[str, Any] | None = None,
-        resume: bool = True,
-        wait: float = 0.0,
-    ) -> None:
-        self.path = Path(path)
-        self.schema = schema
-        self.finished = False
-        self._manifest = Manifest(schema, parents=tuple(parents), config=dict(config or {}))
-        self._plan = dict(plan or {})
-        self._resume = resume
-        self._wait = wait
-        self._infos: dict[int, ShardInfo] = {}
-        self._held: ExitStack | None = None
-        self._made_folder = False
-        self._abandoned = False
-
-    def __enter__(self) -> TableWriter:
-        head = dumped({**self._manifest.head(), "plan": self._plan})
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path} is a file, and a table needs a folder of its own; choose another path")
-        try:
-            self.path.mkdir(parents=True)
-            self._made_folder = True
-        except FileExistsError:
-            self._made_folder = False
-        with ExitStack() as stack:
-            stack.enter_context(locked(self.path / ".lock", what=f"the table at {self.path}", wait=self._wait))
-            self._clear_temporary_files()
-            if (self.path / MANIFEST).exists():
-                self._accept_finished()
-            else:
-                self._start(head)
-            self._held = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.close()
-        if self._abandoned and self._made_folder:
-            with suppress(OSError):  # whoever took it over meanwhile keeps it
-                self.path.rmdir()
-
-    def abandon(self) -> None:
-        """Throw away what was written; a folder that this writer made goes at the end of the ``with`` block."""
-        self._check_open()
-        self._discard()
-        (self.path / UNFINISHED).unlink(missing_ok=True)
-        self._clear_temporary_files()
-        self._abandoned = True
-
-    def completed_shards(self) -> list[int]:
-        """The indexes of the shards that are there already, in order."""
-        return existing_shards(self.path)
-
-    def write_shard(self, index: int, rows: Any, errors: Iterable[Rejected] = ()) -> ShardInfo:
-        """Write shard ``index``: ``rows`` are mappings, Arrow data or a DataFrame; ``errors`` the rows that failed."""
-        self._check_open()
-        info = write_shard(self.path, index, rows, self.schema, errors=errors)
-        self._infos[index] = info
-        return info
-
-    def add(self, info: ShardInfo) -> None:
-        """Note a shard that another process wrote into this folder with :func:`equipoise.data.shards.write_shard`."""
-        self._check_open()
-        self._infos[info.index] = info
-
     def finish(self, n_shards: int | None = None) -> Table:
         """Write ``_table.json`` and return the table; a missing shard is refused.
 
         ``n_shards``: how many there must be. A table without a row gets one empty shard, so that every tool can
         open it.
         """
-        from equipoise.data.table import Table
-
-        if self.finished:
-            return Table.open(self.path)
-        self._check_open()
-        there = self.completed_shards()
-        if not there and not n_shards:
-            self.write_shard(0, [])
-            there, n_shards = [0], 1
-        expected = range(len(there) if n_shards is None else n_shards)
-        missing = sorted(set(expected) - set(there))
-        if missing or len(there) != len(expected):
-            detail = shard_name(missing[0]) + " is missing" if missing else f"{len(there)} shards are there"
-            raise InputError(f"the table at {self.path} cannot be finished with {len(expected)} shards: {detail}")
-        self._refuse_repeated_keys(there)
-        infos = tuple(self._infos.get(i) or shard_info(self.path, i) for i in there)
-        reached("table.before_finish")
-        write_whole(self.path / MANIFEST, replace(self._manifest, shards=infos).to_bytes())
-        reached("table.after_finish")
-        (self.path / UNFINISHED).unlink()
-        self.finished = True
+        self.publish(n_shards)
         return Table.open(self.path)
 
-    def _refuse_repeated_keys(self, shards: list[int]) -> None:
-        """Score tables are left to ``validate``: they have a row for every image and text."""
-        from equipoise.data.validation import first_repeated_key
 
-        if self.schema.kind in ("images", "embeddings"):
-            repeated = first_repeated_key(self.path, shards, self.schema.key)
-            if repeated:
-                raise InputError(f"{repeated}; every row needs a name of its own")
+class LayerWriter(TableWriter):
+    """Writes a layer of ``table`` shard by shard, as :class:`TableWriter` writes a table.
 
-    def _check_open(self) -> None:
-        if self._held is None:
-            raise InputError("a TableWriter works inside a with block: with TableWriter(...) as writer: ...")
-        if self.finished:
-            raise InputError(f"the table at {self.path} is finished; nothing is added to a table in place")
+    Shard ``i`` of the layer may hold only images of shard ``i`` of the table, each once; images may be left out.
+    ``uses``: fingerprints of other tables or layers that the values depend on.
 
-    def _accept_finished(self) -> None:
-        there = Manifest.load(self.path)
-        if not self._resume or there.head() != json.loads(dumped(self._manifest.head())):
-            raise InputError(f"there is a finished table at {self.path} already; choose another path or delete it")
-        # Left over when a writer died between its last two steps.
-        (self.path / UNFINISHED).unlink(missing_ok=True)
-        self.finished = True
+    >>> import tempfile
+    >>> from equipoise.data import Table
+    >>> table = Table.create(tempfile.mkdtemp() + "/t", [{"image_id": "a"}, {"image_id": "b"}])
+    >>> with LayerWriter(table, "sharp", columns=["score_sharp", "keep"]) as writer:
+    ...     _ = writer.write_shard(0, [{"image_id": "b", "score_sharp": 0.1, "keep": False}])
+    ...     layer = writer.finish()
+    >>> Table.open(table.path, layers=["sharp"]).to_arrow(["image_id", "keep", "dropped_by"]).to_pylist()[1]
+    {'image_id': 'b', 'keep': False, 'dropped_by': 'sharp'}
+    """
 
-    def _start(self, head: bytes) -> None:
-        note = self.path / UNFINISHED
-        if not note.exists():
-            self._refuse_other_files()
-        elif not self._resume:
-            self._discard()
-        elif note.read_bytes() != head:
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        *,
+        columns: Mapping[str, str] | Iterable[str] = (),
+        axes: Iterable[str] = (),
+        config: Mapping[str, Any] | None = None,
+        uses: Iterable[str] = (),
+        path: str | Path | None = None,
+        resume: bool = True,
+        wait: float = 0.0,
+    ) -> None:
+        schema = layer_schema(table, name, columns=columns, axes=axes)
+        place = layer_place(table, name, path)
+        super().__init__(place, schema, config=config, parents=(table.fingerprint, *uses), resume=resume, wait=wait)
+        self.table = table
+
+    def write_shard(self, index: int, rows: Any, errors: Iterable[Rejected] = ()) -> ShardInfo:
+        """Write shard ``index``; an image that is not in that shard of the table is refused."""
+        batches = batches_of(rows, self.schema, where=f"layer {self.path.name}, shard {index}")
+        content = pa.Table.from_batches(batches, schema=self.schema.arrow)
+        self._check_ids(index, content["image_id"])
+        return super().write_shard(index, content, errors)
+
+    def finish(self, n_shards: int | None = None) -> Table:
+        """Write the layer's ``_table.json``; it must have a shard for each shard of the table."""
+        return super().finish(len(self.table.shards) if n_shards is None else n_shards)
+
+    def _check_ids(self, index: int, ids: Any) -> None:
+        own = self.table.own_columns(index, ["image_id"])["image_id"]
+        strange = ids.filter(pc.invert(pc.is_in(ids, value_set=own.combine_chunks())))
+        if len(strange):
             raise InputError(
-                f"{self.path} holds an unfinished table that was made with other settings; "
-                "repeat those settings to finish it, choose another path, or delete it"
+                f"image {strange[0].as_py()!r} is not in {self.table.path / self.table.shards[index].file}"
             )
-        else:
-            self._drop_unreadable()
-            return
-        write_whole(note, head)
-
-    def _refuse_other_files(self) -> None:
-        others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
-        if others:
-            raise InputError(
-                f"{self.path} holds other files (such as {sorted(others)[0]!r}); a table needs a folder of its own"
-            )
-
-    def _drop_unreadable(self) -> None:
-        """Forget shards that the disk lost although they had been written; they are made again."""
-        for index in self.completed_shards():
-            try:
-                open_parquet(self.path / shard_name(index)).close()
-            except InputError:
-                (self.path / shard_name(index)).unlink()
-
-    def _discard(self) -> None:
-        for index in self.completed_shards():
-            (self.path / shard_name(index)).unlink()
-        shutil.rmtree(self.path / ERRORS_FOLDER, ignore_errors=True)
-
-    def _clear_temporary_files(self) -> None:
-        for folder in (self.path, self.path / ERRORS_FOLDER):
-            for leftover in folder.glob(".*.tmp"):
-                leftover.unlink(missing_ok=True)
+        check_once(ids, f"shard {index} of the layer {self.path.name!r}")

@@ -49,7 +49,7 @@ _HOMES = {
 }
 
 
-# Imported on first use, as in the data room: pyarrow must not slow down `equipoise --help`.
+# Imported on first use, as in the package data: pyarrow must not slow down `equipoise --help`.
 __getattr__ = on_first_use(__name__, _HOMES)
 
 

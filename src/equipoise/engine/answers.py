@@ -126,12 +126,12 @@ def default_answer_root() -> Path:
 def answer_stores(root: str | Path | None = None) -> list[AnswerStore]:
     """The answer stores below ``root`` (default: the cache), by key."""
     place = Path(root) if root is not None else default_answer_root()
-    found = []
+    stores = []
     for folder in sorted(place.iterdir()) if place.is_dir() else ():
         about = read_marker(folder, _FORMAT)
         if about is not None and not folder.is_symlink():
-            found.append(AnswerStore(place, about["key"]))
-    return sorted(found, key=lambda store: store.key)
+            stores.append(AnswerStore(place, about["key"]))
+    return sorted(stores, key=lambda store: store.key)
 
 
 def captions(

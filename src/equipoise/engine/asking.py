@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Vectors
 from equipoise.data.images import decode
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
@@ -31,8 +32,8 @@ from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import NoProgress, Progress
 from equipoise.engine.reading import exact_batches
 from equipoise.engine.store import EmbeddingStore
-from equipoise.engine.worker import is_out_of_memory
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.memory import is_out_of_memory
 
 __all__ = [
     "Asking",
@@ -48,7 +49,6 @@ __all__ = [
 ]
 
 
-Vectors = NDArray[np.float32]
 _TEXTS = 256
 
 Batch = tuple[NDArray[np.int64], Vectors]
@@ -113,10 +113,10 @@ def _encoded(model: Any, table: Table, ids: list[str], how: Asking) -> Iterator[
         encoder = stack.enter_context(StoredEncoder(model, how))
         bar = stack.enter_context(progress_of(f"vectors by {encoder.name}", len(ids), how))
         for names, images in image_batches(table, how.batch_size, place):
-            good, found, errors = encoder.images(images, root=table.image_root)
+            good, vectors, errors = encoder.images(images, root=table.image_root)
             for number, error in errors.items():
                 raise InputError(f"{table.path}: image {names[number]!r}: {error}") from None
-            yield np.array([place[names[i]] for i in good], dtype=np.int64), found
+            yield np.array([place[names[i]] for i in good], dtype=np.int64), vectors
             bar.advance(len(names))
 
 
@@ -145,8 +145,8 @@ def file_vectors(
             chosen = filled_by_ray(model, table, frozenset(kept_ids(table)), chosen, folder)
         encoder = stack.enter_context(StoredEncoder(model, chosen))
         for start in range(0, len(files), chosen.batch_size):
-            good, found, errors = encoder.images(files[start : start + chosen.batch_size])
-            yield good + start, found, {start + place: error for place, error in errors.items()}
+            good, vectors, errors = encoder.images(files[start : start + chosen.batch_size])
+            yield good + start, vectors, {start + place: error for place, error in errors.items()}
 
 
 def _table_of_files(files: Sequence[Path], folder: Path, batch_size: int) -> Table:
@@ -246,7 +246,7 @@ class Asking:
     engine: str = "local"
     """``local``, or ``ray``: the batches are shared out among workers."""
     workers: int | None = None
-    """How many, on Ray; as many as there is room for unless given."""
+    """How many, on Ray; as many as fit unless given."""
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -306,10 +306,10 @@ class StoredEncoder:
                 new[name] = _decoded(image, root)
         ready = {name: image for name, image in new.items() if not isinstance(image, InputError)}
         known |= new | self._encoded(ready, self.encoder.encode_images, "images")
-        found = [known[name] if isinstance(name, bytes) else name for name in names]
-        errors = {place: item for place, item in enumerate(found) if isinstance(item, InputError)}
-        good = np.array([place for place in range(len(found)) if place not in errors], dtype=np.int64)
-        vectors = _stacked([found[place] for place in good])
+        vectors_or_errors = [known[name] if isinstance(name, bytes) else name for name in names]
+        errors = {place: item for place, item in enumerate(vectors_or_errors) if isinstance(item, InputError)}
+        good = np.array([place for place in range(len(vectors_or_errors)) if place not in errors], dtype=np.int64)
+        vectors = _stacked([vectors_or_errors[place] for place in good])
         return good, self.asked.changed_images(vectors) if self.changes and len(good) else vectors, errors
 
     def texts(self, texts: Sequence[str]) -> Vectors:
@@ -343,19 +343,19 @@ class StoredEncoder:
         if self.store is None or not names:
             return {}
         vectors, missing = self.store.get(list(names))
-        found = {name: vector for name, vector, lost in zip(names, vectors, missing, strict=True) if not lost}
-        return found | {name: self._waiting[name] for name in names if name in self._waiting}
+        known = {name: vector for name, vector, lost in zip(names, vectors, missing, strict=True) if not lost}
+        return known | {name: self._waiting[name] for name in names if name in self._waiting}
 
     def _encoded(self, items: Mapping[bytes, Any], encode: Callable[[list[Any]], Any], what: str) -> dict[bytes, Any]:
         if not items:
             return {}
         batch = list(items.values())
-        made = np.asarray(_in_halves(encode, batch) if self._halve else encode(batch))
-        if made.ndim != 2 or len(made) != len(items):
+        encoded = np.asarray(_in_halves(encode, batch) if self._halve else encode(batch))
+        if encoded.ndim != 2 or len(encoded) != len(items):
             raise InputError(
-                f"{self.name} gave vectors of shape {made.shape} for {len(items)} {what}; one each is expected"
+                f"{self.name} gave vectors of shape {encoded.shape} for {len(items)} {what}; one each is expected"
             )
-        rows = dict(zip(items, made.astype(np.float32, copy=False), strict=True))
+        rows = dict(zip(items, encoded.astype(np.float32, copy=False), strict=True))
         # What is not finite is for the caller to refuse by name, and not worth keeping.
         self._waiting |= {name: vector for name, vector in rows.items() if np.isfinite(vector).all()}
         if len(self._waiting) >= _MOST_WAITING or time.monotonic() - self._saved >= self._pause:

@@ -1,4 +1,4 @@
-"""Where Equipoise keeps what is dear to compute, what lies there, and how to remove it."""
+"""Where Equipoise keeps what is dear to compute, and how a folder says that it is an embedding store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, closest
+from equipoise.errors import InputError
 
-__all__ = ["CACHE_VARIABLE", "StoreInfo", "cache_root", "chosen_stores", "clear_stores", "default_store_root", "stores"]
+__all__ = ["CACHE_VARIABLE", "StoreInfo", "cache_root", "default_store_root"]
 
 CACHE_VARIABLE = "EQUIPOISE_CACHE"
 MARKER = "store.json"
@@ -67,48 +67,6 @@ def read_marker(folder: Path, form: str = FORMAT) -> dict[str, Any] | None:
 def marker_bytes(key: str) -> bytes:
     """The content of ``store.json``."""
     return (json.dumps({"format": FORMAT, "key": key, "version": VERSION}, sort_keys=True) + "\n").encode()
-
-
-def stores(root: str | Path | None = None) -> list[StoreInfo]:
-    """The embedding stores below ``root`` (default: the cache), by key."""
-    from equipoise.engine.store import EmbeddingStore
-
-    place = Path(root) if root is not None else default_store_root()
-    found = []
-    for folder in sorted(place.iterdir()) if place.is_dir() else ():
-        if read_marker(folder) is not None and not folder.is_symlink():
-            found.append(EmbeddingStore.in_folder(folder).info())
-    return sorted(found, key=lambda info: info.key)
-
-
-def chosen_stores(root: str | Path | None = None, *, key: str | None = None) -> list[StoreInfo]:
-    """The stores below ``root``, or the one of ``key``; an unknown key is answered with the closest ones."""
-    found = stores(root)
-    if key is None:
-        return found
-    if key not in [info.key for info in found]:
-        place = root if root is not None else default_store_root()
-        if not found:
-            raise InputError(f"no embeddings of {key!r} are kept in {place}; nothing is kept there")
-        near = closest(key, [info.key for info in found], n=1) or [info.key for info in found]
-        hint = f"did you mean {near[0]!r}?" if len(near) == 1 else f"kept are: {', '.join(near)}"
-        raise InputError(f"no embeddings of {key!r} are kept in {place}; {hint}")
-    return [info for info in found if info.key == key]
-
-
-def clear_stores(root: str | Path | None = None, *, key: str | None = None) -> list[StoreInfo]:
-    """Delete the embedding stores below ``root`` (or the one of ``key``) and return what they were.
-
-    Only folders that say that they are a store are touched, and one that holds anything else is refused whole.
-    """
-    from equipoise.engine.store import EmbeddingStore
-
-    found = chosen_stores(root, key=key)
-    for info in found:
-        refuse_strange_files(info.path)
-    for info in found:
-        EmbeddingStore.in_folder(info.path).delete()
-    return found
 
 
 def refuse_strange_files(folder: Path) -> None:

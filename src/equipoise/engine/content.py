@@ -68,7 +68,7 @@ def ids_from_hex(texts: Iterable[str]) -> Ids:
     >>> bool((ids_from_hex(hex_of(ids)) == ids).all())
     True
     """
-    found = []
+    ids = []
     for text in texts:
         try:
             data = bytes.fromhex(text)
@@ -76,8 +76,8 @@ def ids_from_hex(texts: Iterable[str]) -> Ids:
             data = b""
         if len(data) != ID_BYTES:
             raise InputError(f"{text!r} is not a content id; one has {2 * ID_BYTES} hexadecimal digits")
-        found.append(data)
-    return _stacked(found)
+        ids.append(data)
+    return _stacked(ids)
 
 
 def as_ids(ids: Any) -> Ids:
@@ -136,11 +136,11 @@ def identity(fn: Any) -> dict[str, Any]:
     >>> identity(half)["name"].endswith(":half"), len(identity(half)["sha256"])
     (True, 64)
     """
-    found: dict[str, Any] = {"name": function_name(fn), "sha256": _source_hash(_unwrapped(fn))}
+    facts: dict[str, Any] = {"name": function_name(fn), "sha256": _source_hash(_unwrapped(fn))}
     settings = _settings(fn, _DEPTH)
     if settings:
-        found["settings"] = settings
-    return found
+        facts["settings"] = settings
+    return facts
 
 
 def _unwrapped(fn: Any) -> Any:
@@ -150,11 +150,11 @@ def _unwrapped(fn: Any) -> Any:
 
 
 def _settings(fn: Any, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if isinstance(fn, functools.partial):
-        found |= _settings(fn.func, depth)
-        found |= {f"argument {i}": _described(value, depth) for i, value in enumerate(fn.args)}
-        found |= {name: _described(value, depth) for name, value in fn.keywords.items()}
+        settings |= _settings(fn.func, depth)
+        settings |= {f"argument {i}": _described(value, depth) for i, value in enumerate(fn.args)}
+        settings |= {name: _described(value, depth) for name, value in fn.keywords.items()}
     elif isinstance(fn, FunctionType) and fn.__closure__:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__, strict=True):
             try:
@@ -163,15 +163,15 @@ def _settings(fn: Any, depth: int) -> dict[str, Any]:
                 continue
             # Lists and the like may be a function's memory, which changes as it runs; they are not its settings.
             if not isinstance(value, list | dict | set | bytearray):
-                found[name] = _described(value, depth)
+                settings[name] = _described(value, depth)
     elif inspect.ismethod(fn):
         owner = fn.__self__
-        found["of"] = _described(owner, depth)
-        if isinstance(found["of"], dict) and not isinstance(owner, dict | type):
-            found["of"] |= _plain_attributes(owner, depth)
+        settings["of"] = _described(owner, depth)
+        if isinstance(settings["of"], dict) and not isinstance(owner, dict | type):
+            settings["of"] |= _plain_attributes(owner, depth)
     elif not isinstance(fn, type | FunctionType):
-        found |= _object_settings(fn, depth) | _plain_attributes(fn, depth)
-    return found
+        settings |= _object_settings(fn, depth) | _plain_attributes(fn, depth)
+    return settings
 
 
 def _plain_attributes(thing: Any, depth: int) -> dict[str, Any]:

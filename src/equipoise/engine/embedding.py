@@ -61,10 +61,10 @@ class _StoredVectors:
 
     def __call__(self, rows: list[dict[str, Any]]) -> list[Any]:
         good, vectors, errors = self.stored.images([row["image"] for row in rows], root=self.image_root)
-        made: list[Any] = [errors.get(place) for place in range(len(rows))]
+        cells: list[Any] = [errors.get(place) for place in range(len(rows))]
         for place, vector in zip(good, vectors, strict=True):
-            made[place] = {"vector": vector, "model": self.encoder.key}
-        return made
+            cells[place] = {"vector": vector, "model": self.encoder.key}
+        return cells
 
 
 def embed_images(

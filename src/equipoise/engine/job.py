@@ -101,13 +101,13 @@ def plan_of(job: Job) -> dict[str, Any]:
 def refuse_other_run(job: Job, config: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
     """Raise :class:`InputError`, naming the first difference, if the output was begun or made by another run."""
     wanted = Manifest(job.schema, parents=job.table.fingerprints, config=dict(config)).head()
-    found = _recorded_head(job.output)
-    if found is None:
+    recorded = _recorded_head(job.output)
+    if recorded is None:
         return
     state = "a finished table" if (job.output / MANIFEST).exists() else "an unfinished table"
-    if "plan" in found:
+    if "plan" in recorded:
         wanted["plan"] = dict(plan)
-    difference = first_difference(found, json.loads(json.dumps(wanted)))
+    difference = first_difference(recorded, json.loads(json.dumps(wanted)))
     if difference:
         raise InputError(
             f"{job.output} holds {state} of another run ({difference}); repeat that run, choose another path, or "
@@ -120,10 +120,10 @@ def _recorded_head(folder: Path) -> dict[str, Any] | None:
     if (folder / MANIFEST).exists():
         return json.loads(json.dumps(Manifest.load(folder).head()))  # type: ignore[no-any-return]
     try:
-        found = json.loads((folder / UNFINISHED).read_bytes())
+        recorded = json.loads((folder / UNFINISHED).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return recorded if isinstance(recorded, dict) else None
 
 
 def first_difference(before: Any, now: Any, place: str = "") -> str:
@@ -136,9 +136,11 @@ def first_difference(before: Any, now: Any, place: str = "") -> str:
     """
     if isinstance(before, dict) and isinstance(now, dict):
         for name in sorted({*before, *now}):
-            found = first_difference(before.get(name, _ABSENT), now.get(name, _ABSENT), f"{place}.{name}".lstrip("."))
-            if found:
-                return found
+            difference = first_difference(
+                before.get(name, _ABSENT), now.get(name, _ABSENT), f"{place}.{name}".lstrip(".")
+            )
+            if difference:
+                return difference
         return ""
     if before is now or before == now:
         return ""

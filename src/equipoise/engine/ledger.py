@@ -62,7 +62,7 @@ class Ledger:
         last = self._held[-1].errors[-1]
         return JobError(
             f"{what} in {self._job.table.path}, the last of them {last.where!r}: {last.reason}; none of these rows "
-            "was written: mend the cause and run again (max_failures=None records them and goes on)"
+            "was written: remove the cause and run again (max_failures=None records them and goes on)"
         )
 
 

@@ -61,7 +61,7 @@ def run_ray(
 ) -> bool:
     """Do the shards ``todo`` on Ray; whether all were done before ``stop`` was requested.
 
-    ``workers``: how many actors; by default as many as the cluster has room for, at most one a shard.
+    ``workers``: how many actors; by default as many as the cluster can hold, at most one per shard.
     ``resources``: what each needs, as ``ray.remote`` takes it, such as ``{"num_gpus": 1}``.
     """
     ray = _ray()
@@ -100,10 +100,10 @@ def _room(ray: Any, needs: Mapping[str, Any]) -> int:
     named = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     wanted = {named[name]: amount for name, amount in needs.items() if name in named}
     wanted |= needs.get("resources", {})
-    room = [int(there.get(name, 0) // amount) for name, amount in wanted.items() if amount]
-    if room and min(room) < 1:
-        raise InputError(f"the Ray cluster has no room for a worker with {dict(needs)}; it has {there}")
-    return min(room, default=1)
+    workers_that_fit = [int(there.get(name, 0) // amount) for name, amount in wanted.items() if amount]
+    if workers_that_fit and min(workers_that_fit) < 1:
+        raise InputError(f"the Ray cluster cannot hold a worker with {dict(needs)}; it has {there}")
+    return min(workers_that_fit, default=1)
 
 
 def _dispatched(
@@ -134,13 +134,13 @@ def _dispatched(
 
 def _answer(ray: Any, reference: Any, index: int) -> ShardInfo | ShardResult | InputError:
     try:
-        found: ShardInfo | ShardResult | InputError = ray.get(reference)
+        answer: ShardInfo | ShardResult | InputError = ray.get(reference)
     except ray.exceptions.RayActorError as error:
         raise JobError(
             f"the worker process died {RETRIES + 1} times over {shard_name(index)} (memory, or a crash in a library); "
-            "finished shards are kept: mend the cause and run again, perhaps with fewer workers"
+            "finished shards are kept: remove the cause and run again, perhaps with fewer workers"
         ) from error
-    return found
+    return answer
 
 
 def _take(answer: ShardInfo | ShardResult | InputError, job: Job, ledger: Ledger, progress: Progress) -> None:

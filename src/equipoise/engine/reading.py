@@ -50,8 +50,8 @@ class Batch:
 
     def row(self, index: int) -> dict[str, Any]:
         """One row without its image, for the record of what failed."""
-        found = self.inputs[index] if isinstance(self.inputs, list) else self.inputs.slice(index, 1).to_pylist()[0]
-        return {name: value for name, value in found.items() if name != "image"}
+        row = self.inputs[index] if isinstance(self.inputs, list) else self.inputs.slice(index, 1).to_pylist()[0]
+        return {name: value for name, value in row.items() if name != "image"}
 
 
 class ReadAhead:
@@ -104,7 +104,7 @@ class ReadAhead:
             self._put(error)
 
     def _put(self, item: Future[Batch] | BaseException | None) -> bool:
-        """Whether there was room for ``item`` before the reader was told to stop."""
+        """Whether there was a place for ``item`` before the reader was told to stop."""
         while not self._stop.is_set():
             try:
                 self._waiting.put(item, timeout=_POLL)
@@ -178,10 +178,12 @@ def _anchored(job: Job, batch: Any) -> Any:
     data, paths = pc.struct_field(column, "bytes"), pc.struct_field(column, "path").to_pylist()
     cells = [{"bytes": None, "path": path} for path in paths]
     stored = data.is_valid().to_pylist()
-    made = [c["path"] if s else anchored(c, job.table.image_root)["path"] for c, s in zip(cells, stored, strict=True)]
-    if made == paths:
+    anchored_paths = [
+        c["path"] if s else anchored(c, job.table.image_root)["path"] for c, s in zip(cells, stored, strict=True)
+    ]
+    if anchored_paths == paths:
         return batch
-    parts = [data, pa.array(made, pa.string())]
+    parts = [data, pa.array(anchored_paths, pa.string())]
     whole = pa.StructArray.from_arrays(parts, fields=list(column.type), mask=column.is_null())
     return batch.set_column(batch.schema.get_field_index("image"), batch.schema.field("image"), whole)
 

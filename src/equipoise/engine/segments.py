@@ -109,8 +109,8 @@ def first_of_each(words: Words) -> NDArray[np.int64]:
 
 def segment_names(folder: Path) -> list[str]:
     """The names of the segments that exist, oldest first; those that were merged into another do not count."""
-    found = (_FILE.match(path.name) for path in folder.glob("seg-*.ids.npy"))
-    names = {match[1] for match in found if match}
+    matches = (_FILE.match(path.name) for path in folder.glob("seg-*.ids.npy"))
+    names = {match[1] for match in matches if match}
     return sorted(names - _merged_away(folder, names))
 
 

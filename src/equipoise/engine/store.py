@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Vectors
 from equipoise.data.atomic import write_whole
 from equipoise.data.locks import locked
 from equipoise.data.schema import schema_for
@@ -30,12 +31,11 @@ from equipoise.engine.cache import (
 )
 from equipoise.engine.content import Ids, as_ids, hex_of, ids_from_hex, image_ids, text_ids
 from equipoise.engine.segments import Segment
-from equipoise.engine.worker import is_out_of_memory
 from equipoise.errors import InputError
+from equipoise.memory import is_out_of_memory
 
 __all__ = ["EmbeddingStore"]
 
-Vectors = NDArray[np.float32]
 
 MOST_SEGMENTS = 64
 """More than these, and the smaller half is merged into one."""
@@ -137,20 +137,20 @@ class EmbeddingStore:
 
         An id that is there keeps the vector it has. What is added is on disk, whole, when this returns.
         """
-        ids, made = as_ids(ids), _checked_vectors(vectors)
-        if len(ids) != len(made):
-            raise InputError(f"{len(ids)} ids were given for {len(made)} vectors")
+        ids, checked = as_ids(ids), _checked_vectors(vectors)
+        if len(ids) != len(checked):
+            raise InputError(f"{len(ids)} ids were given for {len(checked)} vectors")
         words = files.words_of(ids)
         order = files.first_of_each(words)
         with self._locked():
             self._refresh()
-            self._check_dim(made)
+            self._check_dim(checked)
             order = order[self._located(ids[order])[0] < 0]
             if not order.size:
                 return 0
             self._clean_up()
-            pieces = (made[order[s : s + _ROWS_AT_ONCE]] for s in range(0, order.size, _ROWS_AT_ONCE))
-            files.write_segment(self.path, words[:, order], pieces, made.shape[1])
+            pieces = (checked[order[s : s + _ROWS_AT_ONCE]] for s in range(0, order.size, _ROWS_AT_ONCE))
+            files.write_segment(self.path, words[:, order], pieces, checked.shape[1])
             self._refresh()
             if len(self._segments) > MOST_SEGMENTS:
                 smaller_half = sorted(self._segments, key=len)[: len(self._segments) // 2 + 1]
@@ -281,9 +281,9 @@ class EmbeddingStore:
             left = order[which[order] < 0]
             if not left.size:
                 break
-            found = segment.find(words[:, left])
-            which[left[found >= 0]] = number
-            row[left[found >= 0]] = found[found >= 0]
+            rows = segment.find(words[:, left])
+            which[left[rows >= 0]] = number
+            row[left[rows >= 0]] = rows[rows >= 0]
         return which, row
 
     def _refresh(self) -> None:
@@ -292,10 +292,10 @@ class EmbeddingStore:
         while True:
             try:
                 names = files.segment_names(self.path)
-                found = [known.get(name) or files.open_segment(self.path, name) for name in names]
+                segments = [known.get(name) or files.open_segment(self.path, name) for name in names]
             except FileNotFoundError:  # merged away between listing and opening; what it was merged into is there
                 continue
-            self._segments = [segment for segment in found if segment is not None]
+            self._segments = [segment for segment in segments if segment is not None]
             return
 
     def _clean_up(self) -> None:
@@ -355,13 +355,13 @@ def folder_name(key: str) -> str:
 
 
 def _checked_vectors(vectors: Any) -> Vectors:
-    made = np.asarray(vectors, np.float32)
-    if made.ndim != 2 or (made.size == 0 and made.shape[0]):
-        raise InputError(f"vectors must have the shape (n, d), not {made.shape}")
-    bad = np.flatnonzero(~np.isfinite(made).all(axis=1))
+    checked = np.asarray(vectors, np.float32)
+    if checked.ndim != 2 or (checked.size == 0 and checked.shape[0]):
+        raise InputError(f"vectors must have the shape (n, d), not {checked.shape}")
+    bad = np.flatnonzero(~np.isfinite(checked).all(axis=1))
     if bad.size:
         raise InputError(f"vector {bad[0]} holds values that are not finite; the encoder is at fault")
-    return made
+    return checked
 
 
 def _ids_of_items(items: Sequence[Any]) -> Ids:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import errno
 import functools
-import gc
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +22,9 @@ from equipoise.engine.job import Job, JobError
 from equipoise.engine.progress import write_notes
 from equipoise.engine.reading import Batch
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
+from equipoise.memory import free_memory, is_out_of_memory
 
-__all__ = ["Outcome", "ShardResult", "Worker", "outcome_of", "reason_of", "rejected_row", "write_result"]
+__all__ = ["ShardOutcome", "ShardResult", "Worker", "outcome_of", "reason_of", "rejected_row", "write_result"]
 
 
 _LONGEST_REASON = 1000
@@ -33,7 +32,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 
 @dataclass
-class Outcome:
+class ShardOutcome:
     """Arrow batches in the order of the input, and the failures with their positions in the shard."""
 
     batches: list[Any] = field(default_factory=list)
@@ -42,7 +41,7 @@ class Outcome:
     """How many input rows did not fail; each may have given any number of output rows."""
 
 
-def outcome_of(job: Job, piece: Batch, returned: Any) -> Outcome:
+def outcome_of(job: Job, piece: Batch, returned: Any) -> ShardOutcome:
     """Sort what the function ``returned`` for ``piece``.
 
     It must be Arrow data or a DataFrame of any number of rows, or one item for each input row: a row, a list of
@@ -51,7 +50,7 @@ def outcome_of(job: Job, piece: Batch, returned: Any) -> Outcome:
     if isinstance(returned, pa.Table | pa.RecordBatch) or type(returned).__module__.partition(".")[0] == "pandas":
         batches = list(batches_of(returned, job.schema, where=job.function_name))
         _check_layer_ids(job, piece, batches)
-        return Outcome(batches, n_good=len(piece))
+        return ShardOutcome(batches, n_good=len(piece))
     return _sorted_items(job, piece, _items(job, piece, returned))
 
 
@@ -91,8 +90,8 @@ def _items(job: Job, piece: Batch, returned: Any) -> list[Any]:
     return items
 
 
-def _sorted_items(job: Job, piece: Batch, items: list[Any]) -> Outcome:
-    outcome = Outcome()
+def _sorted_items(job: Job, piece: Batch, items: list[Any]) -> ShardOutcome:
+    outcome = ShardOutcome()
     good: list[tuple[int, list[dict[str, Any]]]] = []
     for index, item in enumerate(items):
         if isinstance(item, Rejected):
@@ -116,17 +115,17 @@ def _rows_of(job: Job, piece: Batch, index: int, item: Any) -> list[dict[str, An
             f"the function {job.function_name} returned {type(item).__name__} for the row {piece.names[index]!r}; "
             "an item is a row, a list of rows, an exception or a Rejected"
         )
-    made = [dict(row) for row in rows]
+    copies = [dict(row) for row in rows]
     if job.own_id:
         own = _image_id(piece, index)
-        for row in made:
+        for row in copies:
             row.setdefault(job.own_id, own)
-        if job.schema.kind == "layer" and [row["image_id"] for row in made] not in ([own], []):
+        if job.schema.kind == "layer" and [row["image_id"] for row in copies] not in ([own], []):
             raise JobError(
-                f"the function {job.function_name} returned rows for {[row['image_id'] for row in made]} when given "
+                f"the function {job.function_name} returned rows for {[row['image_id'] for row in copies]} when given "
                 f"the image {own!r}; a layer has one row or none for each image"
             )
-    return made
+    return copies
 
 
 def _image_id(piece: Batch, index: int) -> Any:
@@ -135,12 +134,14 @@ def _image_id(piece: Batch, index: int) -> Any:
     return piece.inputs.column("image_id")[index].as_py()
 
 
-def _add_rows(outcome: Outcome, job: Job, rows: list[dict[str, Any]]) -> None:
+def _add_rows(outcome: ShardOutcome, job: Job, rows: list[dict[str, Any]]) -> None:
     if rows:
         outcome.batches.append(record_batch(rows, job.schema))
 
 
-def _add_one_by_one(outcome: Outcome, job: Job, piece: Batch, good: list[tuple[int, list[dict[str, Any]]]]) -> None:
+def _add_one_by_one(
+    outcome: ShardOutcome, job: Job, piece: Batch, good: list[tuple[int, list[dict[str, Any]]]]
+) -> None:
     """A value that its column cannot hold costs the row that it belongs to."""
     for index, rows in good:
         try:
@@ -153,9 +154,9 @@ def _add_one_by_one(outcome: Outcome, job: Job, piece: Batch, good: list[tuple[i
 def _check_layer_ids(job: Job, piece: Batch, batches: list[Any]) -> None:
     if job.schema.kind != "layer":
         return
-    made = [image_id for batch in batches for image_id in batch.column("image_id").to_pylist()]
+    image_ids = [image_id for batch in batches for image_id in batch.column("image_id").to_pylist()]
     given = {_image_id(piece, index) for index in range(len(piece))}
-    if len(set(made)) < len(made) or not set(made) <= given:
+    if len(set(image_ids)) < len(image_ids) or not set(image_ids) <= given:
         raise JobError(
             f"the function {job.function_name} returned rows for images that it was not given, or two for one image; "
             "a layer has one row or none for each image"
@@ -248,7 +249,7 @@ class _ShardRun:
 
     def take(self, batch: Batch) -> None:
         """Run the function over ``batch``, in smaller pieces where memory is short."""
-        self._keep(Outcome(errors=list(batch.rejected)))
+        self._keep(ShardOutcome(errors=list(batch.rejected)))
         start = 0
         while start < len(batch):
             piece = batch.piece(start, min(start + self._limit, len(batch)))
@@ -259,7 +260,7 @@ class _ShardRun:
             if outcome is not None:
                 self._keep(outcome)
             elif failure and len(piece) == 1:
-                self._keep(Outcome(errors=[rejected_row(piece, 0, failure.reason)]))
+                self._keep(ShardOutcome(errors=[rejected_row(piece, 0, failure.reason)]))
             else:
                 self._one_by_one(piece)
             start += len(piece)
@@ -269,9 +270,9 @@ class _ShardRun:
         for i in range(len(piece)):
             row = piece.piece(i, i + 1)
             outcome, failure = self._attempt(row)
-            self._keep(outcome or Outcome(errors=[rejected_row(row, 0, failure.reason if failure else "")]))
+            self._keep(outcome or ShardOutcome(errors=[rejected_row(row, 0, failure.reason if failure else "")]))
 
-    def _attempt(self, piece: Batch) -> tuple[Outcome | None, _Failure | None]:
+    def _attempt(self, piece: Batch) -> tuple[ShardOutcome | None, _Failure | None]:
         inputs = (piece.inputs,) if piece.images is None else (piece.inputs, piece.images)
         try:
             return outcome_of(self._job, piece, self._function(*inputs)), None
@@ -288,9 +289,9 @@ class _ShardRun:
     def _halve(self, piece: Batch) -> None:
         self._limit = (len(piece) + 1) // 2
         self.notes.append({"row": piece.positions[0], "out_of_memory_with": len(piece), "batch_size": self._limit})
-        _free_memory()
+        free_memory()
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: ShardOutcome) -> None:
         self.batches += outcome.batches
         self.n_good += outcome.n_good
         self.errors += outcome.errors
@@ -326,22 +327,3 @@ def is_jobs_fault(error: BaseException) -> bool:
     causes = (error, error.__cause__)
     full = any(isinstance(cause, OSError) and cause.errno in _JOBS_FAULT_NUMBERS for cause in causes)
     return full or isinstance(error, _JOBS_FAULT)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether ``error`` says that memory ran out; torch's errors are known by name, for torch may not be there.
-
-    >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("out of memory"))
-    (True, False)
-    """
-    if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
-        return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
-
-
-def _free_memory() -> None:
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():  # pragma: no cover
-        torch.cuda.empty_cache()

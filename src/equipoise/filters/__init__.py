@@ -1,4 +1,4 @@
-"""The sieve: which generated images and sets may stay, and why.
+"""Filters: which generated images and sets may stay, and why.
 
 A *filter* scores images or whole counterfactual sets into ``score_*`` columns and says which go; :func:`run` puts a
 table through several, one after the other, resumable, and writes layers beside the images. Every run comes with a
@@ -12,8 +12,8 @@ from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.filters.bias import BiasTest, bias_test
-    from equipoise.filters.evidence import Evidence, Means
-    from equipoise.filters.protocol import Filter, Verdict
+    from equipoise.filters.protocol import Filter, FilterVerdict
+    from equipoise.filters.remaining import Models, RemainingImages
     from equipoise.filters.rules.fidelity import rank_sum
     from equipoise.filters.rules.knn import nearest
     from equipoise.filters.running import FilterRun, run
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "FILTERS",
     "BiasTest",
-    "Evidence",
     "Filter",
     "FilterRun",
-    "Means",
+    "FilterVerdict",
+    "Models",
+    "RemainingImages",
     "Step",
-    "Verdict",
     "bias_test",
     "learn_thresholds",
     "nearest",
@@ -42,12 +42,12 @@ __all__ = [
 
 _HOMES = {
     "BiasTest": "bias",
-    "Evidence": "evidence",
+    "RemainingImages": "remaining",
     "Filter": "protocol",
     "FilterRun": "running",
-    "Means": "evidence",
+    "Models": "remaining",
     "Step": "steps",
-    "Verdict": "protocol",
+    "FilterVerdict": "protocol",
     "bias_test": "bias",
     "learn_thresholds": "thresholds",
     "nearest": "rules.knn",

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.filters.bias_strata import Within, strata_of
 from equipoise.measure.groups import Groups
@@ -26,7 +27,6 @@ from equipoise.measure.stats.shares import share_interval
 
 __all__ = ["BiasTest", "Within", "bias_test", "global_p_values", "strata_of"]
 
-Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 40_000_000
 """Images times draws up to which labels are shuffled; beyond it, draws come from the normal law with the same
@@ -80,10 +80,10 @@ class BiasTest:
 
     def estimates(self) -> dict[str, Estimate]:
         """The rate of each group with its chance level, interval and p-value."""
-        found = {}
+        estimates = {}
         for g, name in enumerate(self.names):
             low, high = self.intervals[g] or (None, None)
-            found[name] = Estimate(
+            estimates[name] = Estimate(
                 float(self.rates[g]),
                 low,
                 high,
@@ -94,7 +94,7 @@ class BiasTest:
                 n_groups=len(self.names),
                 notes=(f"shuffled within {self.within}; p holds for all groups of the axis", *self.notes),
             )
-        return found
+        return estimates
 
 
 def bias_test(

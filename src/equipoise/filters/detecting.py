@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise.data import Table
 from equipoise.data.people import people_of
 from equipoise.engine.answers import AnswerStore, default_answer_root
 from equipoise.errors import InputError, UnknownNameError
@@ -16,8 +17,6 @@ from equipoise.models.protocols import Detections, Detector, Encoder
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from equipoise.filters.evidence import Evidence
 
 __all__ = [
     "PersonVectors",
@@ -34,7 +33,7 @@ PERSON = "person"
 FACE = "face"
 
 
-def as_json(found: Detections) -> str:
+def as_json(detections: Detections) -> str:
     """A cell of the column ``detections``: boxes (left, top, right, bottom in pixels), labels and scores.
 
     >>> as_json(Detections(np.float32([[0, 0, 2, 3]]), ("dog",), np.float32([0.5])))
@@ -42,7 +41,7 @@ def as_json(found: Detections) -> str:
     """
     rows = [
         {"box": [float(v) for v in box], "label": label, "score": float(score)}
-        for box, label, score in zip(found.boxes, found.labels, found.scores, strict=True)
+        for box, label, score in zip(detections.boxes, detections.labels, detections.scores, strict=True)
     ]
     return json.dumps(rows)
 
@@ -82,19 +81,20 @@ def check_finds_faces(detector: Any) -> None:
         raise UnknownNameError(f"label of {detector.name}", FACE, labels)
 
 
-def from_annotations(evidence: Evidence) -> list[Detections | None]:
-    """The people and objects that the table itself names, surest first because all are sure."""
-    table = evidence.table
+def from_annotations(table: Table, column: Callable[[str], Iterable[Any]], n_images: int) -> list[Detections | None]:
+    """The people and objects that the table itself names, surest first because all are sure.
+
+    ``column`` gives the cells of a column for the ``n_images`` images that are looked at.
+    """
     if "people" not in table.types and "objects" not in table.types:
         raise InputError(
             f"{table.path} has neither the column 'people' nor 'objects'; name a detector, or add the column "
             "'detections' as a layer"
         )
-    n = len(evidence)
-    people = evidence.column("people") if "people" in table.types else [None] * n
-    things = evidence.column("object_boxes") if "object_boxes" in table.types else [None] * n
-    names = evidence.column("objects") if "objects" in table.types else [None] * n
-    return [_annotated(*cells) for cells in zip(people, things, names, strict=True)]
+    cells = [
+        column(name) if name in table.types else [None] * n_images for name in ("people", "object_boxes", "objects")
+    ]
+    return [_annotated(*of_image) for of_image in zip(*cells, strict=True)]
 
 
 def _annotated(people: Any, things: Any, names: Any) -> Detections | None:
@@ -103,9 +103,9 @@ def _annotated(people: Any, things: Any, names: Any) -> Detections | None:
         return None
     boxes: list[list[float]] = []
     labels: list[str] = []
-    for one in people_of(people if isinstance(people, str) else None):
-        if not one.get("iscrowd"):
-            boxes.append(_corners(one.get("box")))
+    for person in people_of(people if isinstance(people, str) else None):
+        if not person.get("iscrowd"):
+            boxes.append(_corners(person.get("box")))
             labels.append(PERSON)
     boxed = json.loads(things) if isinstance(things, str) else []
     for thing in boxed:
@@ -137,11 +137,11 @@ def largest_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, int
     """
     width, height = size
     best: tuple[float, tuple[int, int, int, int]] | None = None
-    for one in people_of(cell if isinstance(cell, str) else None):
-        if not one.get("box") or one.get("iscrowd"):
+    for person in people_of(cell if isinstance(cell, str) else None):
+        if not person.get("box") or person.get("iscrowd"):
             continue
-        left, top, right, bottom = _corners(one["box"])
-        if one.get("unit") == "fraction":
+        left, top, right, bottom = _corners(person["box"])
+        if person.get("unit") == "fraction":
             left, right, top, bottom = left * width, right * width, top * height, bottom * height
         box = (max(0, int(left)), max(0, int(top)), min(width, int(np.ceil(right))), min(height, int(np.ceil(bottom))))
         area = (box[2] - box[0]) * (box[3] - box[1])
@@ -171,12 +171,12 @@ class PersonVectors:
 
 
 def _detected_person(cell: Any, size: tuple[int, int]) -> tuple[int, int, int, int] | None:
-    found = from_json(cell)
-    if found is None:
+    detections = from_json(cell)
+    if detections is None:
         return None
     people = [
         {"box": [box[0], box[1], box[2] - box[0], box[3] - box[1]]}
-        for box, label in zip(found.boxes.tolist(), found.labels, strict=True)
+        for box, label in zip(detections.boxes.tolist(), detections.labels, strict=True)
         if label == PERSON
     ]
     return largest_person(json.dumps(people), size)
@@ -194,7 +194,7 @@ class _Looked:
         return [{"detections": cell} for cell in cells]
 
     def _found(self, images: list[Any]) -> list[str]:
-        return [as_json(found) for found in self.detector.detect(images, threshold=self.threshold)]
+        return [as_json(detections) for detections in self.detector.detect(images, threshold=self.threshold)]
 
 
 def looked_at(detector: Detector, threshold: float, *, cache: bool = False) -> Callable[..., Any]:

@@ -34,8 +34,8 @@ def report_text(funnel: pd.DataFrame, tests: Sequence[TestedStep], outcomes: Seq
         images = _total(funnel, outcome.label, "image")
         sets = _total(funnel, outcome.label, "set")
         share = f"{images[1] / max(1, sum(images)):.1%}"
-        told = ("", "", "") if sets is None or not sum(sets) else (f"{sum(sets):,}", f"{sets[0]:,}", f"{sets[1]:,}")
-        lines.append(_line(outcome.label, f"{sum(images):,}", f"{images[0]:,}", f"{images[1]:,}", share, *told))
+        counts = ("", "", "") if sets is None or not sum(sets) else (f"{sum(sets):,}", f"{sets[0]:,}", f"{sets[1]:,}")
+        lines.append(_line(outcome.label, f"{sum(images):,}", f"{images[0]:,}", f"{images[1]:,}", share, *counts))
     lines += _group_lines(tests)
     lines += _subject_lines(funnel, outcomes)
     lines += ["", *_alarm_lines(tests, outcomes)]
@@ -62,16 +62,16 @@ def _group_lines(tests: Sequence[TestedStep]) -> list[str]:
     if not tests:
         return []
     lines = ["", "by group: share that failed (fail) or went (drop), what would be even within sets or subjects, p"]
-    for one in tests:
+    for tested in tests:
         shown = sorted(
-            zip(one.test.names, one.test.rates, one.test.expected, one.test.p_group, strict=True),
+            zip(tested.test.names, tested.test.rates, tested.test.expected, tested.test.p_group, strict=True),
             key=lambda row: row[2] - row[1],
         )
         if len(shown) > 2 * _MOST:
             shown = [*shown[:_MOST], *shown[-_MOST:]]
-        told = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {_p(p)})" for name, rate, even, p in shown)
-        mark = "!" if one.alarm else " "
-        lines.append(f"{mark} {one.step:<16} {one.test.axis} {one.what}: {told}")
+        rates = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {_p(p)})" for name, rate, even, p in shown)
+        mark = "!" if tested.alarm else " "
+        lines.append(f"{mark} {tested.step:<16} {tested.test.axis} {tested.what}: {rates}")
     return lines
 
 
@@ -84,22 +84,22 @@ def _subject_lines(funnel: pd.DataFrame, outcomes: Sequence[StepOutcome]) -> lis
         part = mine[mine["step"] == outcome.label]
         share = part["dropped"] / (part["dropped"] + part["kept"]).clip(lower=1)
         worst = share.sort_values(ascending=False, kind="stable").index[:_MOST]
-        told = ", ".join(f"{part.loc[i, 'subject']} {share[i]:.0%}" for i in worst if share[i] > 0)
-        lines.append(f"  {outcome.label:<16} {told or 'nobody'}")
+        losses = ", ".join(f"{part.loc[i, 'subject']} {share[i]:.0%}" for i in worst if share[i] > 0)
+        lines.append(f"  {outcome.label:<16} {losses or 'nobody'}")
     return lines
 
 
 def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -> list[str]:
-    alarms = [one for one in tests if one.alarm]
+    alarms = [alarm for alarm in tests if alarm.alarm]
     lines = []
-    for one in alarms:
-        test = one.test
+    for alarm in alarms:
+        test = alarm.test
         at = test.names.index(test.worst)
-        verb = "fails" if one.what == "fail" else "drops"
+        verb = "fails" if alarm.what == "fail" else "drops"
         lines.append(
-            f"BIASED: {one.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
-            f"images, {one.side} the {test.expected[at]:.1%} that would be even within {test.within} "
-            f"(p {_p(one.p_corrected)}, corrected for {len(tests)} tests)"
+            f"BIASED: {alarm.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
+            f"images, {alarm.side} the {test.expected[at]:.1%} that would be even within {test.within} "
+            f"(p {_p(alarm.p_corrected)}, corrected for {len(tests)} tests)"
         )
     if not alarms and tests:
         lines.append(f"no step is found to treat groups differently ({len(tests)} tests, 5% for all together)")
@@ -207,13 +207,15 @@ def bias_tests(
     more shuffles.
     """
     fixed = held_axes(frame, [*axes, *held])
-    found = _tested(frame, axes, outcomes, fixed, draws, seed)
-    if not found:
+    tests = _tested(frame, axes, outcomes, fixed, draws, seed)
+    if not tests:
         return []
-    if len(found) / (draws + 1) >= LEVEL:
-        found = _tested(frame, axes, outcomes, fixed, math.ceil(2 * len(found) / LEVEL), seed)
-    corrected = holm([one.test.p_value for one in found])
-    return [TestedStep(one.step, one.what, one.test, float(p)) for one, p in zip(found, corrected, strict=True)]
+    if len(tests) / (draws + 1) >= LEVEL:
+        tests = _tested(frame, axes, outcomes, fixed, math.ceil(2 * len(tests) / LEVEL), seed)
+    corrected = holm([tested.test.p_value for tested in tests])
+    return [
+        TestedStep(tested.step, tested.what, tested.test, float(p)) for tested, p in zip(tests, corrected, strict=True)
+    ]
 
 
 def _tested(
@@ -224,7 +226,7 @@ def _tested(
     draws: int,
     seed: int,
 ) -> list[TestedStep]:
-    found: list[TestedStep] = []
+    tests: list[TestedStep] = []
     for number, outcome in enumerate(outcomes):
         asked = outcome.before & outcome.judged
         if not asked.any():
@@ -235,34 +237,34 @@ def _tested(
             for what, y in _outcomes(outcome, asked):
                 test = bias_test(y, groups, within, draws=draws, seed=seed + number)
                 if test is not None:
-                    found.append(TestedStep(outcome.label, what, test))
-    return found
+                    tests.append(TestedStep(outcome.label, what, test))
+    return tests
 
 
 def result_rows(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -> list[dict[str, Any]]:
     """The tests as rows of a results table: ``filter_fail`` and ``filter_drop`` by group, ``filter_bias`` by axis."""
     rows = []
-    for one in tests:
-        keys = {"variant": one.step, "suite": "filter", "axis": one.test.axis}
-        for group, estimate in one.test.estimates().items():
-            rows.append(estimate.row(metric=f"filter_{one.what}", group=group, **keys))
-        null = one.test.null_largest
+    for tested in tests:
+        keys = {"variant": tested.step, "suite": "filter", "axis": tested.test.axis}
+        for group, estimate in tested.test.estimates().items():
+            rows.append(estimate.row(metric=f"filter_{tested.what}", group=group, **keys))
+        null = tested.test.null_largest
         overall = Estimate(
-            abs(one.test.excess),
+            abs(tested.test.excess),
             null_mean=float(null.mean()),
             null_sd=float(null.std(ddof=1)),
-            p_value=one.p_corrected,
-            n=int(one.test.n.sum()),
-            n_groups=len(one.test.names),
+            p_value=tested.p_corrected,
+            n=int(tested.test.n.sum()),
+            n_groups=len(tested.test.names),
             notes=(
-                f"how far the {one.what} rate of {one.test.worst} is {one.side} what is even: no group is farther, in "
-                "its own spread",
-                f"shuffled within {one.test.within}",
+                f"how far the {tested.what} rate of {tested.test.worst} is {tested.side} what is even: "
+                "no group is farther, in its own spread",
+                f"shuffled within {tested.test.within}",
                 "p corrected over all steps and axes (Holm)",
                 "no interval: a maximum over groups",
             ),
         )
-        rows.append(overall.row(metric="filter_bias", group=one.test.worst, **keys))
+        rows.append(overall.row(metric="filter_bias", group=tested.test.worst, **keys))
     for outcome in outcomes:
         rows += [{**row, "suite": "filter", "pool": outcome.label} for row in outcome.rows]
     return rows
@@ -277,15 +279,15 @@ def _outcomes(outcome: StepOutcome, asked: NDArray[np.bool_]) -> list[tuple[str,
 
 
 def _groupings(frame: pd.DataFrame, axes: Sequence[str]) -> list[Groups]:
-    found = []
+    groupings = []
     for axis in axes:
         read = read_labels(frame[axis])
         if len(read.names) > 1:
-            found.append(Groups(read.codes.astype(np.int32), read.names, axis=axis))
-    if len(found) == 2:
-        joint = intersect(*found)
-        found.append(Groups(joint.labels, joint.names, JOINED.join(one.axis for one in found)))
-    return found
+            groupings.append(Groups(read.codes.astype(np.int32), read.names, axis=axis))
+    if len(groupings) == 2:
+        joint = intersect(*groupings)
+        groupings.append(Groups(joint.labels, joint.names, JOINED.join(grouping.axis for grouping in groupings)))
+    return groupings
 
 
 def _counted(frame: pd.DataFrame, step: str, axis: str, unit: str) -> pd.DataFrame:

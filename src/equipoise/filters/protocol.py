@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from equipoise.array_types import Flags
 from equipoise.errors import InputError
 from equipoise.registry import Registry
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
 
-    from equipoise.filters.evidence import Evidence
+    from equipoise.filters.remaining import RemainingImages
 
-__all__ = ["FILTERS", "Filter", "Verdict", "below", "whole_sets"]
+__all__ = ["FILTERS", "Filter", "FilterVerdict", "below", "whole_sets"]
 
 
 FILTERS = Registry("filter")
@@ -83,18 +83,14 @@ for _name, _target, _summary, _citation in (
         "GABInsight (Abdollahi et al., arXiv 2407.21001); FID (Heusel et al., NeurIPS 2017)",
     ),
 ):
-    FILTERS.add(_name, f"equipoise.filters.{_target}", summary=_summary, citation=_citation, licence="Apache-2.0")
-
-
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+    FILTERS.add(_name, f"equipoise.filters.rules.{_target}", summary=_summary, citation=_citation, licence="Apache-2.0")
 
 
 @dataclass
-class Verdict:
-    """What a filter says of n images, in the order of the evidence.
+class FilterVerdict:
+    """What a filter says of n images, in the order of the remaining images.
 
-    >>> Verdict(failed=[True, False], dropped=[True, True], scores={"unsafe": [0.9, 0.1]}).dropped.tolist()
+    >>> FilterVerdict(failed=[True, False], dropped=[True, True], scores={"unsafe": [0.9, 0.1]}).dropped.tolist()
     [True, True]
     """
 
@@ -137,7 +133,7 @@ class Filter(Protocol):
     def needs(self) -> tuple[str, ...]:
         """What must be computed or given, in words, for the dry run."""
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """What this filter says of the images that are still there."""
 
 

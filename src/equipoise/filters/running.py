@@ -21,9 +21,9 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
-from equipoise.filters.evidence import Evidence, Means, as_table
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
-from equipoise.filters.protocol import Verdict
+from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.remaining import Models, RemainingImages, as_table
 from equipoise.filters.steps import Step, check_columns
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
@@ -35,7 +35,7 @@ _PAIRS = 4
 _MARGIN = 40
 
 
-def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
+def decile_gallery(remaining: RemainingImages, verdict: FilterVerdict) -> Any:
     """A contact sheet: for each decile of realness (1 the least real) some sources with their chosen edits.
 
     ``None`` where no picture can be shown.
@@ -43,13 +43,13 @@ def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
     from PIL import Image, ImageDraw
 
     deciles = verdict.files["knn_deciles"]
-    kept = evidence.frame[~verdict.dropped & np.asarray(verdict.judged)]
+    kept = remaining.frame[~verdict.dropped & np.asarray(verdict.judged)]
     shown: list[tuple[int, list[str]]] = []
     for decile, part in deciles.groupby("decile"):
         sources = part["source_id"].tolist()[:_PAIRS]
         ids = [name for source in sources for name in kept.loc[kept["source_id"] == source, "image_id"]]
         shown.append((int(str(decile)), ids))
-    pictures = _pictures(evidence, {name for _, ids in shown for name in ids})
+    pictures = _pictures(remaining, {name for _, ids in shown for name in ids})
     if not pictures:
         return None
     widest = max(len(ids) for _, ids in shown)
@@ -63,17 +63,17 @@ def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
     return sheet
 
 
-def _pictures(evidence: Evidence, wanted: set[str]) -> dict[str, Any]:
+def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
     from PIL import Image
 
     found: dict[str, Any] = {}
-    if "image" not in evidence.table.types:
+    if "image" not in remaining.table.types:
         return found
-    for batch in evidence.table.batches(["image_id", "image"]):
+    for batch in remaining.table.batches(["image_id", "image"]):
         ids = pd.Index(batch.column("image_id").to_pylist())
         for i in np.flatnonzero(ids.isin(list(wanted))):
             try:
-                image = decode(batch.column("image")[int(i)].as_py(), root=evidence.table.image_root)
+                image = decode(batch.column("image")[int(i)].as_py(), root=remaining.table.image_root)
             except InputError:
                 continue
             image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
@@ -83,7 +83,7 @@ def _pictures(evidence: Evidence, wanted: set[str]) -> dict[str, Any]:
 
 SETTINGS = "filter.json"
 LAYER = "layer"
-EVIDENCE = "evidence"
+EVIDENCE = "remaining"
 _STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
 
 
@@ -113,7 +113,7 @@ def run(
     steps: Sequence[Step],
     out: str | Path,
     *,
-    means: Means | None = None,
+    models: Models | None = None,
     axes: Sequence[str] = (),
     draws: int = 999,
     seed: int = 0,
@@ -121,7 +121,7 @@ def run(
 ) -> FilterRun:
     """Put ``table`` through ``steps`` and write everything to the folder ``out``.
 
-    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer a step, ``out/evidence/``
+    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer a step, ``out/remaining/``
     what models said. A run that was stopped goes on where it was when called again with the same arguments; with
     others it is refused. Images that an earlier filter dropped are not looked at again.
     """
@@ -133,10 +133,10 @@ def run(
         if axis not in opened.types:
             raise UnknownNameError(f"axis of {opened.path}", axis, opened.axes)
     chosen = tuple(axes) or opened.axes
-    means = means or Means()
+    models = models or Models()
     folder = Path(out)
-    _claim(folder, _settings(opened, steps, means, chosen, seed))
-    runner = _Runner(opened, folder, means, chosen, seed, say)
+    _claim(folder, _settings(opened, steps, models, chosen, seed))
+    runner = _Runner(opened, folder, models, chosen, seed, say)
     for note in runner.frame.attrs["label_notes"]:
         say(note)
     for number, step in enumerate(steps, 1):
@@ -167,18 +167,18 @@ class _Runner:
     """The state of a run between two steps."""
 
     def __init__(
-        self, table: Table, folder: Path, means: Means, axes: tuple[str, ...], seed: int, say: Callable[[str], None]
+        self, table: Table, folder: Path, models: Models, axes: tuple[str, ...], seed: int, say: Callable[[str], None]
     ) -> None:
         self.table = table
         self.folder = folder
-        self.means = means
+        self.models = models
         self.axes = axes
         self.seed = seed
         self.say = say
         self.outcomes: list[StepOutcome] = []
         self.layers: list[Table] = []
         self.loaded: dict[tuple[str, str], Any] = {}
-        self.everything = Evidence(table, None, means, axes, _loaded=self.loaded)
+        self.everything = RemainingImages(table, None, models, axes, _loaded=self.loaded)
         self.frame = self.everything.frame
         self.alive, self._some_gone = _alive(table)
 
@@ -222,25 +222,25 @@ class _Runner:
 
     def _judge(self, step: Step, place: Path) -> None:
         view = self.table.with_layers([*self.table.layers, *self.layers])
-        evidence = Evidence(
+        remaining = RemainingImages(
             view,
             self.alive,
-            self.means,
+            self.models,
             self.axes,
             self.folder / EVIDENCE,
             self.seed,
             only_kept=bool(self.layers) or self._some_gone,
             _loaded=self.loaded,
         )
-        if not len(evidence):
+        if not len(remaining):
             nothing = np.zeros(0, dtype=bool)
-            verdict = Verdict(nothing, nothing, notes=["no image was left to judge"])
+            verdict = FilterVerdict(nothing, nothing, notes=["no image was left to judge"])
         else:
-            verdict = step.filter.judge(evidence)
-        self._keep_extras(step, place, evidence, verdict)
+            verdict = step.filter.judge(remaining)
+        self._keep_extras(step, place, remaining, verdict)
         suffix = step.label.removeprefix(step.name).replace("-", "_")
         columns = {f"score_{name}{suffix}": "float64" for name in verdict.scores} | _STEP_COLUMNS
-        data = pd.DataFrame({"image_id": evidence.frame["image_id"]})
+        data = pd.DataFrame({"image_id": remaining.frame["image_id"]})
         for name, values in verdict.scores.items():
             data[f"score_{name}{suffix}"] = values
         data["keep"], data["failed"], data["judged"] = ~verdict.dropped, verdict.failed, verdict.judged
@@ -250,18 +250,18 @@ class _Runner:
             place.name, _nulls(data, columns), columns=columns, config=step.plain(), uses=uses, path=place
         )
 
-    def _keep_extras(self, step: Step, place: Path, evidence: Evidence, verdict: Verdict) -> None:
+    def _keep_extras(self, step: Step, place: Path, remaining: RemainingImages, verdict: FilterVerdict) -> None:
         """Notes, figures and small tables, written before the layer: its presence says that all is there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         for name, frame in verdict.files.items():
             frame.to_csv(self.folder / f"{_stem(step, name)}.csv", index=False)
         if "knn_deciles" in verdict.files:
-            gallery = decile_gallery(evidence, verdict)
+            gallery = decile_gallery(remaining, verdict)
             if gallery is not None:
                 verdict.pictures["knn_gallery"] = gallery
         for name, picture in verdict.pictures.items():
             picture.save(self.folder / f"{_stem(step, name)}.png")
-        about = {"notes": verdict.notes, "rows": verdict.rows, "seen_by": evidence.seen_by}
+        about = {"notes": verdict.notes, "rows": verdict.rows, "seen_by": remaining.seen_by}
         write_whole(place.with_suffix(".json"), json.dumps(about, default=_number).encode())
 
     def _check_models(self, step: Step, seen_by: dict[str, str]) -> None:
@@ -301,9 +301,9 @@ def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:
     return alive, not alive.all()
 
 
-def _settings(table: Table, steps: Sequence[Step], means: Means, axes: Sequence[str], seed: int) -> dict[str, Any]:
-    names = {name: _name(getattr(means, name)) for name in ("encoder", "detector", "faces", "classifier")}
-    reference = means.reference if means.reference is None else as_table(means.reference)
+def _settings(table: Table, steps: Sequence[Step], models: Models, axes: Sequence[str], seed: int) -> dict[str, Any]:
+    names = {name: _name(getattr(models, name)) for name in ("encoder", "detector", "faces", "classifier")}
+    reference = models.reference if models.reference is None else as_table(models.reference)
     names["reference"] = _name(reference)
     return {
         "table": list(table.fingerprints),

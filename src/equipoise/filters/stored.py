@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from equipoise.array_types import Ints, Vectors
 from equipoise.data import Table
 from equipoise.errors import InputError
 
 __all__ = ["StoredVectors", "set_blocks"]
 
-Vectors = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 BLOCK = 12_288
 """Rows read at a time: 25 MB of 512 numbers."""
@@ -28,16 +27,18 @@ class StoredVectors:
     """Where the vector of each of n ids lies in some embeddings tables; -1 where there is none."""
 
     tables: tuple[Table, ...]
-    positions: Rows
+    positions: Ints
 
     @classmethod
     def of(cls, tables: Sequence[Table], ids: Any) -> StoredVectors:
         """``ids`` (n,): an Arrow array, a pandas Series or a list of texts."""
         widths = {table.types["vector"]: table.path for table in tables}
         if len(widths) > 1:
-            told = " and ".join(f"{path} of {width[len('vector<') : -1]}" for width, path in list(widths.items())[:2])
+            lengths = " and ".join(
+                f"{path} of {width[len('vector<') : -1]}" for width, path in list(widths.items())[:2]
+            )
             raise InputError(
-                f"vectors of different lengths cannot be compared: {told} numbers; give those of one model"
+                f"vectors of different lengths cannot be compared: {lengths} numbers; give those of one model"
             )
         wanted = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _texts(ids)
         there = pa.chunked_array(
@@ -51,10 +52,10 @@ class StoredVectors:
         if first and not pc.any(pc.is_in(wanted, value_set=rest.combine_chunks())).as_py():  # the usual case is quick
             return cls(tuple(tables), np.arange(len(wanted), dtype=np.int64))
         if len(pc.unique(there)) < len(there):
-            twice = next(one["values"] for one in pc.value_counts(there).to_pylist() if one["counts"] > 1)
+            twice = next(entry["values"] for entry in pc.value_counts(there).to_pylist() if entry["counts"] > 1)
             raise InputError(f"{tables[0].path}: {twice!r} has two vectors; keep those of one model in one table")
-        found = pc.fill_null(pc.index_in(wanted, value_set=there.combine_chunks()), -1)
-        return cls(tuple(tables), found.to_numpy().astype(np.int64))
+        positions = pc.fill_null(pc.index_in(wanted, value_set=there.combine_chunks()), -1)
+        return cls(tuple(tables), positions.to_numpy().astype(np.int64))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -69,10 +70,10 @@ class StoredVectors:
     @property
     def in_order(self) -> bool:
         """Whether the vectors come in the order of the ids, those that are missing left out."""
-        found = self.positions[self.positions >= 0]
-        return bool((np.diff(found) > 0).all())
+        positions = self.positions[self.positions >= 0]
+        return bool((np.diff(positions) > 0).all())
 
-    def blocks(self, size: int = BLOCK) -> Iterator[tuple[Rows, Vectors]]:
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[Ints, Vectors]]:
         """Rows of the ids (b,) and their vectors (b, d), in the order of the file; missing ones are left out."""
         order = np.argsort(self.positions, kind="stable") if not self.in_order else None
         rows = order if order is not None else np.arange(len(self.positions))
@@ -105,7 +106,7 @@ def _texts(ids: Any) -> Any:
     return pa.array(ids, from_pandas=True) if hasattr(ids, "dtype") else pa.array(list(ids), pa.string())
 
 
-def set_blocks(stored: StoredVectors, sets: Rows, size: int = BLOCK) -> Iterator[tuple[Rows, Vectors]]:
+def set_blocks(stored: StoredVectors, sets: Ints, size: int = BLOCK) -> Iterator[tuple[Ints, Vectors]]:
     """Blocks of whole sets: rows (b,), the images of a set one after the other, and their vectors (b, d).
 
     Sets that lie together in the table stream; others need all vectors in memory. An image without a vector has NaN.
@@ -126,7 +127,7 @@ def set_blocks(stored: StoredVectors, sets: Rows, size: int = BLOCK) -> Iterator
         start = stop
 
 
-def _streamed(stored: StoredVectors, sets: Rows, size: int) -> Iterator[tuple[Rows, Vectors]]:
+def _streamed(stored: StoredVectors, sets: Ints, size: int) -> Iterator[tuple[Ints, Vectors]]:
     held_rows, held = np.empty(0, dtype=np.int64), np.empty((0, stored.dim), dtype=np.float32)
     for rows, vectors in stored.blocks(size):
         # What is at the end may be the beginning of a set: it waits for the rest.

@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Flags
 from equipoise.data import Table
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import group_means
 from equipoise.text.labels import read_labels
@@ -50,20 +51,20 @@ def columns_for(by: Sequence[str]) -> tuple[str, ...]:
     return tuple(_CELL if name == EXPECTED else name for name in by)
 
 
-def compared(evidence: Evidence, by: Sequence[str]) -> list[tuple[str, Groups]]:
+def compared(remaining: RemainingImages, by: Sequence[str]) -> list[tuple[str, Groups]]:
     """The groups of each name in ``by`` (the axes unless given) of which more than one is there."""
-    found = []
-    for name in by or evidence.axes:
-        read = read_labels(_values(evidence, name))
+    groupings = []
+    for name in by or remaining.axes:
+        read = read_labels(_values(remaining, name))
         if len(read.names) > 1:
-            found.append((name, Groups(read.codes.astype(np.int32), read.names, axis=name)))
-    return found
+            groupings.append((name, Groups(read.codes.astype(np.int32), read.names, axis=name)))
+    return groupings
 
 
-def _values(evidence: Evidence, name: str) -> list[str | None]:
-    if name == EXPECTED and name not in evidence.table.types:
-        return [None if pd.isna(cell) else _WORDS.get(str(cell)[:1]) for cell in evidence.column(_CELL)]
-    return evidence.column(name).tolist()
+def _values(remaining: RemainingImages, name: str) -> list[str | None]:
+    if name == EXPECTED and name not in remaining.table.types:
+        return [None if pd.isna(cell) else _WORDS.get(str(cell)[:1]) for cell in remaining.column(_CELL)]
+    return remaining.column(name).tolist()
 
 
 def mean_rows(
@@ -73,13 +74,12 @@ def mean_rows(
 
     ``sets`` (n,): images of one set are not independent of each other.
     """
-    found = group_means(values, groups, clusters=sets, permutations=draws, seed=seed)
+    means = group_means(values, groups, clusters=sets, permutations=draws, seed=seed)
     keys = {"variant": variant, "axis": groups.axis}
-    rows = [one.row(metric=metric, **keys, group=name) for name, one in found.by_group.items()]
-    return [*rows, found.gap.row(metric=f"{metric}_gap", **keys)]
+    rows = [estimate.row(metric=metric, **keys, group=name) for name, estimate in means.by_group.items()]
+    return [*rows, means.gap.row(metric=f"{metric}_gap", **keys)]
 
 
-Flags = NDArray[np.bool_]
 _MOST = 200_000
 
 
@@ -96,7 +96,7 @@ class LearnedThresholds:
     """What always saying the commoner answer gives: the chance level."""
     n: int
     curve: pd.DataFrame
-    """One row a choice of thresholds: a column an axis, and ``agreement``."""
+    """One row per choice of thresholds: one column per axis, and ``agreement``."""
 
     def curve_of(self, axis: str) -> pd.DataFrame:
         """The best agreement at each threshold of one axis, the others free."""
@@ -147,7 +147,7 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     """How many images of each set were recognised on each axis: what thresholds are learned from.
 
     ``table`` is read with the layer of a run of the filter ``detectability`` (``score_detect_<axis>``; above 0 is
-    recognised); one row a ``set_id``, one column an axis.
+    recognised); one row per ``set_id``, one column per axis.
     """
     prefix = "score_detect_"
     known = [name.removeprefix(prefix) for name in table.columns if name.startswith(prefix)]
@@ -201,7 +201,7 @@ def _crossfitted(columns: Any, wanted: Flags, grid: Any, folds: int, seed: int) 
 
 
 def _counts(values: Any, name: str) -> NDArray[np.int64]:
-    found = np.asarray(values)
-    if found.ndim != 1 or not len(found) or not np.equal(np.mod(found, 1), 0).all() or (found < 0).any():
+    numbers = np.asarray(values)
+    if numbers.ndim != 1 or not len(numbers) or not np.equal(np.mod(numbers, 1), 0).all() or (numbers < 0).any():
         raise InputError(f"counts[{name!r}] must hold a whole number of at least 0 for each set")
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)

@@ -1,8 +1,8 @@
 """Images: counterfactual sets, person edits, inpainting, masking, face swap, substitution and scenes.
 
-Each module turns captions or a table into a :class:`~equipoise.generate.plans.Plan` (``plan_sets``, ``plan_edits``,
+Each module turns captions or a table into a :class:`~equipoise.generate.plans.WorkPlan` (``plan_sets``, ``plan_edits``,
 ...), and :func:`run` carries a plan out as a resumable job over tables; :func:`estimate` says beforehand how many
-images it makes, how long that takes and how much room it needs.
+images it makes, how long that takes and how much disk space it needs.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +12,9 @@ from equipoise.first_use import on_first_use
 if TYPE_CHECKING:
     from equipoise.generate.edits import EditsConfig, plan_edits
     from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
-    from equipoise.generate.jobs import Estimate, estimate, run
+    from equipoise.generate.jobs import Cost, estimate, run
     from equipoise.generate.mask import MaskConfig, plan_mask
-    from equipoise.generate.plans import Plan
+    from equipoise.generate.plans import WorkPlan
     from equipoise.generate.scenes import ScenesConfig, plan_scenes
     from equipoise.generate.sets import SET_PRESETS, SetsConfig, plan_sets, world_sets
     from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SET_PRESETS",
+    "Cost",
     "EditCheck",
     "EditsConfig",
-    "Estimate",
     "InpaintConfig",
     "MaskConfig",
-    "Plan",
     "ScenesConfig",
     "SetsConfig",
     "SubstituteConfig",
     "SwapConfig",
+    "WorkPlan",
     "check_pool",
     "contact_sheet",
     "contaminated",
@@ -54,10 +54,10 @@ _HOMES = {
     "SET_PRESETS": "sets",
     "EditCheck": "verify",
     "EditsConfig": "edits",
-    "Estimate": "jobs",
+    "Cost": "jobs",
     "InpaintConfig": "inpaint",
     "MaskConfig": "mask",
-    "Plan": "plans",
+    "WorkPlan": "plans",
     "ScenesConfig": "scenes",
     "SetsConfig": "sets",
     "SubstituteConfig": "substitute",
@@ -79,7 +79,7 @@ _HOMES = {
 }
 
 
-# Imported on first use, as in the other rooms: pyarrow must not slow down `equipoise --help`.
+# Imported on first use, as in the other packages: pyarrow must not slow down `equipoise --help`.
 __getattr__ = on_first_use(__name__, _HOMES)
 
 

@@ -20,7 +20,7 @@ from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
-from equipoise.generate.plans import Plan, Task, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.text.templates import edit_instructions
 
@@ -61,7 +61,7 @@ class EditsConfig:
             raise InputError(f"feather={self.feather} and long_side={self.long_side}: pixels, from 0 and from 8 up")
 
 
-def plan_edits(source: Table, config: EditsConfig | None = None) -> Plan:
+def plan_edits(source: Table, config: EditsConfig | None = None) -> WorkPlan:
     """The plan of all edits of each photograph in ``source`` that shows exactly one person.
 
     ``source`` has the column ``people`` (see :mod:`equipoise.data.people`).
@@ -89,7 +89,7 @@ def plan_edits(source: Table, config: EditsConfig | None = None) -> Plan:
                 },
             }
 
-    return Plan(
+    return WorkPlan(
         kind="edits",
         tasks=tasks,
         n_tasks=len(chosen),
@@ -132,7 +132,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     cut = photo.crop(area)
     if task["long_side"] is not None:
         cut = fitted(cut, task["long_side"])
-    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for i, image in enumerate(_edited(task, cut, tools.generator)):
         text, group, template, guidance = task["edits"][i]
         params = {
@@ -145,7 +145,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
             "edited_at": list(cut.size),
             "feather": task["feather"],
         }
-        made.append(
+        rows.append(
             {
                 "image": pasted(photo, image, area, task["feather"]),
                 "image_id": f"{task['id']}--edit-{i:02d}",
@@ -160,7 +160,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 "people": json.dumps([task["person"]]),
             }
         )
-    return tools.finished(task["id"], made)
+    return tools.finished(task["id"], rows)
 
 
 def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
@@ -169,7 +169,7 @@ def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
     Those of one group and guidance scale are made together, each group with the same seed: the same template has the
     same noise for every group.
     """
-    found: dict[int, Image.Image] = {}
+    edits: dict[int, Image.Image] = {}
     kinds: list[tuple[str, float]] = list(dict.fromkeys((edit[1], edit[3]) for edit in task["edits"]))
     for group, scale in kinds:
         places = [i for i, edit in enumerate(task["edits"]) if (edit[1], edit[3]) == (group, scale)]
@@ -181,8 +181,8 @@ def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
             image_guidance=task["image_guidance"],
             steps=task["steps"],
         )
-        found |= dict(zip(places, images, strict=True))
-    return [found[i] for i in range(len(task["edits"]))]
+        edits |= dict(zip(places, images, strict=True))
+    return [edits[i] for i in range(len(task["edits"]))]
 
 
 def fitted(image: Image.Image, long_side: int, multiple: int = 8) -> Image.Image:

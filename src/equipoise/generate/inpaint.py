@@ -17,8 +17,8 @@ from typing import Any
 
 from PIL import Image
 
+from equipoise.array_types import Mask
 from equipoise.data import masks
-from equipoise.data.masks import Mask
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
@@ -33,7 +33,7 @@ from equipoise.generate.persons import (
     placed_rows,
     targets,
 )
-from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.text.templates import inpainting_prompt
 
@@ -84,7 +84,7 @@ class InpaintConfig:
             )
 
 
-def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> Plan:
+def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan:
     """The plan of ``per_group`` images of each group for each photograph with a person and a caption that names one.
 
     ``source`` has the columns ``people`` and ``captions``; ``people`` has ``parts`` for body parts.
@@ -106,7 +106,7 @@ def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> Plan:
                 },
             }
 
-    return Plan(
+    return WorkPlan(
         kind="inpaint",
         tasks=tasks,
         n_tasks=len(chosen),
@@ -147,13 +147,13 @@ def _prompts(name: str, captions: Sequence[str], config: InpaintConfig) -> list[
         order = [order[i] for i in drawn(config.seed, "caption", name).permutation(len(order))]
     fallback = None
     for caption in order:
-        made = [(group, inpainting_prompt(caption, {config.axis: group})) for group in config.groups]
-        if any(prompt.text is None for _, prompt in made):
+        prompts = [(group, inpainting_prompt(caption, {config.axis: group})) for group in config.groups]
+        if any(prompt.text is None for _, prompt in prompts):
             continue
-        found = [[group, str(prompt.text)] for group, prompt in made]
-        if any(prompt.how[config.axis] != "inserted" for _, prompt in made):
-            return found
-        fallback = fallback or found
+        texts = [[group, str(prompt.text)] for group, prompt in prompts]
+        if any(prompt.how[config.axis] != "inserted" for _, prompt in prompts):
+            return texts
+        fallback = fallback or texts
     return fallback
 
 
@@ -170,7 +170,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     anew = dilated(mask, task["dilation"])
     shape = json.dumps(masks.encode(anew))
     each = task["per_group"] // len(task["guidance"])
-    made: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, guidance in enumerate(task["guidance"]):
         seed = (task["seed"] + number) % 2**31
         for group, text in task["prompts"]:
@@ -181,7 +181,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
             for k, image in enumerate(images):
                 candidate = number * each + k
                 how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": k}
-                made.append(
+                rows.append(
                     {
                         "image": composited(photo, image, anew),
                         "image_id": f"{task['id']}--{group}-{candidate:02d}",
@@ -197,7 +197,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                         "drawn_mask": shape,
                     }
                 )
-    return tools.finished(task["id"], made)
+    return tools.finished(task["id"], rows)
 
 
 def _area(task: Task, photo: Image.Image, tools: Tools) -> tuple[Mask, dict[str, Any]]:

@@ -15,10 +15,10 @@ from typing import Any
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.errors import InputError
-from equipoise.generate.plans import Plan, row_of, written
+from equipoise.generate.plans import WorkPlan, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
-__all__ = ["TASKS_PER_SHARD", "Estimate", "estimate", "is_service", "run", "tools_for"]
+__all__ = ["TASKS_PER_SHARD", "Cost", "estimate", "is_service", "run", "tools_for"]
 
 
 TASKS_PER_SHARD = 8
@@ -27,7 +27,7 @@ PREVIEWS_FOLDER = "_previews"
 
 
 def run(
-    plan: Plan,
+    plan: WorkPlan,
     out: str | Path,
     generator: Any = None,
     *,
@@ -72,7 +72,7 @@ def run(
 
 
 def tools_for(
-    plan: Plan, generator: Any = None, *, finder: Any = None, faces: Table | None = None, on_ray: bool = False
+    plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces: Table | None = None, on_ray: bool = False
 ) -> functools.partial[Tools]:
     """What builds the tools of a worker; on Ray each loads the models by name, here they are loaded once and now."""
     from equipoise.models.loading import load
@@ -101,7 +101,7 @@ def is_service(generator: Any) -> bool:
     return generator.startswith("api:") if isinstance(generator, str) else hasattr(generator, "price")
 
 
-def _check_can(plan: Plan, generator: Any) -> None:
+def _check_can(plan: WorkPlan, generator: Any) -> None:
     if not plan.needs:
         return
     if generator is None:
@@ -126,7 +126,7 @@ _BYTES_A_PIXEL = 1.5
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """How many images, how long, how many gigabytes, what money, and three prompts to read."""
 
     kind: str
@@ -145,7 +145,7 @@ class Estimate:
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.n_images:,} images in {self.n_tasks:,} tasks"]
         lines.append(f"  time    {'not measured' if self.seconds is None else _duration(self.seconds)}")
-        lines.append(f"  room    {'not measured' if self.gigabytes is None else f'{self.gigabytes:.3g} GB'}")
+        lines.append(f"  disk    {'not measured' if self.gigabytes is None else f'{self.gigabytes:.3g} GB'}")
         if self.cost is not None:
             lines.append(f"  cost    {self.cost:,.2f} US dollars")
         elif self.by_service:
@@ -155,7 +155,7 @@ class Estimate:
         return "\n".join(lines)
 
 
-def estimate(plan: Plan, generator: Any = None, *, finder: Any = None, faces: Table | None = None) -> Estimate:
+def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces: Table | None = None) -> Cost:
     """What ``plan`` will cost, by making its first task, unless a service makes the images.
 
     A service (a generator with the attribute ``price``: US dollars an image, or ``None`` where it is not known) is
@@ -178,20 +178,18 @@ def estimate(plan: Plan, generator: Any = None, *, finder: Any = None, faces: Ta
         return _told(plan, 0.0, 0.0, None)
     ready = tools()
     started = time.perf_counter()
-    made = [row for rows in plan.make(first, ready) for row in rows]
+    drawn = [row for rows in plan.make(first, ready) for row in rows]
     seconds = time.perf_counter() - started
-    size = sum(len(row["image"]["bytes"]) for row in made)
-    scale = plan.n_images / max(1, len(made))
+    size = sum(len(row["image"]["bytes"]) for row in drawn)
+    scale = plan.n_images / max(1, len(drawn))
     return _told(plan, seconds * scale, size * scale / 1e9, None)
 
 
 def _told(
-    plan: Plan, seconds: float | None, gigabytes: float | None, cost: float | None, *, by_service: bool = False
-) -> Estimate:
+    plan: WorkPlan, seconds: float | None, gigabytes: float | None, cost: float | None, *, by_service: bool = False
+) -> Cost:
     left_out = dict(plan.left_out)
-    return Estimate(
-        plan.kind, plan.n_tasks, plan.n_images, seconds, gigabytes, cost, plan.examples, left_out, by_service
-    )
+    return Cost(plan.kind, plan.n_tasks, plan.n_images, seconds, gigabytes, cost, plan.examples, left_out, by_service)
 
 
 def _duration(seconds: float) -> str:

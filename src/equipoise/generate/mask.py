@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from equipoise.array_types import Mask
 from equipoise.data import masks
-from equipoise.data.masks import Mask
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.persons import mask_of, placed_rows
-from equipoise.generate.plans import Plan, Task, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, settings_of, task_of
 from equipoise.generate.tools import Tools
 
 __all__ = ["MaskConfig", "blacked_out", "make_masked", "plan_mask"]
@@ -45,7 +45,7 @@ class MaskConfig:
                 raise UnknownNameError(kind, value, known)
 
 
-def plan_mask(source: Table, config: MaskConfig | None = None) -> Plan:
+def plan_mask(source: Table, config: MaskConfig | None = None) -> WorkPlan:
     """The plan of one masked copy of every image that shows what is to be masked.
 
     ``source`` has the column ``people`` for persons, crowds among them, and ``object_boxes`` (JSON: a list of
@@ -70,7 +70,7 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> Plan:
         for place, task in chosen:
             yield {"place": place, **task, "what": settings.what, "by": settings.by, "find": settings.find}
 
-    return Plan(
+    return WorkPlan(
         kind="mask",
         tasks=tasks,
         n_tasks=len(chosen),
@@ -98,12 +98,12 @@ def _things(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     """The masked copy of each image."""
-    made = []
+    rows_of_tasks = []
     for row in rows:
         task = task_of(row)
         photo = tools.source(task["place"])
         mask = _mask(task, photo, tools)
-        made.append(
+        rows_of_tasks.append(
             tools.finished(
                 task["id"],
                 [
@@ -119,7 +119,7 @@ def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                 ],
             )
         )
-    return made
+    return rows_of_tasks
 
 
 def _mask(task: Task, photo: Image.Image, tools: Tools) -> Mask:
@@ -140,13 +140,13 @@ def _found(task: Task, photo: Image.Image, finder: Any) -> Mask:
     if persons and finder.labels and "person" not in finder.labels:
         raise UnknownNameError(f"label of {finder.name}", "person", finder.labels)
     whole = np.zeros((photo.height, photo.width), bool)
-    found = finder.detect([photo])[0]
-    for i, label in enumerate(found.labels):
+    detections = finder.detect([photo])[0]
+    for i, label in enumerate(detections.labels):
         if (label == "person") == persons:
-            left, top, right, bottom = (float(v) for v in found.boxes[i])
+            left, top, right, bottom = (float(v) for v in detections.boxes[i])
             box = [left, top, right - left, bottom - top]
-            exact = task["by"] == "segment" and found.masks is not None
-            whole |= found.masks[i] if exact else masks.from_box(box, photo.height, photo.width)
+            exact = task["by"] == "segment" and detections.masks is not None
+            whole |= detections.masks[i] if exact else masks.from_box(box, photo.height, photo.width)
     return whole
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image
 from scipy.ndimage import distance_transform_edt
 
+from equipoise.array_types import Mask
 from equipoise.data import masks
-from equipoise.data.masks import Mask
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.protocols import Outliner
@@ -41,8 +41,8 @@ def placed_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[list[int
     for shard in range(len(table.shards)):
         row = 0
         for batch in table.shard_batches(shard, list(columns)):
-            for found in batch.to_pylist():
-                yield [shard, row], found
+            for cells in batch.to_pylist():
+                yield [shard, row], cells
                 row += 1
 
 
@@ -72,10 +72,10 @@ def whole_pixels(box: Sequence[float], width: int, height: int) -> tuple[int, in
     (10, 5, 14, 7)
     """
     x, y, w, h = box
-    found = (max(0, math.floor(x)), max(0, math.floor(y)), min(width, math.ceil(x + w)), min(height, math.ceil(y + h)))
-    if found[0] >= found[2] or found[1] >= found[3]:
+    edges = (max(0, math.floor(x)), max(0, math.floor(y)), min(width, math.ceil(x + w)), min(height, math.ceil(y + h)))
+    if edges[0] >= edges[2] or edges[1] >= edges[3]:
         raise InputError(f"the person's box {list(box)} holds no pixel of the image ({width} x {height})")
-    return found
+    return edges
 
 
 def targets(
@@ -110,11 +110,11 @@ def outlined(box: Sequence[float], image: Image.Image, finder: Any) -> Mask:
         x, y, width, height = box
         inside: Mask = finder.outline(image, [(x, y, x + width, y + height)])[0] & whole
         return inside if inside.any() else whole
-    found = finder.detect([image])[0]
-    if found.masks is None:
+    detections = finder.detect([image])[0]
+    if detections.masks is None:
         raise InputError(f"{finder.name} gives boxes and no outlines; name a segmenter, or none to take the box")
     best, overlap = whole, 0.5
-    for outline in found.masks:
+    for outline in detections.masks:
         shared = np.logical_and(outline, whole).sum() / max(1, np.logical_or(outline, whole).sum())
         if shared > overlap:
             best, overlap = np.logical_and(outline, whole), shared

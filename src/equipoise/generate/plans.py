@@ -23,7 +23,7 @@ from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError
 
-__all__ = ["Plan", "Task", "drawn", "row_of", "seed_of", "settings_of", "task_of", "written"]
+__all__ = ["Task", "WorkPlan", "drawn", "row_of", "seed_of", "settings_of", "task_of", "written"]
 
 Task = dict[str, Any]
 """What a maker must know, as JSON; ``id`` names it."""
@@ -33,7 +33,7 @@ PLAN_FOLDER = ".plan"
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkPlan:
     """What will be made. ``tasks`` may be asked more than once and gives the same each time."""
 
     kind: str
@@ -80,27 +80,27 @@ def drawn(seed: int, *names: object) -> np.random.Generator:
 
 def settings_of(config: Any) -> dict[str, Any]:
     """A settings dataclass as JSON holds it."""
-    found: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config), default=list))
-    return found
+    settings: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config), default=list))
+    return settings
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
     """The task of a row of the written plan."""
-    found: Task = json.loads(row["task"])
-    return found
+    task: Task = json.loads(row["task"])
+    return task
 
 
 def examples_of(tasks: Iterable[Task], prompts: Callable[[Task], Sequence[str]], n: int = 3) -> tuple[str, ...]:
     """The first ``n`` different prompts of some tasks."""
-    found: dict[str, None] = {}
+    examples: dict[str, None] = {}
     for task in tasks:
-        found |= dict.fromkeys(prompts(task))
-        if len(found) >= n:
+        examples |= dict.fromkeys(prompts(task))
+        if len(examples) >= n:
             break
-    return tuple(found)[:n]
+    return tuple(examples)[:n]
 
 
-def written(plan: Plan, out: Path, tasks_per_shard: int) -> Table:
+def written(plan: WorkPlan, out: Path, tasks_per_shard: int) -> Table:
     """The plan as a table inside ``out``, where its shards decide what is lost when the run is killed: one of them."""
     digest, n = hashlib.sha256(), 0
     for task in plan.tasks():
@@ -144,7 +144,7 @@ def _runs(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, 
         yield held
 
 
-def _why(plan: Plan) -> str:
+def _why(plan: WorkPlan) -> str:
     if not plan.left_out:
         return ""
     reasons = ", ".join(f"{reason}: {n}" for reason, n in sorted(plan.left_out.items(), key=lambda item: -item[1]))

@@ -16,7 +16,7 @@ from typing import Any
 
 from equipoise.data.atomic import write_whole
 from equipoise.engine.cache import cache_root
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.generate.tools import stopping_when_down
 
 __all__ = ["REQUEST", "likeness", "rewriter", "writer"]
@@ -57,13 +57,13 @@ def rewriter(write: Write, *, least: int = LEAST_LENGTH, most_like: float = MOST
     def rewritten(prompt: str, earlier: Sequence[str], seed: int) -> str:
         warmth, why = WARMTH, ""
         for attempt in range(TRIES):
-            made = " ".join(write(REQUEST + prompt, warmth, seed + attempt).split())
-            if len(made) < least:
+            answer = " ".join(write(REQUEST + prompt, warmth, seed + attempt).split())
+            if len(answer) < least:
                 why = f"it is shorter than {least} characters"
-            elif any(likeness(made, other) > most_like for other in earlier):
+            elif any(likeness(answer, other) > most_like for other in earlier):
                 warmth, why = warmth + WARMER, "it is too like an earlier one"
             else:
-                return made
+                return answer
         raise InputError(f"the language model gave no usable prompt in {TRIES} tries for {prompt!r}: {why}")
 
     return rewritten
@@ -115,7 +115,7 @@ def _answer_in(path: Path) -> str | None:
 
 def _local(name: str) -> Write:
     from equipoise.models.folders import find_checkpoint
-    from equipoise.models.hf.adapter import stock_model, tokenizer
+    from equipoise.models.hf.checkpoint import stock_model, tokenizer
     from equipoise.models.runtime import from_transformers, quiet
 
     checkpoint = find_checkpoint(name)
@@ -129,7 +129,7 @@ def _local(name: str) -> Write:
         except (InputError, MemoryError):
             raise
         except Exception as error:  # settings of the wrong type fail in every way there is
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error, 200)
             raise InputError(f"{checkpoint.folder}: cannot be loaded as a language model: {reason}") from error
 
     def write(request: str, temperature: float, seed: int) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools, stopping_when_down
 from equipoise.text.templates import BINDING_GROUPS, Activity, BindingCaption, activities, activity, binding_captions
 from equipoise.text.templates.edits import filled
@@ -131,7 +131,7 @@ def plan_scenes(
     *,
     embed: Embed | None = None,
     rewrite: Rewrite | None = None,
-) -> Plan:
+) -> WorkPlan:
     """The plan of ``per_cell`` pictures of each group for each activity (by id; default: the benchmark's 37).
 
     ``embed``: sentence embeddings for the choice of settings; ``rewrite``: a language model that writes prompts out,
@@ -146,7 +146,7 @@ def plan_scenes(
     samples = {people: _sampled(people, settings, embed) for people in (1, 2)}
     listed = [task for of in wanted for task in _cells(of, settings, samples, rewrite)]
 
-    return Plan(
+    return WorkPlan(
         kind="scenes",
         tasks=lambda: iter(listed),
         n_tasks=len(listed),
@@ -168,7 +168,7 @@ def _sampled(people: int, config: ScenesConfig, embed: Embed | None) -> list[Set
         whole = [whole[int(i)] for i in sorted(some)]
     nouns = ["person", "other person"][:people]
     picks = diverse(
-        [one.sentence(nouns) for one in whole], config.per_cell, config.clusters, embed=embed, seed=config.seed
+        [setting.sentence(nouns) for setting in whole], config.per_cell, config.clusters, embed=embed, seed=config.seed
     )
     return [whole[i] for i in picks]
 
@@ -176,7 +176,11 @@ def _sampled(people: int, config: ScenesConfig, embed: Embed | None) -> list[Set
 def _cells(
     of: Activity, config: ScenesConfig, samples: Mapping[int, Sequence[Setting]], rewrite: Rewrite | None
 ) -> Iterator[Task]:
-    captions = {one.group: one for one in binding_captions(of) if one.people == ("one", "two")[int(one.group[1]) - 1]}
+    captions = {
+        whole_caption.group: whole_caption
+        for whole_caption in binding_captions(of)
+        if whole_caption.people == ("one", "two")[int(whole_caption.group[1]) - 1]
+    }
     for cell in config.groups:
         caption = captions[cell]
         written: list[str] = []
@@ -216,13 +220,13 @@ def _prompt(caption: BindingCaption, setting: Setting, prefix: str) -> str:
 
 def make_scenes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     """The picture of each prompt."""
-    made = []
+    rows_of_tasks = []
     for row in rows:
         task = task_of(row)
         how = {"guidance": task["guidance"], "steps": task["steps"]}
         with stopping_when_down():
             image = tools.generator.generate([task["prompt"]], seed=task["seed"], **how)[0]
-        found = [
+        images = [
             {
                 "image": image,
                 "image_id": task["id"],
@@ -242,5 +246,5 @@ def make_scenes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                 "reversed_caption": task["reversed"],
             }
         ]
-        made.append(tools.finished(task["id"], found))
-    return made
+        rows_of_tasks.append(tools.finished(task["id"], images))
+    return rows_of_tasks

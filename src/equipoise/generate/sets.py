@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
 from equipoise.text.templates import Caption, CaptionSet
 
@@ -78,7 +78,7 @@ def set_preset(name: str, **changes: Any) -> SetsConfig:
     return replace(SET_PRESETS[name], **changes)
 
 
-def plan_sets(captions: Iterable[CaptionSet], config: SetsConfig | None = None) -> Plan:
+def plan_sets(captions: Iterable[CaptionSet], config: SetsConfig | None = None) -> WorkPlan:
     """The plan of ``config.candidates`` image sets for each set of captions.
 
     >>> from equipoise.text.templates import caption_preset
@@ -89,17 +89,17 @@ def plan_sets(captions: Iterable[CaptionSet], config: SetsConfig | None = None) 
     """
     settings = config or SetsConfig()
     chosen = list(captions)
-    names = [one.set_id for one in chosen]
+    names = [caption_set.set_id for caption_set in chosen]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"the caption set {twice!r} is there twice; each needs a name of its own")
 
     def tasks() -> Iterator[Task]:
-        for one in chosen:
+        for caption_set in chosen:
             for k in range(settings.candidates):
-                yield _task(one, k, settings)
+                yield _task(caption_set, k, settings)
 
-    return Plan(
+    return WorkPlan(
         kind="sets",
         tasks=tasks,
         n_tasks=len(chosen) * settings.candidates,
@@ -107,22 +107,22 @@ def plan_sets(captions: Iterable[CaptionSet], config: SetsConfig | None = None) 
         make=make_sets,
         config=settings_of(settings),
         needs=("generate_set",),
-        axes=tuple(dict.fromkeys(axis for one in chosen for axis in one.axes)),
+        axes=tuple(dict.fromkeys(axis for caption_set in chosen for axis in caption_set.axes)),
         columns=COLUMNS,
         examples=examples_of(tasks(), lambda task: [text for text, _ in task["captions"]]),
     )
 
 
-def _task(one: CaptionSet, k: int, config: SetsConfig) -> Task:
-    rng = drawn(config.seed, "set", one.set_id, k)
+def _task(caption_set: CaptionSet, k: int, config: SetsConfig) -> Task:
+    rng = drawn(config.seed, "set", caption_set.set_id, k)
     return {
-        "id": f"{one.set_id}--{k:03d}",
-        "prompt_set": one.set_id,
+        "id": f"{caption_set.set_id}--{k:03d}",
+        "prompt_set": caption_set.set_id,
         "candidate": k,
-        "subject": one.subject,
-        "neutral": one.neutral,
-        "captions": [[caption.text, dict(caption.attributes)] for caption in one.captions],
-        "seed": seed_of(config.seed, "noise", one.set_id, k),
+        "subject": caption_set.subject,
+        "neutral": caption_set.neutral,
+        "captions": [[caption.text, dict(caption.attributes)] for caption in caption_set.captions],
+        "seed": seed_of(config.seed, "noise", caption_set.set_id, k),
         "share": round(float(rng.uniform(*config.share)), 4),
         "guidance": round(float(rng.uniform(*config.guidance)), 4),
         "how": {"inject": config.inject, "blend": config.blend, "sampler": config.sampler},
@@ -141,12 +141,12 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     drawing = {"share": task["share"], "guidance": task["guidance"], "steps": task["steps"], **task["how"]}
     images: list[Any] = []
     for batch in batches_of(prompts, task["batch_size"]):
-        made = tools.generator.generate_set(batch, seed=task["seed"], **drawing)
-        images += made if not images else made[1:]
+        drawn = tools.generator.generate_set(batch, seed=task["seed"], **drawing)
+        images += drawn if not images else drawn[1:]
     params = json.dumps(
         tools.settled(drawing) | {"batch_size": task["batch_size"], "source": prompts[0]}, sort_keys=True
     )
-    found = [
+    rows = [
         {
             "image": image,
             "image_id": f"{task['id']}--{i:02d}",
@@ -165,7 +165,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
         }
         for i, ((text, groups), image) in enumerate(zip(task["captions"], images, strict=True))
     ]
-    return tools.finished(task["id"], found)
+    return tools.finished(task["id"], rows)
 
 
 def batches_of(prompts: Sequence[str], size: int) -> list[list[str]]:
@@ -202,23 +202,23 @@ def world_sets(
     from equipoise.world import counterfactual_sets
     from equipoise.world.captions import captions, neutral_prompt
 
-    made = []
-    for found in counterfactual_sets(config, subjects, axes, n, seed):
-        told = [captions(scene, _PARAPHRASES, "full") for scene in found.scenes]
-        which = 0 if place else _placeless(told)
-        texts = [paraphrases[which] for paraphrases in told]
-        attributes: list[Mapping[str, str]] = [dict(zip(axes, groups, strict=True)) for groups in found.groups]
+    sets = []
+    for members in counterfactual_sets(config, subjects, axes, n, seed):
+        phrased = [captions(scene, _PARAPHRASES, "full") for scene in members.scenes]
+        which = 0 if place else _placeless(phrased)
+        texts = [paraphrases[which] for paraphrases in phrased]
+        attributes: list[Mapping[str, str]] = [dict(zip(axes, groups, strict=True)) for groups in members.groups]
         said = tuple(Caption(text, groups) for text, groups in zip(texts, attributes, strict=True))
-        made.append(CaptionSet(found.set_id, found.subject, "", tuple(axes), neutral_prompt(found.subject), said))
-    return made
+        sets.append(CaptionSet(members.set_id, members.subject, "", tuple(axes), neutral_prompt(members.subject), said))
+    return sets
 
 
-def _placeless(told: Sequence[Sequence[str]]) -> int:
+def _placeless(paraphrases: Sequence[Sequence[str]]) -> int:
     """The first paraphrase that names a place in no scene of the set."""
     from equipoise.world.captions import prompts
 
     places = [text.removeprefix("a photo of a person ") for text in prompts("scene").values()]
     for k in range(_PARAPHRASES):
-        if not any(place in texts[k] for texts in told for place in places):
+        if not any(place in texts[k] for texts in paraphrases for place in places):
             return k
     raise InputError("every caption of this set names a place; ask for captions with places")

@@ -20,7 +20,7 @@ from equipoise.data.results import draw_order
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.generate.persons import placed_rows
-from equipoise.generate.plans import Plan, Task, drawn, examples_of, seed_of, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools, stopping_when_down
 
 __all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "plan_substitute"]
@@ -33,7 +33,7 @@ class SubstituteConfig:
     alpha: float = 1.0
     """The largest share that will be replaced; smaller ones are parts of it."""
     per_caption: bool = False
-    """Generate one image for every caption instead of one an image."""
+    """Generate one image for every caption instead of one per image."""
     guidance: float | None = None
     steps: int | None = None
     together: int = 8
@@ -46,7 +46,7 @@ class SubstituteConfig:
             raise InputError(f"together={self.together}: at least one image at a time")
 
 
-def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Plan:
+def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> WorkPlan:
     """The plan of one generated image for each image (or caption) that D(alpha) replaces.
 
     The draw is that of :func:`equipoise.data.mixing.substitute` with the same seed, so what it will choose is made.
@@ -80,7 +80,7 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Pl
                 "steps": settings.steps,
             }
 
-    return Plan(
+    return WorkPlan(
         kind="substitute",
         tasks=tasks,
         n_tasks=count,
@@ -135,12 +135,12 @@ def contaminated(
     failed = generated.errors()["where"].tolist()
     # As if they had been made, so that the draw is the same; images that were never planned are still refused.
     drawn_from = pd.DataFrame({name: [*fakes[name], *failed] for name in fakes})
-    made = {}
+    tables = {}
     for alpha in alphas:
         wanted = substitute(labels, drawn_from, alpha, seed=seed)
         missing = sorted(set(wanted.replacement).intersection(failed))
         chosen = replace(wanted, replacement={k: v for k, v in wanted.replacement.items() if k not in missing})
-        made[alpha] = write_mixture(real, generated, chosen, folder / f"D{alpha:g}")
+        tables[alpha] = write_mixture(real, generated, chosen, folder / f"D{alpha:g}")
         manifest = json.dumps(chosen.manifest() | {"not_generated": missing}, indent=1)
         (folder / f"D{alpha:g}.json").write_text(manifest + "\n", encoding="utf-8")
-    return made
+    return tables

@@ -20,7 +20,7 @@ from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.persons import placed_rows, whole_pixels
-from equipoise.generate.plans import Plan, Task, drawn, settings_of, task_of
+from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
 
 __all__ = ["SwapConfig", "make_swaps", "plan_swap", "swapped"]
@@ -50,7 +50,7 @@ class SwapConfig:
             raise InputError(f"fade={self.fade}: a share from 0 to 1 is expected")
 
 
-def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> Plan:
+def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> WorkPlan:
     """The plan of one image a target group for each photograph with a face; ``faces`` is a table of face images."""
     settings = config or SwapConfig()
     by_group = _faces_by_group(faces, settings)
@@ -75,12 +75,12 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
                 "fade": settings.fade,
                 "match_colour": settings.match_colour,
                 "faces": {
-                    group: _drawn_faces(settings.seed, name, group, found, max(1, len(boxes)))
-                    for group, found in by_group.items()
+                    group: _drawn_faces(settings.seed, name, group, faces_of_group, max(1, len(boxes)))
+                    for group, faces_of_group in by_group.items()
                 },
             }
 
-    return Plan(
+    return WorkPlan(
         kind="swap",
         tasks=tasks,
         n_tasks=len(chosen),
@@ -98,20 +98,20 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
 
 def _faces_by_group(faces: Table, config: SwapConfig) -> dict[str, list[list[Any]]]:
     where = dict(config.where or {})
-    found: dict[str, list[list[Any]]] = {group: [] for group in config.groups}
+    by_group: dict[str, list[list[Any]]] = {group: [] for group in config.groups}
     for place, row in placed_rows(faces, ["image_id", config.axis, *(name for name in where if name != config.axis)]):
         group = row[config.axis]
         fits = all(row[name] in values for name, values in where.items())
-        if group is not None and fits and (group in found or not config.groups):
-            found.setdefault(group, []).append([row["image_id"], *place])
-    empty = [group for group, those in found.items() if not those]
+        if group is not None and fits and (group in by_group or not config.groups):
+            by_group.setdefault(group, []).append([row["image_id"], *place])
+    empty = [group for group, those in by_group.items() if not those]
     if empty:
         raise InputError(
             f"{faces.path} has no face of the group {empty[0]!r} to take{' with these values' if where else ''}"
         )
-    if not found:
+    if not by_group:
         raise InputError(f"{faces.path} has no face with a label on {config.axis!r} to take")
-    return found
+    return by_group
 
 
 def _face_boxes(people: Sequence[Mapping[str, Any]]) -> list[list[float]]:
@@ -131,7 +131,7 @@ def _drawn_faces(seed: int, name: str, group: str, faces: list[list[Any]], n: in
 
 
 def make_swaps(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
-    """One image a group for each photograph."""
+    """One image per group for each photograph."""
     return [_made(task_of(row), tools) for row in rows]
 
 
@@ -142,7 +142,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
         raise InputError("no face was found in the image")
     if tools.faces is None:
         raise InputError("a swap needs a table of faces")
-    made = []
+    rows = []
     for group, faces in task["faces"].items():
         image, used = photo, []
         for i, box in enumerate(boxes):
@@ -151,7 +151,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
             image = swapped(image, tools.faces.at(place), area, fade=task["fade"], match_colour=task["match_colour"])
             used.append(name)
         params = {"boxes": boxes, "fade": task["fade"], "match_colour": task["match_colour"]}
-        made.append(
+        rows.append(
             {
                 "image": image,
                 "image_id": f"{task['id']}--swap-{group}",
@@ -164,7 +164,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 "faces_used": used,
             }
         )
-    return tools.finished(task["id"], made, label=task["axis"])
+    return tools.finished(task["id"], rows, label=task["axis"])
 
 
 def _found(photo: Image.Image, finder: Any) -> list[list[float]]:
@@ -172,8 +172,8 @@ def _found(photo: Image.Image, finder: Any) -> list[list[float]]:
         raise InputError("finding faces needs a detector of faces; name one, or give boxes in the column 'people'")
     if finder.labels and "face" not in finder.labels:
         raise UnknownNameError(f"label of {finder.name}", "face", finder.labels)
-    found = finder.detect([photo])[0]
-    faces = [box for box, label in zip(found.boxes, found.labels, strict=True) if label == "face"]
+    detections = finder.detect([photo])[0]
+    faces = [box for box, label in zip(detections.boxes, detections.labels, strict=True) if label == "face"]
     return [[float(b[0]), float(b[1]), float(b[2] - b[0]), float(b[3] - b[1])] for b in faces]
 
 

@@ -89,8 +89,8 @@ def _captions(source: Table) -> dict[str, list[str]]:
 
 def _said_of(captions: Any, axis: str, group: str) -> list[str]:
     """The captions that name a group, said of ``group``."""
-    found = (inpainting_prompt(caption, {axis: group}) for caption in captions)
-    return [one.text for one in found if one.text is not None and one.how[axis] != "inserted"]
+    prompts = (inpainting_prompt(caption, {axis: group}) for caption in captions)
+    return [prompt.text for prompt in prompts if prompt.text is not None and prompt.how[axis] != "inserted"]
 
 
 def _prompts(groups: list[str]) -> dict[str, str]:
@@ -135,10 +135,14 @@ class EditCheck:
     n_captions: int
 
     def __str__(self) -> str:
-        found = ", ".join(f"R@{k} {value:.3f} (chance {self.recall_chance[k]:.4f})" for k, value in self.recall.items())
+        recalls = ", ".join(
+            f"R@{k} {value:.3f} (chance {self.recall_chance[k]:.4f})" for k, value in self.recall.items()
+        )
         low, high = self.accuracy_interval
         interval = f"[{low:.3f}, {high:.3f}]" if np.isfinite(low) else "(no interval: too few photographs or draws)"
-        return f"{self.pool}: accuracy {self.accuracy:.3f} {interval} (chance {self.chance:.3f}), {found}; n = {self.n}"
+        return (
+            f"{self.pool}: accuracy {self.accuracy:.3f} {interval} (chance {self.chance:.3f}), {recalls}; n = {self.n}"
+        )
 
 
 def verify_edits(

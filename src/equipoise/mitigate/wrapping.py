@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import __version__
+from equipoise.array_types import Vectors
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import REMEDIES, FittedOn, Remedy
-from equipoise.models.protocols import Encoder, Precomputed, Vectors
+from equipoise.models.protocols import Encoder, Precomputed
 
 if TYPE_CHECKING:
     from PIL import Image

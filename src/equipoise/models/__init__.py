@@ -5,6 +5,7 @@
 for a name that cannot be had says what was tried and what to install or download.
 """
 
+from equipoise.array_types import Vectors
 from equipoise.models.checking import Check, CheckReport, check
 from equipoise.models.loading import SCHEMES, load
 from equipoise.models.protocols import (
@@ -18,7 +19,6 @@ from equipoise.models.protocols import (
     Filler,
     Generator,
     Precomputed,
-    Vectors,
 )
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.protocols import KINDS, Captioner, Classifier, Detector, Encoder, Filler, Generator, Precomputed
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _asked(question: Callable[[Any], Check], model: Any) -> Check:
     try:
         return question(model)
     except Exception as error:  # the adapter under test may be anybody's
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         return Check(question.__name__.strip("_").replace("_", " "), False, f"{type(error).__name__}: {reason}")
 
 
@@ -191,8 +191,8 @@ def _scaled_pixels(model: Encoder) -> Check:
 def _long_texts(model: Encoder) -> Check:
     name = "long texts"
     long = "a photo of a person with a hat " * 200
-    one, other = model.encode_texts([long + "in a park", long + "at the market"])
-    difference = float(np.abs(one - other).max())
+    first, other = model.encode_texts([long + "in a park", long + "at the market"])
+    difference = float(np.abs(first - other).max())
     context = getattr(model, "context", None)
     counted = getattr(getattr(model, "tokens", None), "n_cut", None)
     detail = f"cut to {context} tokens" if context else "taken"
@@ -279,11 +279,11 @@ def _generates(model: Generator) -> Check:
 
 def _sets(model: Generator) -> Check:
     texts = [_TEXTS[0], _TEXTS[0], _TEXTS[1]]
-    made = _drawn("generate set", lambda: model.generate_set(texts, seed=1, share=0.5, steps=2), model.size, 3)
+    images = _drawn("generate set", lambda: model.generate_set(texts, seed=1, share=0.5, steps=2), model.size, 3)
     first, same, _ = (np.asarray(image) for image in model.generate_set(texts, seed=1, share=0.5, steps=2))
     if not np.array_equal(first, same):
         return Check("generate set", False, "the same words from the same noise gave two pictures")
-    return made
+    return images
 
 
 def _edits(model: Generator) -> Check:
@@ -303,12 +303,14 @@ _GENERATOR = {"generate": _generates, "generate_set": _sets, "edit": _edits, "in
 
 def _boxes(model: Detector) -> Check:
     images = pictures()
-    for image, found in zip(images, model.detect(images, threshold=0.0), strict=True):
+    for image, detections in zip(images, model.detect(images, threshold=0.0), strict=True):
         edges = [image.width, image.height, image.width, image.height]
-        inside = bool((found.boxes >= 0).all() and (found.boxes <= edges).all())
-        if not inside or not len(found.boxes) == len(found.labels) == len(found.scores):
-            return Check("boxes", False, f"{len(found.labels)} labels for {found.boxes.tolist()} in {image.size}")
-        if (np.diff(found.scores) > 0).any() or not set(found.labels) <= set(model.labels):
+        inside = bool((detections.boxes >= 0).all() and (detections.boxes <= edges).all())
+        if not inside or not len(detections.boxes) == len(detections.labels) == len(detections.scores):
+            return Check(
+                "boxes", False, f"{len(detections.labels)} labels for {detections.boxes.tolist()} in {image.size}"
+            )
+        if (np.diff(detections.scores) > 0).any() or not set(detections.labels) <= set(model.labels):
             return Check("boxes", False, "not the surest first, or labels that it does not list")
     return Check("boxes", True, f"{len(model.labels)} labels; inside the picture, the surest first")
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.errors import InputError, MissingExtraError
+from equipoise.errors import InputError, MissingExtraError, one_line
 from equipoise.models.images import rgb_images
 from equipoise.models.protocols import Detections
 
@@ -45,12 +45,12 @@ class FaceDetector:
     def detect(self, images: Sequence[Image.Image], *, threshold: float = 0.5) -> list[Detections]:
         """The faces in each image that are at least as sure as ``threshold``, the surest first."""
         media = _mediapipe()
-        found = []
+        detections = []
         for image in rgb_images(images):
             pixels = np.ascontiguousarray(np.asarray(image))
             seen = self._at(threshold).detect(media.Image(image_format=media.ImageFormat.SRGB, data=pixels))
-            found.append(_detections(seen.detections, *image.size))
-        return found
+            detections.append(_detections(seen.detections, *image.size))
+        return detections
 
     def _at(self, threshold: float) -> Any:
         if threshold not in self._made:
@@ -59,13 +59,13 @@ class FaceDetector:
                 base_options=tasks.BaseOptions(model_asset_path=str(self.file)), min_detection_confidence=threshold
             )
             try:
-                made = tasks.vision.FaceDetector.create_from_options(options)
+                detector = tasks.vision.FaceDetector.create_from_options(options)
             except (RuntimeError, ValueError) as error:
-                reason = " ".join(str(error).split())[:200]
+                reason = one_line(error, 200)
                 raise InputError(f"{self.file} is no model of faces that MediaPipe can open: {reason}") from error
             # Not at the interpreter's end, when MediaPipe's own threads are gone already.
-            weakref.finalize(self, made.close).atexit = False
-            self._made[threshold] = made
+            weakref.finalize(self, detector.close).atexit = False
+            self._made[threshold] = detector
         return self._made[threshold]
 
 

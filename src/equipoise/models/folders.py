@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.trust import check_folder, check_pixels, check_sizes, on_disk, read_settings
 
 __all__ = [
@@ -171,16 +171,16 @@ def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "
             if settings.is_file():
                 check_pixels(settings, read_settings(settings))
         return Checkpoint(folder, config, safe or pickled, pickled=not safe)
-    found = pickled[0].name if pickled else _pickle_in(folder) or _pickle_on_hub(source)
-    if found:
-        refuse_pickle(name, found)
+    pickle = pickled[0].name if pickled else _pickle_in(folder) or _pickle_on_hub(source)
+    if pickle:
+        refuse_pickle(name, pickle)
     raise InputError(f"{name}: the weights are missing (model.safetensors)")
 
 
-def refuse_pickle(name: str, found: str) -> NoReturn:
+def refuse_pickle(name: str, file: str) -> NoReturn:
     """Say that the weights of ``name`` are only there as the pickle ``found``."""
     raise InputError(
-        f"{name}: the weights are only there as a pickle ({found}), which can run any code when it is opened; "
+        f"{name}: the weights are only there as a pickle ({file}), which can run any code when it is opened; "
         "convert them to safetensors, or, if you trust the source, allow it (allow_pickle=True, or --allow-pickle "
         "where a command has it)"
     )
@@ -246,5 +246,5 @@ def _downloaded(repository: str, revision: str | None, wanted: tuple[str, ...]) 
             + ", or give the path of a folder with its files"
         ) from None
     except (HfHubHTTPError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise InputError(f"{repository}: cannot be had from {where}: {reason}") from None

@@ -50,13 +50,13 @@ class ImageService:
 
     @property
     def per_minute(self) -> float | None:
-        """At most so many images a minute."""
+        """At most so many images per minute."""
         return self._service.per_minute
 
     def generate(
         self, prompts: Sequence[str], *, seed: int, guidance: float | None = None, steps: int | None = None
     ) -> list[Image.Image]:
-        """One image a prompt; the service takes no seed, guidance or steps."""
+        """One image per prompt; the service takes no seed, guidance or steps."""
         for name, value in (("guidance", guidance), ("steps", steps)):
             if value is not None:
                 raise InputError(f"{name}={value} was given, but {self.name} takes none; leave it out")
@@ -83,16 +83,16 @@ class ImageService:
         content: dict[str, Any] = {"prompt": prompt, "n": 1, "size": f"{self.size[0]}x{self.size[1]}"}
         if self._quality is not None:
             content["quality"] = self._quality
-        found = self._service.post("images/generations", content)
+        answer = self._service.post("images/generations", content)
         try:
-            made = found["data"][0]
-            data = made.get("b64_json")
-            return decode(base64.b64decode(data) if data else self._service.fetched(made["url"]))
+            picture = answer["data"][0]
+            data = picture.get("b64_json")
+            return decode(base64.b64decode(data) if data else self._service.fetched(picture["url"]))
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(
-                f"{self.name} answered without an image: {self._service.without_key(str(found))[:120]}"
+                f"{self.name} answered without an image: {self._service.without_key(str(answer))[:120]}"
             ) from None
 
 

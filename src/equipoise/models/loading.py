@@ -108,7 +108,7 @@ def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
 def from_table(
     rest: str, *, device: str = "auto", dtype: str = "auto", batch_size: int | None = None, allow_pickle: bool = False
 ) -> Any:
-    """Precomputed embeddings in one folder or several, parted by commas; nothing is run, so no option matters."""
+    """Precomputed embeddings in one folder or several, separated by commas; nothing is run, so no option matters."""
     from equipoise.models.precomputed import EmbeddingTable
 
     return EmbeddingTable(*rest.split(","))

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.errors import InputError, MissingExtraError, UnknownNameError
+from equipoise.array_types import Vectors
+from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.models.folders import key_of, refuse_pickle
 from equipoise.models.images import rgb_images
-from equipoise.models.protocols import Vectors
 from equipoise.models.runtime import Settings, explained, in_batches, never_asking, torch_device, torch_dtype
 from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_settings
 
@@ -192,7 +192,7 @@ def _weight_file(library: Any, arch: str, weights: str) -> Path:
     except InputError:
         raise
     except Exception as error:  # downloads fail in every way there is
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         where = f"open_clip:{arch}/{weights}".rstrip("/")
         raise InputError(
             f"{where}: its weights are not on this machine and cannot be downloaded ({reason}); give the path of a "
@@ -216,6 +216,6 @@ def _created(library: Any, arch: str, weights: str, precision: str, device: Any)
         except (InputError, MemoryError):
             raise
         except Exception as error:  # settings of the wrong type fail in every way there is
-            reason = " ".join(str(error).split())[:300]
+            reason = one_line(error)
             raise InputError(f"open_clip:{arch}/{weights}: cannot be loaded: {reason}") from error
     return model.eval(), pixels

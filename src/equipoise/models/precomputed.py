@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Vectors
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.models.protocols import Vectors
 
 __all__ = ["EmbeddingTable"]
 
@@ -56,20 +56,20 @@ class EmbeddingTable:
             twice = place[place.duplicated()][0]
             raise InputError(f"{twice!r} is asked for twice among the {what}")
         width: int | None = None
-        found = np.zeros(len(place), dtype=bool)
+        seen = np.zeros(len(place), dtype=bool)
         for table, at, vectors in self._read(place):
             width = width or vectors.shape[1]
             if vectors.shape[1] != width:
                 raise InputError(f"{table.path}: vectors of length {vectors.shape[1]}, elsewhere {width}")
-            again = found[at] | pd.Index(at).duplicated()
+            again = seen[at] | pd.Index(at).duplicated()
             if again.any():
                 raise InputError(
                     f"{table.path}: {place[at[again][0]]!r} has two vectors; keep those of one model in one table"
                 )
-            found[at] = True
+            seen[at] = True
             yield at, vectors
-        if not found.all():
-            missing = place[~found]
+        if not seen.all():
+            missing = place[~seen]
             raise InputError(
                 f"{self.name} lacks {len(missing)} of {len(place)} {what}, for example {missing[0]!r}; "
                 "compute their embeddings and add them to the table"

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
+from equipoise.array_types import Vectors
+
 __all__ = [
     "KINDS",
     "Answers",
@@ -24,14 +26,10 @@ __all__ = [
     "Generator",
     "Outliner",
     "Precomputed",
-    "Vectors",
 ]
 
 KINDS = ("encoder", "captioner", "classifier", "generator", "detector", "filler")
 """What a model can be asked to be; the ``kind`` of :func:`equipoise.models.load`."""
-
-Vectors = NDArray[np.float32]
-"""One embedding per row."""
 
 
 @runtime_checkable
@@ -126,7 +124,7 @@ class Generator(Protocol):
     def generate(
         self, prompts: Sequence[str], *, seed: int, guidance: float | None = None, steps: int | None = None
     ) -> list[Image.Image]:
-        """One image a prompt, each from noise of its own."""
+        """One image per prompt, each from noise of its own."""
 
     def generate_set(
         self,
@@ -140,7 +138,7 @@ class Generator(Protocol):
         blend: bool = False,
         sampler: str | None = None,
     ) -> list[Image.Image]:
-        """One image a prompt from the same noise; the first prompt's attention is given to the others for a ``share``
+        """One image per prompt from the same noise; the first prompt's attention is given to the others for a ``share``
         of the steps (``inject``: ``self``, ``cross`` or ``both``; share 0 gives none).
 
         ``blend`` keeps the first image where other words change little of what attention gives; ``sampler`` is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
+from equipoise.memory import free_memory, is_out_of_memory
 
 __all__ = [
     "Settings",
@@ -77,7 +77,7 @@ def from_transformers(*names: str) -> Any:
     try:
         import transformers
 
-        found = [getattr(transformers, name) for name in names]
+        classes = [getattr(transformers, name) for name in names]
     except ModuleNotFoundError as error:
         if error.name in ("transformers", "tokenizers", "safetensors", "huggingface_hub"):
             raise MissingExtraError("models of Hugging Face", "models") from error
@@ -86,7 +86,7 @@ def from_transformers(*names: str) -> Any:
         raise InputError(f"this transformers ({transformers.__version__}) is too old: {error}") from error
     except (ImportError, RuntimeError) as error:
         raise explained(error) from error
-    return found[0] if len(names) == 1 else found
+    return classes[0] if len(names) == 1 else classes
 
 
 def explained(error: Exception) -> Exception:
@@ -194,14 +194,14 @@ def in_batches(
         try:
             results.append(run(batch))
         except Exception as error:
-            if len(batch) == 1 or not _is_out_of_memory(error):
+            if len(batch) == 1 or not is_out_of_memory(error):
                 raise
             size = (len(batch) + 1) // 2
         else:
             start += len(batch)
             continue
         # Outside the handler: the exception's frames held the memory that the retry needs.
-        _free_memory()
+        free_memory()
     return results
 
 
@@ -217,17 +217,3 @@ def _fitting(weights: Iterable[int], most: int) -> int:
         if n and total > most:
             return n
     return sys.maxsize
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
-        return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
-
-
-def _free_memory() -> None:
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():  # pragma: no cover
-        torch.cuda.empty_cache()

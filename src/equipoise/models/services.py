@@ -68,13 +68,13 @@ class Watched:
 
     def connected(self, *address: Any, **options: Any) -> socket.socket:
         """A new connection that is cut when the time is up."""
-        made = socket.create_connection(*address, **options)
+        connection = socket.create_connection(*address, **options)
         with self._lock:
             # A second handle of the same connection: it reaches the socket inside an encrypted one, too.
-            self._copies.append(made.dup())
+            self._copies.append(connection.dup())
         if self.ran_out:
             self._cut()
-        return made
+        return connection
 
     def _cut(self) -> None:
         with self._lock:
@@ -178,13 +178,13 @@ class Service:
             request.add_unredirected_header(name, value)
         data = self._asked(request, _is_json)
         try:
-            found = json.loads(data)
+            answer = json.loads(data)
         except (ValueError, RecursionError):
             said = self.without_key(data[:4096].decode(errors="replace"))
             raise InputError(f"{self.url}/{path} did not answer with JSON: {said[:80]!r}") from None
-        if not isinstance(found, dict):
+        if not isinstance(answer, dict):
             raise InputError(f"{self.url}/{path} did not answer with an object")
-        return found
+        return answer
 
     def fetched(self, address: str) -> bytes:
         """A file that the service put somewhere; the key is not sent along."""
@@ -196,11 +196,11 @@ class Service:
     def chat(self, text: str, *, temperature: float, seed: int) -> str:
         """The model's answer to one message."""
         messages = [{"role": "user", "content": text}]
-        found = self.post("chat/completions", {"messages": messages, "temperature": temperature, "seed": seed})
+        answer = self.post("chat/completions", {"messages": messages, "temperature": temperature, "seed": seed})
         try:
-            return str(found["choices"][0]["message"]["content"])
+            return str(answer["choices"][0]["message"]["content"])
         except (KeyError, IndexError, TypeError):
-            said = self.without_key(str(found))[:120]
+            said = self.without_key(str(answer))[:120]
             raise InputError(f"{self.url} answered without a message: {said}") from None
 
     def without_key(self, text: str) -> str:
@@ -328,7 +328,7 @@ def _asked_wait(error: HTTPError) -> float:
 def _told(error: HTTPError) -> str:
     """The service's own sentence about what is wrong."""
     try:
-        found = json.loads(error.read(10_000))
-        return " ".join(str(found["error"]["message"]).split())
+        answer = json.loads(error.read(10_000))
+        return " ".join(str(answer["error"]["message"]).split())
     except (ValueError, KeyError, TypeError, RecursionError, OSError, HTTPException):
         return str(error.reason)

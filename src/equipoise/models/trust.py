@@ -90,14 +90,14 @@ def _head(path: Path) -> dict[str, Any]:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > min(_MOST_HEADER, size):
                 raise ValueError("its head is longer than the file")
-            found = json.loads(file.read(length))
-        for name, entry in found.items():
+            head = json.loads(file.read(length))
+        for name, entry in head.items():
             if name != "__metadata__" and not _fits(entry, size):
                 raise ValueError(f"the tensor {name[:80]!r} is larger than the file")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: damaged or cut off ({reason}); download it again") from None
-    return dict(found)
+    return dict(head)
 
 
 def _fits(entry: dict[str, Any], size: int) -> bool:

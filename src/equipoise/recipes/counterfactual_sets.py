@@ -1,11 +1,11 @@
-"""Counterfactual sets from beginning to end on the miniature generator: made jointly, sieved, judged, shown.
+"""Counterfactual sets from beginning to end on the miniature generator: made jointly, filtered, judged, shown.
 
 SocialCounterfactuals (Howard et al., CVPR 2024) on pictograms, where an independent judge knows what a picture shows.
 Sets of twelve (two genders, three skin tones, two ages of one scene) are made from shared noise with attention
-sharing, several candidates a set, from captions that name the person and, as the paper's, no place. A sieve that sees
-with the fair CLIP chooses; the judge, which no filter may ask, says how many pictures show what was asked for, before
-and after. Beside them stand the same seeds without sharing, for what sharing does to backgrounds and to attributes.
-The pictures are signs, not people.
+sharing, several candidates per set, from captions that name the person and, as the paper's, no place. A filter that
+sees with the fair CLIP chooses; the judge, which no filter may ask, says how many pictures show what was asked for,
+before and after. Beside them stand the same seeds without sharing, for what sharing does to backgrounds and to
+attributes. The pictures are signs, not people.
 
 Everything is resumable: called again with the same settings it goes on where it was.
 """
@@ -25,8 +25,8 @@ from PIL import Image
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.filters import FilterRun, Means, Step
-from equipoise.filters import run as sieve
+from equipoise.filters import FilterRun, Models, Step
+from equipoise.filters import run as run_filters
 from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.recipes.set_figures import (
@@ -42,17 +42,17 @@ from equipoise.recipes.set_figures import (
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["Figure", "SetsFound", "SetsSettings", "counterfactual_sets", "put_into"]
+__all__ = ["SetsFound", "SetsSettings", "TableLine", "counterfactual_sets", "put_into"]
 
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
 ASKED = ("gender", "skin_tone")
 """What the sets are about; ages only make them twelve."""
-SIEVE = "mini:clip-fair"
+FILTER_MODEL = "mini:clip-fair"
 JUDGE = "mini:judge"
 DETECTOR = "mini:detector"
 LEAST = 0.9
-"""The share of a set that the sieve must recognise on every axis."""
+"""The share of a set that the filter must recognise on every axis."""
 SHOWN = 4
 BEGIN, END = "<!-- counterfactual sets: begin -->", "<!-- counterfactual sets: end -->"
 
@@ -99,14 +99,14 @@ class SetsSettings:
     def arms(self) -> dict[str, SetsConfig]:
         """What is compared on the first candidate of every set: the same seeds and guidance, shared differently."""
         first = replace(self.config(), candidates=1)
-        found = {"no sharing": replace(first, share=(0.0, 0.0), blend=False)}
+        arms = {"no sharing": replace(first, share=(0.0, 0.0), blend=False)}
         for name in self.compare:
             inject, _, more = name.partition("+")
             if more not in ("", "blend"):
                 raise InputError(f"compare={name!r}: self, cross or both is expected, with +blend or without")
             if name != self.name:  # the first candidates of the run itself are compared anyway
-                found[name] = replace(first, inject=inject, blend=bool(more))
-        return found
+                arms[name] = replace(first, inject=inject, blend=bool(more))
+        return arms
 
     @property
     def name(self) -> str:
@@ -115,7 +115,7 @@ class SetsSettings:
 
 
 @dataclass(frozen=True)
-class Figure:
+class TableLine:
     """One line of the table."""
 
     pool: str
@@ -139,8 +139,8 @@ class SetsFound:
     """What was made and found."""
 
     folder: Path
-    figures: tuple[Figure, ...]
-    sieve: FilterRun
+    figures: tuple[TableLine, ...]
+    filtered: FilterRun
     notes: tuple[str, ...]
     pictures: tuple[Path, ...]
 
@@ -169,9 +169,9 @@ def counterfactual_sets(
     pictures: Path | None = None,
     progress: bool = True,
 ) -> SetsFound:
-    """Make, sieve and judge the sets in ``folder``; contact sheets go to ``pictures`` (``folder`` unless given).
+    """Make, filter and judge the sets in ``folder``; contact sheets go to ``pictures`` (``folder`` unless given).
 
-    ``generator``: a name or an adapter that makes sets. The sieve is similarity and detectability by the fair CLIP.
+    ``generator``: a name or an adapter that makes sets. The filter is similarity and detectability by the fair CLIP.
     """
     from equipoise.models import load
 
@@ -181,39 +181,41 @@ def counterfactual_sets(
     texts = world_sets(world, names, AXES, n=settings.sets, seed=settings.seed, place=False)
     plan = plan_sets(texts, settings.config())
     say(f"1. {plan.n_images:,} pictures: {len(texts)} caption sets, {settings.candidates} candidates of each")
-    made = run(plan, folder / "sets", model, progress=progress, preview_every=480)
+    sets = run(plan, folder / "sets", model, progress=progress, preview_every=480)
     tables = {}
     for name, config in settings.arms().items():
         say(f"2. the first candidates again, from the same seeds: {name}")
         tables[name] = run(plan_sets(texts, config), folder / f"sets-{_slug(name)}", model, progress=progress)
-    say(f"3. the sieve: similarity and detectability, seen by {SIEVE}")
-    sieved = sieve(made, _steps(world), folder / "sieve", means=Means(encoder=SIEVE), axes=AXES, seed=settings.seed)
-    say(str(sieved))
+    say(f"3. the filter: similarity and detectability, seen by {FILTER_MODEL}")
+    filtered = run_filters(
+        sets, _steps(world), folder / "filter", models=Models(encoder=FILTER_MODEL), axes=AXES, seed=settings.seed
+    )
+    say(str(filtered))
     say(f"4. the judge: {JUDGE}")
-    pools, notes = _pools({settings.name: made, **tables})
-    keep = sieved.table.to_pandas(["image_id", "keep"]).set_index("image_id")["keep"].fillna(False)
+    pools, notes = _pools({settings.name: sets, **tables})
+    keep = filtered.table.to_pandas(["image_id", "keep"]).set_index("image_id")["keep"].fillna(False)
     kept = keep.reindex(pools[settings.name].frame["image_id"]).to_numpy(dtype=bool)
     figures = _figures(settings, pools, kept, world)
     rows = [figure.value.row(metric=figure.name, pool=figure.pool, model=str(model.name)) for figure in figures]
     write_results(folder / "results.parquet", rows)
     sheets = _sheets(settings, pools, kept, pictures or folder)
     notes = [*_counts(pools[settings.name], kept), *notes, *_without_interval(figures)]
-    done = SetsFound(folder, tuple(figures), sieved, tuple(notes), tuple(sheets))
+    done = SetsFound(folder, tuple(figures), filtered, tuple(notes), tuple(sheets))
     write_whole(folder / "figures.md", done.markdown().encode())
     write_whole(folder / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
     return done
 
 
-def put_into(page: Path, found: SetsFound) -> None:
+def put_into(page: Path, outcome: SetsFound) -> None:
     """Put the table and the contact sheets between the marks of a page of the documentation."""
     text = page.read_text(encoding="utf-8")
     if BEGIN not in text or END not in text:
         raise InputError(f"{page}: the marks {BEGIN} and {END} are missing; write them where the table belongs")
-    sheets = [f"![{path.stem}]({_relative(path, page)})" for path in found.pictures]
+    sheets = [f"![{path.stem}]({_relative(path, page)})" for path in outcome.pictures]
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    made = "\n\n".join([found.markdown().rstrip(), *sheets])
-    write_whole(page, f"{before}{BEGIN}\n\n{made}\n\n{END}{after}".encode())
+    block = "\n\n".join([outcome.markdown().rstrip(), *sheets])
+    write_whole(page, f"{before}{BEGIN}\n\n{block}\n\n{END}{after}".encode())
 
 
 def _relative(path: Path, page: Path) -> str:
@@ -239,7 +241,7 @@ def _pools(tables: dict[str, Table]) -> tuple[dict[str, Pool], list[str]]:
     judge = load(JUDGE, kind="classifier", device="cpu")
     there = (FOLDER / DETECTOR.partition(":")[2]).is_dir()
     detector = load(DETECTOR, kind="detector", device="cpu") if there else None
-    found, notes = {}, []
+    pools, notes = {}, []
     for name, table in tables.items():
         columns = ["image_id", "set_id", "prompt_set", "candidate", "caption", "subject", *AXES]
         images = [image for _, image in table.images()]
@@ -249,40 +251,40 @@ def _pools(tables: dict[str, Table]) -> tuple[dict[str, Pool], list[str]]:
         notes.append(f"{name}: {how}")
         if table.n_errors:
             notes.append(f"{name}: {table.n_errors} sets failed")
-        found[name] = Pool(table.to_pandas(columns), stacked, seen, masks)
-    return found, notes
+        pools[name] = Pool(table.to_pandas(columns), stacked, seen, masks)
+    return pools, notes
 
 
-def _figures(settings: SetsSettings, pools: dict[str, Pool], kept: Any, world: WorldConfig) -> list[Figure]:
+def _figures(settings: SetsSettings, pools: dict[str, Pool], kept: Any, world: WorldConfig) -> list[TableLine]:
     axes = {axis: len(world.groups(axis)) for axis in AXES} | {"occupation": len(OCCUPATIONS)}
     own = pools[settings.name]
     first = own.part(own.frame["candidate"].to_numpy() == 0)
     arms = {f"first candidates, {settings.name}": first}
     arms |= {f"first candidates, {name}": pool for name, pool in pools.items() if name != settings.name}
     figures = []
-    for pool, part in {"before the sieve": own, "after the sieve": own.part(kept), **arms}.items():
+    for pool, part in {"before the filter": own, "after the filter": own.part(kept), **arms}.items():
         if not len(part.frame):
             continue
         for axis, value in accuracies(part, axes, ASKED).items():
-            asked = pool == "after the sieve" and axis == "attributes"
+            asked = pool == "after the filter" and axis == "attributes"
             rule = (">= 0.9", value.value >= 0.9) if asked else ("", None)
-            figures.append(Figure(pool, f"{axis} as asked", value, *rule))
+            figures.append(TableLine(pool, f"{axis} as asked", value, *rule))
     inside = {name: inside_sets(part) for name, part in arms.items()}
     all_inside = inside_sets(own)
-    figures.append(Figure("before the sieve", "background difference inside sets", described(all_inside)))
-    for name, found in inside.items():
-        figures.append(Figure(name, "background difference inside sets", described(found)))
+    figures.append(TableLine("before the filter", "background difference inside sets", described(all_inside)))
+    for name, values in inside.items():
+        figures.append(TableLine(name, "background difference inside sets", described(values)))
     if settings.candidates > 1:
         between = between_seeds(own)
-        figures.append(Figure("before the sieve", "background difference between seeds", described(between)))
+        figures.append(TableLine("before the filter", "background difference between seeds", described(between)))
         share = ratio(all_inside, between)
-        figures.append(Figure("before the sieve", "inside over between", share, "<= 0.1", share.value <= 0.1))
+        figures.append(TableLine("before the filter", "inside over between", share, "<= 0.1", share.value <= 0.1))
         if kept.any():
             after = ratio(inside_sets(own.part(kept)), between)
-            figures.append(Figure("after the sieve", "inside over between", after))
+            figures.append(TableLine("after the filter", "inside over between", after))
     plain = inside["first candidates, no sharing"]
     gap = paired(inside[f"first candidates, {settings.name}"], plain)
-    figures.append(Figure(f"{settings.name} - no sharing", "background difference", gap, "< 0", gap.value < 0))
+    figures.append(TableLine(f"{settings.name} - no sharing", "background difference", gap, "< 0", gap.value < 0))
     return figures
 
 
@@ -290,21 +292,21 @@ def _counts(own: Pool, kept: Any) -> list[str]:
     sets = own.frame.assign(kept=kept).groupby(["subject", "prompt_set", "set_id"], sort=True)["kept"].all()
     by_caption = sets.groupby(level="prompt_set").any()
     by_subject = sets.groupby(level="subject").any()
-    told = (
+    counts = (
         f"{int(sets.sum())} of {len(sets)} candidates stay; {int(by_caption.sum())} of {len(by_caption)} caption sets "
         f"and {int(by_subject.sum())} of {len(by_subject)} subjects have one"
     )
-    return [told]
+    return [counts]
 
 
-def _without_interval(figures: Sequence[Figure]) -> list[str]:
+def _without_interval(figures: Sequence[TableLine]) -> list[str]:
     """Why some figures have no interval."""
-    told: dict[str, dict[str, None]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for figure in figures:
         for note in figure.value.notes:
             if note.startswith("no interval"):
-                told.setdefault(note, {})[figure.name] = None
-    return [f"{', '.join(names)}: {note}" for note, names in told.items()]
+                reasons.setdefault(note, {})[figure.name] = None
+    return [f"{', '.join(names)}: {note}" for note, names in reasons.items()]
 
 
 def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path) -> list[Path]:
@@ -313,12 +315,14 @@ def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path
     own = pools[settings.name]
     flags = own.frame.assign(kept=kept).groupby(["prompt_set", "candidate"], sort=True)["kept"].all()
     chosen = own.frame.drop_duplicates("subject")["prompt_set"].tolist()[:SHOWN]
-    arms: list[_Line] = [(name, pools[name], one, 0) for one in chosen for name in pools]
-    sieved: list[_Line] = [
-        ("stays" if stays else "goes", own, one, int(k)) for one in chosen[:2] for k, stays in flags[one].items()
+    arms: list[_Line] = [(name, pools[name], prompt_set, 0) for prompt_set in chosen for name in pools]
+    filtered: list[_Line] = [
+        ("stays" if stays else "goes", own, prompt_set, int(k))
+        for prompt_set in chosen[:2]
+        for k, stays in flags[prompt_set].items()
     ]
-    paths = [out / "counterfactual-sets.png", out / "counterfactual-sets-sieve.png"]
-    for path, lines in zip(paths, (arms, sieved), strict=True):
+    paths = [out / "counterfactual-sets.png", out / "counterfactual-sets-filter.png"]
+    for path, lines in zip(paths, (arms, filtered), strict=True):
         _sheet(lines).save(path, optimize=True)
     return paths
 
@@ -329,12 +333,12 @@ _Line = tuple[str, Pool, str, int]
 
 def _sheet(lines: Sequence[_Line]) -> Image.Image:
     tiles, wrong, across = [], [], 1
-    for told, pool, prompt_set, candidate in lines:
+    for caption, pool, prompt_set, candidate in lines:
         mine = (pool.frame["prompt_set"] == prompt_set) & (pool.frame["candidate"] == candidate)
         part = pool.part(mine.to_numpy())
         across = max(across, len(part.frame))
         labels = part.frame[["subject", *AXES]].astype(str).agg(" ".join, axis=1)
-        tiles += [(f"{told}: {label}", Image.fromarray(im)) for label, im in zip(labels, part.images, strict=True)]
+        tiles += [(f"{caption}: {label}", Image.fromarray(im)) for label, im in zip(labels, part.images, strict=True)]
         wrong += (~np.all([part.right(axis) for axis in (*ASKED, "occupation")], axis=0)).tolist()
     return contact_sheet(tiles, columns=across, side=96, marked=wrong)
 

@@ -25,7 +25,7 @@ from PIL import Image
 from equipoise.audit.captions.run import CaptionAudit, CaptionSettings, audit_captions
 from equipoise.data import Table, read_results, write_results
 from equipoise.errors import InputError
-from equipoise.filters import FilterRun, Means, Step
+from equipoise.filters import FilterRun, Models, Step
 from equipoise.filters import run as sieve
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.models import load
@@ -36,7 +36,8 @@ from equipoise.world.placebos import PREFIX, column_of
 if TYPE_CHECKING:
     from PIL import Image
 
-    from equipoise.models.protocols import Encoder, Vectors
+    from equipoise.array_types import Vectors
+    from equipoise.models.protocols import Encoder
 
 __all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "make_and_sieve", "measure_captioner"]
 
@@ -112,7 +113,7 @@ def make_and_sieve(
     words = {axis: prompts(axis, world) for axis in AXES}
     detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
     steps = [Step.of("similarity", preset="socialcf"), Step.of("detectability", detect)]
-    done = sieve(table, steps, folder / "sieve", means=Means(encoder=SEES_WITH), axes=AXES, draws=499)
+    done = sieve(table, steps, folder / "sieve", models=Models(encoder=SEES_WITH), axes=AXES, draws=499)
     for line in str(done).splitlines():
         say(f"   {line}")
     stays = bool(done.table.to_pandas(["keep"])["keep"].fillna(False).any())

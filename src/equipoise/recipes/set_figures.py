@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats, Mask, Pixels
 from equipoise.generate.persons import dilated
 from equipoise.measure.stats import compare, summarise
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
@@ -42,9 +43,6 @@ MARGIN = 2
 STANDING = 0.05
 LEAST_SETS = 5
 """Of fewer caption sets a bootstrap gives no interval worth the name: of one, a point."""
-Pictures = NDArray[np.uint8]
-Masks = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,12 @@ class Pool:
     """n pictures of sets: what was asked for, what is seen."""
 
     frame: pd.DataFrame
-    """``set_id``, ``prompt_set``, ``candidate``, ``caption``, ``subject`` and one column an axis."""
-    images: Pictures
+    """``set_id``, ``prompt_set``, ``candidate``, ``caption``, ``subject`` and one column per axis."""
+    images: Pixels
     """(n, height, width, 3)."""
     seen: Mapping[str, NDArray[np.str_]]
     """What the judge sees, by axis; ``occupation`` is the subject."""
-    people: Masks
+    people: Mask
     """(n, height, width) where persons are."""
 
     def part(self, rows: Any) -> Pool:
@@ -78,16 +76,16 @@ def accuracies(pool: Pool, axes: Mapping[str, int], attributes: Sequence[str]) -
     ``attributes``, the mean over these axes, comes first. Intervals and p-values are by caption set.
     """
     sets = pool.frame["prompt_set"].to_numpy()
-    told = {
+    answers = {
         axis: share_estimate(pool.right(axis).astype(float), clusters=sets, null_value=1 / n, alternative="greater")
         for axis, n in axes.items()
     }
     together = np.mean([pool.right(axis) for axis in attributes], axis=0)
     chance = float(np.mean([1 / axes[axis] for axis in attributes]))
-    return {"attributes": share_estimate(together, clusters=sets, null_value=chance, alternative="greater"), **told}
+    return {"attributes": share_estimate(together, clusters=sets, null_value=chance, alternative="greater"), **answers}
 
 
-def differences(images: Pictures, people: Masks, pairs: Sequence[tuple[int, int]]) -> Floats:
+def differences(images: Pixels, people: Mask, pairs: Sequence[tuple[int, int]]) -> Floats:
     """(p,) mean absolute difference (0 to 255) of two pictures where neither shows a person; NaN where none is left.
 
     >>> pictures = np.zeros((2, 1, 2, 3), np.uint8)
@@ -95,12 +93,12 @@ def differences(images: Pictures, people: Masks, pairs: Sequence[tuple[int, int]
     >>> differences(pictures, np.zeros((2, 1, 2), bool), [(0, 1)]).tolist()
     [10.0]
     """
-    found = np.full(len(pairs), np.nan)
+    values = np.full(len(pairs), np.nan)
     for k, (i, j) in enumerate(pairs):
         outside = ~(people[i] | people[j])
         if outside.any():
-            found[k] = np.abs(images[i][outside].astype(np.int16) - images[j][outside]).mean()
-    return found
+            values[k] = np.abs(images[i][outside].astype(np.int16) - images[j][outside]).mean()
+    return values
 
 
 def inside_sets(pool: Pool) -> pd.DataFrame:
@@ -130,8 +128,8 @@ def _same_caption(rows: pd.DataFrame) -> Iterator[tuple[int, int]]:
 
 
 def _mean(pool: Pool, pairs: list[tuple[Any, Any]]) -> float:
-    found = differences(pool.images, pool.people, pairs)
-    return float(np.nanmean(found)) if np.isfinite(found).any() else float("nan")
+    values = differences(pool.images, pool.people, pairs)
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
 def ratio(inside: pd.DataFrame, between: pd.DataFrame) -> Estimate:
@@ -157,13 +155,13 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
     return compare(values[:, 0], values[:, 1])
 
 
-def described(found: pd.DataFrame) -> Estimate:
+def described(values: pd.DataFrame) -> Estimate:
     """The mean over caption sets with its interval."""
-    return summarise(_by_caption_set(found).dropna(), notes=("no null: a difference of pixels is no bias",))
+    return summarise(_by_caption_set(values).dropna(), notes=("no null: a difference of pixels is no bias",))
 
 
-def _by_caption_set(found: pd.DataFrame) -> pd.Series[Any]:
-    return found.groupby("prompt_set", sort=True)["value"].mean()
+def _by_caption_set(values: pd.DataFrame) -> pd.Series[Any]:
+    return values.groupby("prompt_set", sort=True)["value"].mean()
 
 
 def _side_by_side(first: pd.DataFrame, second: pd.DataFrame) -> Floats:
@@ -172,7 +170,7 @@ def _side_by_side(first: pd.DataFrame, second: pd.DataFrame) -> Floats:
     return both.dropna().to_numpy(dtype=np.float64)
 
 
-def person_masks(images: Pictures, detector: Any = None) -> tuple[Masks, str]:
+def person_masks(images: Pixels, detector: Any = None) -> tuple[Mask, str]:
     """(n, height, width) where persons are, and a sentence that says how that is known."""
     from PIL import Image
 
@@ -180,29 +178,29 @@ def person_masks(images: Pictures, detector: Any = None) -> tuple[Masks, str]:
     usual = "a person is taken to be where one stands in more than 5% of renders"
     if detector is None:
         return np.broadcast_to(fallback, images.shape[:3]).copy(), f"no detector: {usual}"
-    made = np.empty(images.shape[:3], dtype=bool)
+    masks = np.empty(images.shape[:3], dtype=bool)
     missed = 0
-    for i, found in enumerate(detector.detect([Image.fromarray(image) for image in images])):
-        mask = _person(found, images.shape[1:3])
+    for i, detections in enumerate(detector.detect([Image.fromarray(image) for image in images])):
+        mask = _person(detections, images.shape[1:3])
         missed += not mask.any()
-        made[i] = dilated(mask, MARGIN) if mask.any() else fallback
+        masks[i] = dilated(mask, MARGIN) if mask.any() else fallback
     note = f"persons found by {detector.name}, with {MARGIN} pixels around them"
-    return made, note + (f"; in {missed} of {len(images)} pictures it found nobody, and {usual}" if missed else "")
+    return masks, note + (f"; in {missed} of {len(images)} pictures it found nobody, and {usual}" if missed else "")
 
 
-def _person(found: Any, size: tuple[int, int]) -> Masks:
+def _person(detections: Any, size: tuple[int, int]) -> Mask:
     mask = np.zeros(size, dtype=bool)
-    for i, label in enumerate(found.labels):
-        if label == "person" and found.masks is not None:
-            mask |= found.masks[i]
+    for i, label in enumerate(detections.labels):
+        if label == "person" and detections.masks is not None:
+            mask |= detections.masks[i]
         elif label == "person":
-            left, top, right, bottom = (int(v) for v in found.boxes[i])
+            left, top, right, bottom = (int(v) for v in detections.boxes[i])
             mask[top:bottom, left:right] = True
     return mask
 
 
 @cache
-def standing(size: int = 64) -> Masks:
+def standing(size: int = 64) -> Mask:
     """(size, size) where a person stands in more than 5% of 500 renders of people at work."""
     scenes = sample(WorldConfig(activity_share=0.0, visible=1.0), 500, 91_000)
     return np.asarray(np.mean([what_is_where(scene, size).people[0] for scene in scenes], axis=0) > STANDING)

@@ -152,9 +152,9 @@ def _check_target(source: str, target: str, kind: str) -> None:
         return
     if Path(target).exists() and Path(source).exists() and Path(target).samefile(source):
         raise InputError(f"{target}: is the input itself; write to another file, so that nothing is lost")
-    told = _BY_SUFFIX.get(Path(target).suffix.lower())
-    if told is not None and told != kind:
-        raise InputError(f"{target}: the output is of the same kind as the input ({kind}), not {told}; name it so")
+    form = _BY_SUFFIX.get(Path(target).suffix.lower())
+    if form is not None and form != kind:
+        raise InputError(f"{target}: the output is of the same kind as the input ({kind}), not {form}; name it so")
 
 
 @dataclass
@@ -183,7 +183,7 @@ def _process_stream(form: _Form, reader: _Lines, out: IO[str], operation: Operat
 
 
 class _Plain:
-    """One caption a line; a label goes before it, with a tab. Empty lines at the end are no captions."""
+    """One caption per line; a label goes before it, with a tab. Empty lines at the end are no captions."""
 
     def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
         first_empty = None

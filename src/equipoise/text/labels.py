@@ -94,10 +94,12 @@ class Labels:
         >>> read_labels(["male", "Male", "male", "MALE", "N/A"]).note("gender")
         "gender: 'MALE' and 'Male' read as 'male'; 1 'N/A' read as unknown"
         """
-        parts = [f"{_listed([repr(one) for one in some])} read as {name!r}" for name, some in self.joined.items()]
+        parts = [
+            f"{_listed([repr(spelling) for spelling in some])} read as {name!r}" for name, some in self.joined.items()
+        ]
         if self.unknown:
-            told = [f"{n:,} {repr(word) if word.strip() else 'empty'}" for word, n in self.unknown.items()]
-            parts.append(f"{_listed(told)} read as unknown")
+            unknown = [f"{n:,} {repr(word) if word.strip() else 'empty'}" for word, n in self.unknown.items()]
+            parts.append(f"{_listed(unknown)} read as unknown")
         return f"{axis}: {'; '.join(parts)}" if parts and axis else "; ".join(parts)
 
 
@@ -187,11 +189,11 @@ def _declared(texts: Sequence[str], names: Sequence[str]) -> list[str | None]:
     by_key: dict[str, str | None] = {}
     for name in exact:
         by_key[_key(name)] = None if _key(name) in by_key else name  # two names of one key are told apart by case
-    found = [exact.get(text) or by_key.get(_key(text)) for text in texts]
-    for text, group in sorted(zip(texts, found, strict=True), key=lambda pair: pair[0]):
+    groups_of_texts = [exact.get(text) or by_key.get(_key(text)) for text in texts]
+    for text, group in sorted(zip(texts, groups_of_texts, strict=True), key=lambda pair: pair[0]):
         if group is None and _key(text) not in UNKNOWN_WORDS:
             raise UnknownNameError("group", text, list(exact))
-    return found
+    return groups_of_texts
 
 
 def _key(text: str) -> str:

@@ -12,7 +12,7 @@ from equipoise.world.captions import captions, neutral_prompt, prompts, vocabula
 from equipoise.world.config import PRESETS, WorldConfig, load, preset
 from equipoise.world.placebos import PLACEBOS
 from equipoise.world.render import Truth, render, render_batch, render_image, what_is_where
-from equipoise.world.sample import Scenes, draw, sample
+from equipoise.world.sample import SceneArrays, draw, sample
 from equipoise.world.scene import Person, Placed, Scene
 from equipoise.world.sets import BindingScene, CounterfactualSet, binding_sets, counterfactual_sets
 from equipoise.world.truth import truth
@@ -36,7 +36,7 @@ __all__ = [
     "Person",
     "Placed",
     "Scene",
-    "Scenes",
+    "SceneArrays",
     "Truth",
     "WorldConfig",
     "binding_sets",

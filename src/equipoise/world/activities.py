@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from equipoise.world.figures import Pose
-from equipoise.world.pen import Drawing, oval
+from equipoise.world.pen import Canvas, oval
 
 __all__ = ["PERFORMANCES", "Performance"]
 
@@ -19,8 +19,8 @@ WHITE = "#ffffff"
 WOOD = "#a8703a"
 
 
-def _nothing() -> Drawing:
-    return Drawing()
+def _nothing() -> Canvas:
+    return Canvas()
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Performance:
     """A pose, what is drawn in front of the body (under the hands) and what is drawn behind it."""
 
     pose: Pose
-    front: Callable[[], Drawing]
-    back: Callable[[], Drawing] = _nothing
+    front: Callable[[], Canvas]
+    back: Callable[[], Canvas] = _nothing
 
 
-def guitar() -> Drawing:
+def guitar() -> Canvas:
     """A guitar across the body."""
-    d = Drawing().limb([(0.0, -0.36), (0.30, -0.53)], 0.034, "#5b3a1e")
+    d = Canvas().limb([(0.0, -0.36), (0.30, -0.53)], 0.034, "#5b3a1e")
     d.poly([(0.275, -0.55), (0.345, -0.59), (0.365, -0.54), (0.30, -0.50)], "#3a2412")
     d.dot(-0.055, -0.335, 0.098, "#e0892b").dot(0.055, -0.39, 0.075, "#e0892b").dot(
         0.0, -0.362, 0.06, "#e0892b", edge=""
@@ -42,25 +42,25 @@ def guitar() -> Drawing:
     return d.dot(0.01, -0.365, 0.034, "#3a2412", edge="").line([(-0.09, -0.315), (0.29, -0.525)], 0.01, "#fff3d0")
 
 
-def baby() -> Drawing:
+def baby() -> Canvas:
     """A baby in a blanket, in both arms."""
-    d = Drawing().add(Drawing().ellipse(0, 0, 0.145, 0.078, "#ffd0e0").turned(-18).moved(0.04, -0.41))
+    d = Canvas().add(Canvas().ellipse(0, 0, 0.145, 0.078, "#ffd0e0").turned(-18).moved(0.04, -0.41))
     d.dot(0.135, -0.465, 0.066, "#ffd0e0").dot(0.135, -0.46, 0.044, "#e8b98f", edge="")
     return d.line([(-0.06, -0.36), (0.09, -0.40)], 0.014, "#ff8fb5")
 
 
-def barbell() -> Drawing:
+def barbell() -> Canvas:
     """A barbell above the head."""
-    d = Drawing().line([(-0.30, -0.845), (0.30, -0.845)], 0.026, "#8d97a5", DARK)
+    d = Canvas().line([(-0.30, -0.845), (0.30, -0.845)], 0.026, "#8d97a5", DARK)
     for side in (-1, 1):
         d.rect(side * 0.235 - 0.028, -0.935, side * 0.235 + 0.028, -0.755, "#22252e", r=0.012)
         d.rect(side * 0.29 - 0.022, -0.915, side * 0.29 + 0.022, -0.775, "#d8232a", r=0.012)
     return d
 
 
-def book() -> Drawing:
+def book() -> Canvas:
     """An open book in both hands."""
-    d = Drawing().poly([(0.20, -0.45), (0.06, -0.50), (0.06, -0.31), (0.20, -0.26)], "#2b6be0")
+    d = Canvas().poly([(0.20, -0.45), (0.06, -0.50), (0.06, -0.31), (0.20, -0.26)], "#2b6be0")
     d.poly([(0.20, -0.45), (0.34, -0.50), (0.34, -0.31), (0.20, -0.26)], "#2b6be0")
     d.poly([(0.195, -0.465), (0.075, -0.51), (0.075, -0.345), (0.195, -0.295)], WHITE, edge="")
     d.poly([(0.205, -0.465), (0.325, -0.51), (0.325, -0.345), (0.205, -0.295)], WHITE, edge="")
@@ -71,39 +71,39 @@ def book() -> Drawing:
     return d
 
 
-def roller() -> Drawing:
+def roller() -> Canvas:
     """A paint roller and a fresh patch of paint."""
-    d = Drawing().line([(0.235, -0.42), (0.235, -0.55), (0.30, -0.55)], 0.018, DARK)
+    d = Canvas().line([(0.235, -0.42), (0.235, -0.55), (0.30, -0.55)], 0.018, DARK)
     return d.limb([(0.225, -0.36), (0.235, -0.45)], 0.03, WOOD).rect(0.18, -0.68, 0.38, -0.59, "#16c2d5", r=0.02)
 
 
-def paint() -> Drawing:
+def paint() -> Canvas:
     """Paint on a board, behind the performer."""
-    return Drawing().rect(0.15, -0.86, 0.42, 0, "#f7f3e8").rect(0.185, -0.83, 0.385, -0.55, "#16c2d5", edge="")
+    return Canvas().rect(0.15, -0.86, 0.42, 0, "#f7f3e8").rect(0.185, -0.83, 0.385, -0.55, "#16c2d5", edge="")
 
 
-def mug() -> Drawing:
+def mug() -> Canvas:
     """A steaming mug at the mouth."""
-    d = Drawing().ring(0.285, -0.60, 0.036, 0.042, 0.02, "#e23b3b")
+    d = Canvas().ring(0.285, -0.60, 0.036, 0.042, 0.02, "#e23b3b")
     d.rect(0.125, -0.675, 0.265, -0.53, "#e23b3b", r=0.018).rect(0.14, -0.685, 0.25, -0.655, "#4a2a12", edge="")
     for x in (0.16, 0.225):
         d.line([(x, -0.72), (x + 0.02, -0.755), (x, -0.79), (x + 0.02, -0.825)], 0.017, "#f2f4f7", "#9aa5b1")
     return d
 
 
-def scooter() -> Drawing:
+def scooter() -> Canvas:
     """A scooter under the feet."""
-    d = Drawing().line([(-0.15, -0.045), (0.16, -0.045), (0.235, -0.42)], 0.034, "#17b26a", "#0b5c37")
+    d = Canvas().line([(-0.15, -0.045), (0.16, -0.045), (0.235, -0.42)], 0.034, "#17b26a", "#0b5c37")
     d.line([(0.17, -0.435), (0.30, -0.435)], 0.026, DARK)
     for x in (-0.17, 0.205):
         d.dot(x, -0.03, 0.045, DARK).dot(x, -0.03, 0.018, "#cfd6de", edge="")
     return d
 
 
-def laptop() -> Drawing:
+def laptop() -> Canvas:
     """A laptop on a small table."""
     d = (
-        Drawing()
+        Canvas()
         .rect(0.05, -0.315, 0.40, -0.28, "#b58a5c")
         .rect(0.085, -0.28, 0.115, 0, "#b58a5c")
         .rect(0.335, -0.28, 0.365, 0, "#b58a5c")
@@ -113,9 +113,9 @@ def laptop() -> Drawing:
     return d.line([(0.08, -0.325), (0.36, -0.325)], 0.024, "#5d6673")
 
 
-def watering_can() -> Drawing:
+def watering_can() -> Canvas:
     """A watering can over a tall flower."""
-    d = Drawing().limb([(0.335, 0.0), (0.335, -0.16)], 0.022, "#2e9e3f")
+    d = Canvas().limb([(0.335, 0.0), (0.335, -0.16)], 0.022, "#2e9e3f")
     d.ellipse(0.30, -0.06, 0.035, 0.018, "#2e9e3f").ellipse(0.37, -0.08, 0.035, 0.018, "#2e9e3f")
     for i in range(6):
         x, y = oval(0.335, -0.2, 0.05, 0.05, 60 * i, 60 * i)[0]
@@ -127,9 +127,9 @@ def watering_can() -> Drawing:
     return d.rect(0.10, -0.45, 0.235, -0.31, "#7c5cff", r=0.015)
 
 
-def drum() -> Drawing:
+def drum() -> Canvas:
     """A drum at the waist and two sticks."""
-    d = Drawing().rect(-0.02, -0.36, 0.28, -0.18, "#d8232a", r=0.01)
+    d = Canvas().rect(-0.02, -0.36, 0.28, -0.18, "#d8232a", r=0.01)
     for x in (0.03, 0.09, 0.15, 0.21):
         d.line([(x, -0.33), (x + 0.03, -0.20)], 0.013, "#ffd93b")
     d.rect(-0.03, -0.205, 0.29, -0.175, "#ffd93b", edge="").ellipse(0.13, -0.365, 0.16, 0.042, WHITE)
@@ -138,10 +138,10 @@ def drum() -> Drawing:
     )
 
 
-def rod() -> Drawing:
+def rod() -> Canvas:
     """A fishing rod with a fish on the line."""
     d = (
-        Drawing()
+        Canvas()
         .line([(0.14, -0.36), (0.34, -0.84)], 0.022, WOOD, "#5b3a1e")
         .line([(0.34, -0.84), (0.345, -0.46)], 0.01, DARK)
     )
@@ -149,9 +149,9 @@ def rod() -> Drawing:
     return d.line([(0.295, -0.33), (0.395, -0.33)], 0.016, WHITE).dot(0.362, -0.41, 0.014, DARK, edge="")
 
 
-def stroller() -> Drawing:
+def stroller() -> Canvas:
     """A stroller, pushed."""
-    d = Drawing().line([(0.10, -0.36), (0.17, -0.34), (0.22, -0.16)], 0.022, DARK)
+    d = Canvas().line([(0.10, -0.36), (0.17, -0.34), (0.22, -0.16)], 0.022, DARK)
     d.poly([*oval(0.28, -0.24, 0.125, 0.15, 0, 180)], "#3563e9").poly(
         [*oval(0.29, -0.24, 0.115, 0.15, 200, 360), (0.29, -0.24)], "#8fb0ff"
     )
@@ -160,20 +160,20 @@ def stroller() -> Drawing:
     return d
 
 
-def football() -> Drawing:
+def football() -> Canvas:
     """A football in the air before the foot."""
-    d = Drawing().dot(0.355, -0.20, 0.082, WHITE, edge=DARK).dot(0.355, -0.20, 0.032, "#17171f", edge="")
+    d = Canvas().dot(0.355, -0.20, 0.082, WHITE, edge=DARK).dot(0.355, -0.20, 0.032, "#17171f", edge="")
     for i in range(5):
         x, y = oval(0.355, -0.20, 0.068, 0.068, 72 * i - 90, 72 * i - 90)[0]
         d.dot(float(x), float(y), 0.016, "#17171f", edge="")
     return d
 
 
-def camera() -> Drawing:
+def camera() -> Canvas:
     """A camera before the face, flashing."""
-    d = Drawing()
+    d = Canvas()
     for angle in range(0, 360, 45):
-        d.add(Drawing().line([(0, -0.05), (0, -0.095)], 0.02, "#ffcf1a").turned(angle).moved(0.33, -0.76))
+        d.add(Canvas().line([(0, -0.05), (0, -0.095)], 0.02, "#ffcf1a").turned(angle).moved(0.33, -0.76))
     d.dot(0.33, -0.76, 0.036, "#fff3a0", edge="#ffcf1a").rect(0.09, -0.76, 0.29, -0.61, "#22252e", r=0.018)
     return (
         d.rect(0.14, -0.795, 0.2, -0.755, "#22252e")
@@ -182,24 +182,24 @@ def camera() -> Drawing:
     )
 
 
-def broom() -> Drawing:
+def broom() -> Canvas:
     """A broom and dust."""
-    d = Drawing().line([(0.10, -0.58), (0.27, -0.15)], 0.026, WOOD, "#5b3a1e")
+    d = Canvas().line([(0.10, -0.58), (0.27, -0.15)], 0.026, WOOD, "#5b3a1e")
     d.poly([(0.235, -0.17), (0.305, -0.195), (0.405, -0.02), (0.225, 0.0)], "#f0c33c")
     return d.dot(0.44, -0.03, 0.022, "#d9d2c4").dot(0.455, -0.09, 0.016, "#d9d2c4")
 
 
-def axe() -> Drawing:
+def axe() -> Canvas:
     """An axe raised over a log."""
-    d = Drawing().rect(0.20, -0.15, 0.44, 0, "#8a5a2b", r=0.02).ellipse(0.205, -0.075, 0.032, 0.072, "#e2b36b")
+    d = Canvas().rect(0.20, -0.15, 0.44, 0, "#8a5a2b", r=0.02).ellipse(0.205, -0.075, 0.032, 0.072, "#e2b36b")
     d.limb([(0.13, -0.60), (0.30, -0.82)], 0.03, WOOD)
     return d.poly([(0.235, -0.86), (0.30, -0.90), (0.40, -0.79), (0.40, -0.70), (0.31, -0.73)], "#b9c2cc")
 
 
-def trumpet() -> Drawing:
+def trumpet() -> Canvas:
     """A trumpet at the mouth."""
     gold = "#ffc629"
-    d = Drawing().line([(0.09, -0.655), (0.30, -0.685)], 0.028, gold, "#8a6100")
+    d = Canvas().line([(0.09, -0.655), (0.30, -0.685)], 0.028, gold, "#8a6100")
     d.poly([(0.27, -0.70), (0.30, -0.665), (0.41, -0.60), (0.385, -0.79)], gold)
     d.ring(0.19, -0.635, 0.05, 0.028, 0.018, gold, edge="#8a6100")
     for x in (0.16, 0.20, 0.24):
@@ -207,11 +207,11 @@ def trumpet() -> Drawing:
     return d
 
 
-def racket() -> Drawing:
+def racket() -> Canvas:
     """A tennis racket and a ball."""
-    d = Drawing().limb([(0.15, -0.60), (0.21, -0.69)], 0.028, "#22252e")
+    d = Canvas().limb([(0.15, -0.60), (0.21, -0.69)], 0.028, "#22252e")
     d.add(
-        Drawing()
+        Canvas()
         .ellipse(0, 0, 0.085, 0.115, "#eef7ff", edge="")
         .ring(0, 0, 0.085, 0.115, 0.026, "#e6262b", edge="#6e0f12")
         .turned(30)

@@ -10,14 +10,14 @@ sets markedness); ``neutral`` names no group on any axis; ``gendered`` names the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from equipoise.errors import InputError
 from equipoise.world.catalog import ACTIVITIES, AXES, OBJECTS, OCCUPATIONS, SUBJECTS, TONE_GROUPS, known, shipped
 from equipoise.world.config import WorldConfig
-from equipoise.world.scene import Scene
 
 __all__ = ["MAX_WORDS", "STYLES", "captions", "neutral_prompt", "prompts", "vocabulary", "with_article"]
 
@@ -34,7 +34,38 @@ _MASK = (1 << 64) - 1
 _DROPPABLE = ("trait", "skin_tone_2", "age_2", "build", "age", "place", "skin_tone")
 
 
-def captions(scene: Scene, n: int = 5, style: str = "natural") -> list[str]:
+class Described(Protocol):
+    """What captions read of a :class:`~equipoise.world.scene.Scene`, which can caption itself."""
+
+    @property
+    def config(self) -> WorldConfig | None:
+        """The world it was drawn from."""
+
+    @property
+    def seed(self) -> int:
+        """What its paraphrases depend on."""
+
+    @property
+    def scene(self) -> str:
+        """The place."""
+
+    @property
+    def subject(self) -> str:
+        """The occupation or activity of the first person."""
+
+    @property
+    def people(self) -> Sequence[Any]:
+        """The :class:`~equipoise.world.scene.Person` s."""
+
+    @property
+    def objects(self) -> Sequence[Any]:
+        """The things, each with a ``name``."""
+
+    def noted(self, axis: str, person: int = 0) -> str:
+        """The group that the record names."""
+
+
+def captions(scene: Described, n: int = 5, style: str = "natural") -> list[str]:
     """``n`` paraphrases of what the picture shows (what the record says, where there is label noise).
 
     >>> from equipoise.world import preset, sample
@@ -87,36 +118,36 @@ def _words() -> _Words:
     return _Words(**shipped("grammar"))
 
 
-def _templates(scene: Scene) -> list[str]:
-    found = _words().templates
+def _templates(scene: Described) -> list[str]:
+    templates = _words().templates
     if len(scene.people) > 1:
-        return found["two_people"]
+        return templates["two_people"]
     kind = "activity" if scene.people[0].activity else "work"
-    return found[kind] + found[f"{kind}_with_thing"] if scene.objects else found[kind]
+    return templates[kind] + templates[f"{kind}_with_thing"] if scene.objects else templates[kind]
 
 
-def _caption(scene: Scene, config: WorldConfig, template: str, style: str, draws: _Draws) -> str:
+def _caption(scene: Described, config: WorldConfig, template: str, style: str, draws: _Draws) -> str:
     # Every number is drawn whether it is needed or not: a counterfactual must stay in step with its original.
     u = [draws.next() for _ in range(12)]
-    told: dict[str, str] = {}
+    named: dict[str, str] = {}
     for i in range(len(scene.people)):
         suffix = "" if i == 0 else "_2"
         for place, axis in enumerate(AXES):
             group = scene.noted(axis, i)
             if _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i]):
-                told[axis + suffix] = group
+                named[axis + suffix] = group
     if style != "neutral" and u[6] < BUILD_MENTION and scene.people[0].build in _words().build:
-        told["build"] = scene.people[0].build
+        named["build"] = scene.people[0].build
     if trait := _trait(scene, u[7]):
-        told["trait"] = trait
-    told["place"] = scene.scene
-    filled = _filled(scene, config, template, told, u)
+        named["trait"] = trait
+    named["place"] = scene.scene
+    filled = _filled(scene, config, template, named, u)
     for part in _DROPPABLE:
         if len(filled.split()) <= MAX_WORDS:
             break
-        if part in told:
-            del told[part]
-            filled = _filled(scene, config, template, told, u)
+        if part in named:
+            del named[part]
+            filled = _filled(scene, config, template, named, u)
     return filled
 
 
@@ -126,7 +157,7 @@ def _is_named(config: WorldConfig, subject: str, axis: str, group: str, style: s
     return style != "neutral" and u < config.chance_of_mention(subject, axis, group)
 
 
-def _trait(scene: Scene, u: float) -> str:
+def _trait(scene: Described, u: float) -> str:
     person = scene.people[0]
     traits = [name for name in _words().trait if getattr(person, name)]
     if not traits or u >= TRAIT_MENTION:
@@ -134,10 +165,10 @@ def _trait(scene: Scene, u: float) -> str:
     return traits[int(u / TRAIT_MENTION * len(traits))]
 
 
-def _filled(scene: Scene, config: WorldConfig, template: str, told: dict[str, str], u: list[float]) -> str:
+def _filled(scene: Described, config: WorldConfig, template: str, named: dict[str, str], u: list[float]) -> str:
     person = scene.people[0]
     slots: dict[str, str] = {
-        "place": _words().place[told["place"]] if "place" in told else "",
+        "place": _words().place[named["place"]] if "place" in named else "",
         "is": "",
         "doing": ACTIVITIES[person.activity].phrase if person.activity else "",
         "thing": with_article(scene.objects[int(u[8] * len(scene.objects))].name) if scene.objects else "",
@@ -146,31 +177,31 @@ def _filled(scene: Scene, config: WorldConfig, template: str, told: dict[str, st
     by_pronoun = "{is}" in template
     if by_pronoun and person.occupation:
         # "she is a nurse": the pronoun names the gender, the phrase does not name it again.
-        slots["is"] = _gender_words(config, told["gender"])["pronoun"] if "gender" in told else "this is"
-        told = {name: value for name, value in told.items() if name != "gender"}
-    slots["who"] = _who(config, told, "", person.occupation, u[9])
+        slots["is"] = _gender_words(config, named["gender"])["pronoun"] if "gender" in named else "this is"
+        named = {name: value for name, value in named.items() if name != "gender"}
+    slots["who"] = _who(config, named, "", person.occupation, u[9])
     if by_pronoun and person.activity:
-        slots["is"] = _gender_words(config, told["gender"])["pronoun"] if "gender" in told else f"{slots['who']} is"
+        slots["is"] = _gender_words(config, named["gender"])["pronoun"] if "gender" in named else f"{slots['who']} is"
     if len(scene.people) > 1:
-        slots["other"] = _who(config, told, "_2", "", u[9])
-        if "gender" not in told and slots["other"] == "a person" and slots["who"] == "a person":
+        slots["other"] = _who(config, named, "_2", "", u[9])
+        if "gender" not in named and slots["other"] == "a person" and slots["who"] == "a person":
             slots["other"] = "another person"
     return " ".join(template.format_map(slots).split())
 
 
-def _who(config: WorldConfig, told: dict[str, str], suffix: str, occupation: str, u: float) -> str:
+def _who(config: WorldConfig, named: dict[str, str], suffix: str, occupation: str, u: float) -> str:
     """A noun phrase: "an old woman with dark skin who works as a nurse", "a young female nurse", "a nurse"."""
     words = _words()
-    gender, age = told.get("gender" + suffix), told.get("age" + suffix)
-    tone = f"with {told['skin_tone' + suffix]} skin" if "skin_tone" + suffix in told else ""
-    trait = words.trait[told["trait"]] if suffix == "" and "trait" in told else ""
-    build = words.build[told["build"]] if suffix == "" and "build" in told else ""
-    named = _gender_words(config, gender) if gender else words.unnamed
+    gender, age = named.get("gender" + suffix), named.get("age" + suffix)
+    tone = f"with {named['skin_tone' + suffix]} skin" if "skin_tone" + suffix in named else ""
+    trait = words.trait[named["trait"]] if suffix == "" and "trait" in named else ""
+    build = words.build[named["build"]] if suffix == "" and "build" in named else ""
+    nouns = _gender_words(config, gender) if gender else words.unnamed
     if occupation and (u < 0.5 or not gender):
-        adjective = named["adjective"] if gender else ""
+        adjective = nouns["adjective"] if gender else ""
         years = words.age[age] if age else ""
         return _joined(years, build, adjective, occupation, tone, trait)
-    noun = named["child" if age == "child" else "noun"]
+    noun = nouns["child" if age == "child" else "noun"]
     years = words.age[age] if age and age != "child" else ""
     work = f"who works as {with_article(occupation)}" if occupation else ""
     return _joined(years, build, noun, tone, trait, work)

@@ -37,8 +37,8 @@ __all__ = [
     "TONES",
     "TONE_GROUPS",
     "TRAITS",
-    "Activity",
-    "Occupation",
+    "CatalogActivity",
+    "CatalogOccupation",
     "known",
     "shipped",
 ]
@@ -76,7 +76,7 @@ CASUAL = tuple(
 
 
 @dataclass(frozen=True)
-class Occupation:
+class CatalogOccupation:
     """An occupation and what tells it."""
 
     name: str
@@ -88,7 +88,7 @@ class Occupation:
 
 
 @dataclass(frozen=True)
-class Activity:
+class CatalogActivity:
     """An activity: its id, and the words for it after "is"."""
 
     name: str
@@ -97,22 +97,22 @@ class Activity:
 
 @cache
 def shipped(name: str) -> dict[str, Any]:
-    """The content of a data file of this room."""
+    """The content of a data file of this package."""
     return tomllib.loads((files("equipoise.world") / "data" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _occupations() -> dict[str, Occupation]:
-    found = {}
+def _occupations() -> dict[str, CatalogOccupation]:
+    occupations = {}
     for entry in shipped("occupations")["occupation"]:
         outfit = Outfit(**entry["outfit"])
-        found[entry["name"]] = Occupation(
+        occupations[entry["name"]] = CatalogOccupation(
             entry["name"], entry["tool"], entry["hat"], outfit, entry.get("pose") == "high"
         )
-    return found
+    return occupations
 
 
 OCCUPATIONS = _occupations()
-ACTIVITIES = {entry["name"]: Activity(**entry) for entry in shipped("activities")["activity"]}
+ACTIVITIES = {entry["name"]: CatalogActivity(**entry) for entry in shipped("activities")["activity"]}
 SCENES = tuple(_BACKGROUNDS)
 FLOOR_OBJECTS = tuple(FLOOR)
 AIR_OBJECTS = tuple(AIR)

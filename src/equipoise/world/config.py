@@ -35,6 +35,7 @@ from equipoise.world.catalog import (
     known,
     shipped,
 )
+from equipoise.world.truth import truth
 
 __all__ = ["KINDS", "PRESETS", "WorldConfig", "load", "preset"]
 
@@ -163,13 +164,10 @@ class WorldConfig:
 
     def chance_of_mention(self, subject: str, axis: str, group: str) -> float:
         """How likely a caption about ``subject`` names ``group``; an empty subject is a bystander."""
-        found = self._chances.get((subject, axis, group))
-        return self.mention.get(axis, 0.0) if found is None else found
+        return self._chances.get((subject, axis, group), self.mention.get(axis, 0.0))
 
     @cached_property
     def _chances(self) -> dict[tuple[str, str, str], float]:
-        from equipoise.world.truth import truth
-
         table = truth(self)
         table = table[table["kind"].isin(["occupation", "activity"])]
         chances = {}

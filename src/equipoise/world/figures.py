@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from equipoise.world.pen import Drawing, Points, edge_of, mixed, oval
+from equipoise.world.pen import Canvas, Points, edge_of, mixed, oval
 
 __all__ = [
     "HAIR",
@@ -178,9 +178,9 @@ def torso(b: Body) -> Points:
     return np.array([*right, *[(-x, y) for x, y in reversed(right)]])
 
 
-def legs(b: Body, skin: str, trousers: str, pose: Pose = STANDING) -> Drawing:
+def legs(b: Body, skin: str, trousers: str, pose: Pose = STANDING) -> Canvas:
     """Legs and shoes; the figure in a dress has bare legs, the others trousers."""
-    d = Drawing()
+    d = Canvas()
     width = b.limb * (1.0 if b.gender == "female" else 1.32)
     fill = skin if b.gender == "female" else trousers
     top = b.hip_y - 0.02
@@ -215,36 +215,36 @@ def arm(b: Body, pose: Pose, side: int) -> tuple[tuple[float, float], tuple[floa
     return start, elbow, hand
 
 
-def sleeves(b: Body, fill: str, pose: Pose, long: bool, side: int) -> Drawing:
+def sleeves(b: Body, fill: str, pose: Pose, long: bool, side: int) -> Canvas:
     """The clothed part of one arm: to the elbow, or to the wrist."""
     start, elbow, hand = arm(b, pose, side)
     if not long:
-        return Drawing().limb([start, elbow], b.limb * 1.08, fill)
+        return Canvas().limb([start, elbow], b.limb * 1.08, fill)
     wrist = (elbow[0] + (hand[0] - elbow[0]) * 0.86, elbow[1] + (hand[1] - elbow[1]) * 0.86)
-    return Drawing().limb([start, elbow, wrist], b.limb * 1.08, fill)
+    return Canvas().limb([start, elbow, wrist], b.limb * 1.08, fill)
 
 
-def forearms(b: Body, skin: str, pose: Pose, long: bool, side: int) -> Drawing:
+def forearms(b: Body, skin: str, pose: Pose, long: bool, side: int) -> Canvas:
     """The bare part of one arm and the hand."""
     _, elbow, hand = arm(b, pose, side)
-    d = Drawing()
+    d = Canvas()
     if not long:
         d.limb([elbow, hand], b.limb * 0.86, skin)
     return d.dot(*hand, b.limb * 0.60, skin)
 
 
-def face(b: Body, skin: str) -> Drawing:
+def face(b: Body, skin: str) -> Canvas:
     """Neck, head and ears."""
-    d = Drawing().rect(-b.head * 0.34, b.head_y + b.head * 0.5, b.head * 0.34, b.shoulder_y + 0.03, skin)
+    d = Canvas().rect(-b.head * 0.34, b.head_y + b.head * 0.5, b.head * 0.34, b.shoulder_y + 0.03, skin)
     if b.gender != "female":
         d.dot(-b.head * 0.98, b.head_y + b.head * 0.08, b.head * 0.2, skin)
         d.dot(b.head * 0.98, b.head_y + b.head * 0.08, b.head * 0.2, skin)
     return d.ellipse(0, b.head_y, b.head * 0.95, b.head, skin)
 
 
-def back_hair(b: Body, hair: str) -> Drawing:
+def back_hair(b: Body, hair: str) -> Canvas:
     """Hair behind the head."""
-    d = Drawing()
+    d = Canvas()
     r, y = b.head, b.head_y
     if b.gender == "female":
         d.poly(
@@ -272,9 +272,9 @@ def back_hair(b: Body, hair: str) -> Drawing:
     return d
 
 
-def front_hair(b: Body, hair: str) -> Drawing:
+def front_hair(b: Body, hair: str) -> Canvas:
     """Hair, beard and brows in front of the face."""
-    d = Drawing()
+    d = Canvas()
     r, y = b.head, b.head_y
     if b.gender == "male":
         if b.age == "older":
@@ -295,9 +295,9 @@ def front_hair(b: Body, hair: str) -> Drawing:
     return d
 
 
-def cane(b: Body, pose: Pose = STANDING) -> Drawing:
+def cane(b: Body, pose: Pose = STANDING) -> Canvas:
     """The older figure's cane, in the far hand and to the ground."""
     x, y = b.hand(pose.far_hand, -1)
     top = y - 0.03
     hook = oval(x + 0.032, top, 0.032, 0.034, 180, 350)
-    return Drawing().line([(x, -0.004), (x, top), *hook], 0.021, "#8a5a2b", edge=edge_of(mixed(BACK, "#ffffff", 0.1)))
+    return Canvas().line([(x, -0.004), (x, top), *hook], 0.021, "#8a5a2b", edge=edge_of(mixed(BACK, "#ffffff", 0.1)))

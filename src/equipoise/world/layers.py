@@ -15,7 +15,7 @@ from equipoise.world import figures, hats, objects, outfits, scenes, tools
 from equipoise.world.activities import PERFORMANCES
 from equipoise.world.catalog import CASUAL, OCCUPATIONS
 from equipoise.world.figures import HOLDING, RAISED, STANDING, Pose, with_cane
-from equipoise.world.pen import Drawing, Sprite, edge_of
+from equipoise.world.pen import Canvas, Sprite, edge_of
 from equipoise.world.scene import Person
 
 __all__ = ["clear_cache", "layers_of", "pose_of", "sprite"]
@@ -36,16 +36,16 @@ class _Cache:
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Sprite]) -> Sprite:
-        found = self._held.get(key)
-        if found is not None:
-            return found
-        made = make()
+        held = self._held.get(key)
+        if held is not None:
+            return held
+        sprite = make()
         with self._lock:
-            self._held[key] = made
-            self._bytes += _weight(made)
+            self._held[key] = sprite
+            self._bytes += _weight(sprite)
             while self._bytes > self._limit and len(self._held) > 1:
                 self._bytes -= _weight(self._held.popitem(last=False)[1])
-        return made
+        return sprite
 
     def clear(self) -> None:
         with self._lock:
@@ -74,7 +74,7 @@ def sprite(key: Key, size: int, zoom: float = 1.0, facing: int = 1) -> Sprite:
 
 def _drawn(key: Key, size: int, zoom: float) -> Sprite:
     name, *arguments = key
-    drawing: Drawing = _DRAWERS[name](*arguments)
+    drawing: Canvas = _DRAWERS[name](*arguments)
     if name == "background":
         return drawing.sprite(size, (0.0, 0.0, 1.0, 1.0))
     return (drawing if zoom == 1.0 else drawing.scaled(zoom)).sprite(size)
@@ -130,62 +130,62 @@ def layers_of(person: Person, *, one_more_bag: bool = False) -> list[Key]:
     return keys
 
 
-def _clothes(gender: str, age: str, build: str, outfit: outfits.Outfit, pose: Pose) -> Drawing:
+def _clothes(gender: str, age: str, build: str, outfit: outfits.Outfit, pose: Pose) -> Canvas:
     b = figures.body(gender, age, build)
     d = figures.sleeves(b, outfit.sleeves, pose, outfit.long, -1)
     d.add(outfits.clothes(b, outfit))
     return d.add(figures.sleeves(b, outfit.sleeves, pose, outfit.long, 1))
 
 
-def _hands(gender: str, age: str, build: str, skin: str, long: bool, pose: Pose) -> Drawing:
+def _hands(gender: str, age: str, build: str, skin: str, long: bool, pose: Pose) -> Canvas:
     b = figures.body(gender, age, build)
     return figures.forearms(b, skin, pose, long, -1).add(figures.forearms(b, skin, pose, long, 1))
 
 
-def _head(gender: str, age: str, skin: str, hair: str) -> Drawing:
+def _head(gender: str, age: str, skin: str, hair: str) -> Canvas:
     b = figures.body(gender, age, "average")
     return figures.face(b, skin).add(figures.front_hair(b, hair))
 
 
-def _worn(drawing: Drawing, age: str) -> Drawing:
+def _worn(drawing: Canvas, age: str) -> Canvas:
     return drawing.moved(0, figures.body("neutral", age, "average").head_y)
 
 
-def _hat(name: str, age: str) -> Drawing:
+def _hat(name: str, age: str) -> Canvas:
     return _worn(hats.hat(name, figures.body("neutral", age, "average").head), age)
 
 
-def _glasses(age: str) -> Drawing:
+def _glasses(age: str) -> Canvas:
     return _worn(hats.glasses(figures.body("neutral", age, "average").head), age)
 
 
-def _tool(gender: str, age: str, build: str, name: str, pose: Pose) -> Drawing:
+def _tool(gender: str, age: str, build: str, name: str, pose: Pose) -> Canvas:
     b = figures.body(gender, age, build)
     return tools.tool(name).scaled((1 + b.scale) / 2).moved(*b.hand(pose.near_hand, 1))
 
 
-def _bag(gender: str, age: str, build: str, side: int) -> Drawing:
+def _bag(gender: str, age: str, build: str, side: int) -> Canvas:
     b = figures.body(gender, age, build)
     x, y = side * (b.half + 0.02), b.hip_y - 0.02 * b.scale
-    d = Drawing().line([(-side * b.half * 0.6, b.shoulder_y), (x, y)], 0.024, "#5a1f33", edge_of("#5a1f33"))
+    d = Canvas().line([(-side * b.half * 0.6, b.shoulder_y), (x, y)], 0.024, "#5a1f33", edge_of("#5a1f33"))
     return d.rect(x - 0.062, y - 0.03, x + 0.062, y + 0.085, "#b8325e", r=0.018).rect(
         x - 0.062, y - 0.03, x + 0.062, y + 0.015, "#8a1f43", r=0.012, edge=""
     )
 
 
-def _scaled(drawing: Drawing, age: str) -> Drawing:
+def _scaled(drawing: Canvas, age: str) -> Canvas:
     scale = figures.body("neutral", age, "average").scale
     return drawing if scale == 1.0 else drawing.scaled(scale)
 
 
-def _of_body(draw: Callable[..., Drawing]) -> Callable[..., Drawing]:
-    def drawn(gender: str, age: str, build: str, *rest: Any) -> Drawing:
+def _of_body(draw: Callable[..., Canvas]) -> Callable[..., Canvas]:
+    def drawn(gender: str, age: str, build: str, *rest: Any) -> Canvas:
         return draw(figures.body(gender, age, build), *rest)
 
     return drawn
 
 
-_DRAWERS: dict[str, Callable[..., Drawing]] = {
+_DRAWERS: dict[str, Callable[..., Canvas]] = {
     "back_hair": lambda gender, age, hair: figures.back_hair(figures.body(gender, age, "average"), hair),
     "background": scenes.background,
     "bag": _bag,

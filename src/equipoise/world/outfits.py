@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from equipoise.world.figures import Body, torso
-from equipoise.world.pen import Drawing, Points
+from equipoise.world.pen import Canvas, Points
 
 __all__ = ["PATTERNS", "Cut", "Outfit", "behind", "clothes"]
 
@@ -46,36 +46,34 @@ class Cut:
         return self.top + (self.bottom - self.top) * share
 
 
-Pattern = Callable[[Drawing, Cut, Outfit], None]
+Pattern = Callable[[Canvas, Cut, Outfit], None]
 
 
-def clothes(b: Body, outfit: Outfit) -> Drawing:
+def clothes(b: Body, outfit: Outfit) -> Canvas:
     """The torso of a figure in an outfit, without sleeves."""
     outline = torso(b)
-    d = Drawing().poly(outline, outfit.main)
+    d = Canvas().poly(outline, outfit.main)
     cut = Cut(outline, float(outline[:, 1].min()), b.hem_y, b.half, b.hem)
     PATTERNS[outfit.pattern](d, cut, outfit)
     return d
 
 
-def behind(b: Body, outfit: Outfit) -> Drawing:
+def behind(b: Body, outfit: Outfit) -> Canvas:
     """What hangs behind the figure: a cape, air bottles."""
     if outfit.pattern == "tailcoat":
         top, low, wide = b.shoulder_y, -0.10 * b.scale, max(b.hem, b.half) * 1.15 + 0.05
-        return Drawing().poly(
-            [(-b.half, top), (b.half, top), (wide, low), (0, low - 0.03), (-wide, low)], outfit.accent
-        )
+        return Canvas().poly([(-b.half, top), (b.half, top), (wide, low), (0, low - 0.03), (-wide, low)], outfit.accent)
     if outfit.pattern == "space_suit":
         wide = b.half + 0.035
-        return Drawing().rect(-wide, b.shoulder_y - 0.02, wide, b.hip_y - 0.06 * b.scale, "#8b95a3", r=0.03)
-    return Drawing()
+        return Canvas().rect(-wide, b.shoulder_y - 0.02, wide, b.hip_y - 0.06 * b.scale, "#8b95a3", r=0.03)
+    return Canvas()
 
 
-def plain(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def plain(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Nothing but a neckline."""
 
 
-def coat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def coat(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """An open coat: a strip of the shirt, two lapels."""
     d.poly(
         [
@@ -89,7 +87,7 @@ def coat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def stethoscope(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def stethoscope(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """An open coat with a stethoscope round the neck."""
     coat(d, cut, outfit)
     left, right = -cut.half * 0.55, cut.half * 0.55
@@ -102,7 +100,7 @@ def stethoscope(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.line([(0, cut.y(0.42)), (0, cut.y(0.55))], 0.02, "#22252e").dot(0, cut.y(0.6), 0.03, "#cfd6de")
 
 
-def cross(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def cross(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A V-neck and a red cross on the chest."""
     d.poly([(-cut.half * 0.45, cut.top), (cut.half * 0.45, cut.top), (0, cut.y(0.2))], outfit.second, clip=cut.outline)
     x, y, r = 0.0, cut.y(0.5), 0.02
@@ -111,7 +109,7 @@ def cross(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def bands(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def bands(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Two bright bands across and one at the hem."""
     for share in (0.36, 0.66, 0.95):
         y = cut.y(share)
@@ -119,7 +117,7 @@ def bands(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.rect(-0.4, y - 0.007, 0.4, y + 0.007, outfit.accent, edge="", clip=cut.outline)
 
 
-def vest(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def vest(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A high-visibility vest: two braces and a belt."""
     for side in (-1, 1):
         x = side * cut.half * 0.5
@@ -128,7 +126,7 @@ def vest(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.rect(-0.4, y - 0.024, 0.4, y + 0.024, outfit.second, edge="", clip=cut.outline)
 
 
-def badge(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def badge(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A dark tie, a belt and a star on the chest."""
     d.poly(
         [(-0.018, cut.top), (0.018, cut.top), (0.024, cut.y(0.45)), (0, cut.y(0.55)), (-0.024, cut.y(0.45))],
@@ -142,7 +140,7 @@ def badge(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.dot(cut.half * 0.5, cut.y(0.28), 0.03, outfit.accent, edge="")
 
 
-def buttons(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def buttons(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A neckerchief and two rows of buttons."""
     for side in (-1, 1):
         for share in (0.32, 0.52, 0.72):
@@ -150,7 +148,7 @@ def buttons(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.poly([(-cut.half * 0.6, cut.top), (cut.half * 0.6, cut.top), (0, cut.y(0.2))], outfit.accent, clip=cut.outline)
 
 
-def overall(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def overall(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A bib with straps over a shirt (the main colour is the shirt's)."""
     d.rect(-0.4, cut.y(0.58), 0.4, cut.bottom, outfit.second, edge="", clip=cut.outline)
     d.rect(-cut.half * 0.62, cut.y(0.28), cut.half * 0.62, cut.y(0.66), outfit.second, edge="", clip=cut.outline)
@@ -161,7 +159,7 @@ def overall(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         )
 
 
-def tank(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def tank(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A shirt with a broad emblem: a cross of the second colour on the chest, shorts below."""
     d.rect(-0.4, cut.y(0.74), 0.4, cut.bottom, outfit.second, edge="", clip=cut.outline)
     y, r = cut.y(0.40), 0.022
@@ -170,7 +168,7 @@ def tank(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def splashes(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def splashes(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A smock with drops of paint."""
     drops = (
         (-0.55, 0.28, "#ffd21f"),
@@ -183,7 +181,7 @@ def splashes(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.dot(x * cut.half, cut.y(share), 0.026, paint, edge="")
 
 
-def cardigan(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def cardigan(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """An open cardigan over a shirt with a tie."""
     d.poly([(-cut.half * 0.6, cut.top), (cut.half * 0.6, cut.top), (0, cut.y(0.6))], outfit.second, clip=cut.outline)
     d.poly(
@@ -193,7 +191,7 @@ def cardigan(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def jacket(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def jacket(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A leather jacket: fur collar and a zip."""
     d.line([(0, cut.y(0.2)), (0, cut.bottom)], 0.018, outfit.accent, clip=cut.outline)
     d.poly(
@@ -209,7 +207,7 @@ def jacket(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def stripes(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def stripes(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Stripes across."""
     for i in range(4):
         y = cut.y(0.20 + 0.22 * i)
@@ -217,14 +215,14 @@ def stripes(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.poly([(-cut.half * 0.7, cut.top), (cut.half * 0.7, cut.top), (0, cut.y(0.26))], outfit.accent, clip=cut.outline)
 
 
-def bars(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def bars(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Stripes down."""
     for i in range(-4, 5):
         x = i * 0.062
         d.rect(x - 0.0155, cut.top, x + 0.0155, cut.bottom, outfit.second, edge="", clip=cut.outline)
 
 
-def checks(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def checks(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Tartan: dark stripes both ways."""
     for i in range(-3, 4):
         x = i * 0.072
@@ -234,7 +232,7 @@ def checks(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.rect(-0.4, y - 0.013, 0.4, y + 0.013, outfit.second, edge="", clip=cut.outline)
 
 
-def apron(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def apron(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """An apron over the clothes."""
     for side in (-1, 1):
         d.line([(side * cut.half * 0.45, cut.top), (side * cut.half * 0.5, cut.y(0.3))], 0.02, outfit.second)
@@ -247,7 +245,7 @@ def apron(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.rect(-cut.half * 0.4, cut.y(0.6), cut.half * 0.4, cut.y(0.76), outfit.accent, r=0.01, edge="")
 
 
-def waistcoat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def waistcoat(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A waistcoat over a white shirt, with a bow tie."""
     d.poly([(-cut.half * 0.6, cut.top), (cut.half * 0.6, cut.top), (0, cut.y(0.5))], "#ffffff", clip=cut.outline)
     y = cut.y(0.1)
@@ -258,7 +256,7 @@ def waistcoat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.dot(0, cut.y(share), 0.014, outfit.second, edge="")
 
 
-def robe(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def robe(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A black robe with a white jabot and a red stole."""
     for side in (-1, 1):
         x = side * cut.half * 0.62
@@ -266,7 +264,7 @@ def robe(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     d.poly([(-0.04, cut.top), (0.04, cut.top), (0.055, cut.y(0.42)), (-0.055, cut.y(0.42))], outfit.second, edge="")
 
 
-def tailcoat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def tailcoat(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A black coat, a white front and a red bow."""
     d.poly([(-cut.half * 0.5, cut.top), (cut.half * 0.5, cut.top), (0, cut.y(0.62))], "#ffffff", clip=cut.outline)
     y = cut.y(0.09)
@@ -275,7 +273,7 @@ def tailcoat(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def lightning(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def lightning(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A bolt of lightning on the chest."""
     y = cut.y(0.5)
     d.poly(
@@ -292,7 +290,7 @@ def lightning(d: Drawing, cut: Cut, outfit: Outfit) -> None:
     )
 
 
-def space_suit(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def space_suit(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A padded suit: a control box and orange rings."""
     d.rect(-cut.half * 0.55, cut.y(0.26), cut.half * 0.55, cut.y(0.54), "#5a6576", r=0.012)
     for x, lamp in ((-0.3, "#ff3b30"), (0.0, "#ffd21f"), (0.3, "#34c759")):
@@ -302,7 +300,7 @@ def space_suit(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.rect(-0.4, y - 0.014, 0.4, y + 0.014, outfit.second, edge="", clip=cut.outline)
 
 
-def trench(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def trench(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A trench coat: wide lapels and a belt."""
     for side in (-1, 1):
         d.poly(
@@ -322,7 +320,7 @@ def trench(d: Drawing, cut: Cut, outfit: Outfit) -> None:
             d.dot(side * cut.half * 0.3, cut.y(share), 0.012, outfit.accent, edge="")
 
 
-def tape(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def tape(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A waistcoat with a measuring tape round the neck."""
     for side in (-1, 1):
         x = side * cut.half * 0.5
@@ -332,13 +330,13 @@ def tape(d: Drawing, cut: Cut, outfit: Outfit) -> None:
             d.line([(x - 0.018, y), (x + 0.004, y)], 0.01, "#22252e")
 
 
-def shoulder_bag(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def shoulder_bag(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A courier's belt across the chest and a collar."""
     d.line([(-cut.half * 0.8, cut.top), (cut.half * 1.2, cut.y(0.9))], 0.034, outfit.second, clip=cut.outline)
     d.poly([(-cut.half * 0.5, cut.top), (cut.half * 0.5, cut.top), (0, cut.y(0.16))], outfit.accent, clip=cut.outline)
 
 
-def dirt(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def dirt(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """Braces over a dusty shirt."""
     for side in (-1, 1):
         x = side * cut.half * 0.52
@@ -347,7 +345,7 @@ def dirt(d: Drawing, cut: Cut, outfit: Outfit) -> None:
         d.dot(x * cut.half, cut.y(share), 0.018, outfit.accent, edge="")
 
 
-def gloves(d: Drawing, cut: Cut, outfit: Outfit) -> None:
+def gloves(d: Canvas, cut: Cut, outfit: Outfit) -> None:
     """A tabard with a pocket."""
     d.poly([(-cut.half * 0.5, cut.top), (cut.half * 0.5, cut.top), (0, cut.y(0.18))], outfit.second, clip=cut.outline)
     d.rect(-cut.half * 0.62, cut.y(0.5), cut.half * 0.62, cut.y(0.76), outfit.second, r=0.01, edge="", clip=cut.outline)

@@ -1,7 +1,7 @@
-"""Drawing in unit coordinates: shapes are kept as numbers and turned into pixels at the size that is asked for.
+"""Pictures in unit coordinates: shapes are kept as numbers and turned into pixels at the size that is asked for.
 
-A :class:`Drawing` is a list of polygons and lines. One unit is the side of the picture, y points down. Pixels come
-from :meth:`Drawing.sprite`: drawn several times too large, then averaged, so that edges are smooth at every size.
+A :class:`Canvas` is a list of polygons and lines. One unit is the side of the picture, y points down. Pixels come
+from :meth:`Canvas.sprite`: drawn several times too large, then averaged, so that edges are smooth at every size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw
 
-__all__ = ["EDGE", "Drawing", "Points", "Sprite", "box", "colour", "edge_of", "mixed", "oval"]
+__all__ = ["EDGE", "Canvas", "Points", "Sprite", "box", "colour", "edge_of", "mixed", "oval"]
 
 Points = NDArray[np.float64]
 Colour = str
@@ -92,10 +92,10 @@ class Sprite:
 
 
 @dataclass
-class Drawing:
+class Canvas:
     """Shapes in the order they are drawn; every method returns the drawing, so that calls can be chained.
 
-    >>> sprite = Drawing().rect(0, 0, 0.5, 0.5, "#ff0000", edge="").sprite(8, (0, 0, 0.5, 0.5))
+    >>> sprite = Canvas().rect(0, 0, 0.5, 0.5, "#ff0000", edge="").sprite(8, (0, 0, 0.5, 0.5))
     >>> sprite.image.size, sprite.image.getpixel((1, 1))
     ((4, 4), (255, 0, 0, 255))
     """
@@ -104,7 +104,7 @@ class Drawing:
 
     def poly(
         self, points: Iterable[Sequence[float]], fill: Colour, edge: Colour = AUTO, clip: Points | None = None
-    ) -> Drawing:
+    ) -> Canvas:
         """A filled polygon."""
         line = edge_of(fill) if edge == AUTO else edge
         self.shapes.append(Shape(np.asarray(list(points), dtype=np.float64), fill, line, 0.0, clip))
@@ -117,29 +117,27 @@ class Drawing:
         fill: Colour,
         edge: Colour = NONE,
         clip: Points | None = None,
-    ) -> Drawing:
+    ) -> Canvas:
         """A line through points with round ends and joints."""
         line = edge_of(fill) if edge == AUTO else edge
         self.shapes.append(Shape(np.asarray(list(points), dtype=np.float64), fill, line, width, clip))
         return self
 
-    def limb(self, points: Iterable[Sequence[float]], width: float, fill: Colour) -> Drawing:
+    def limb(self, points: Iterable[Sequence[float]], width: float, fill: Colour) -> Canvas:
         """A line with an outline."""
         return self.line(points, width, fill, AUTO)
 
     def ellipse(
         self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: Colour = AUTO, clip: Points | None = None
-    ) -> Drawing:
+    ) -> Canvas:
         """An ellipse about (x, y)."""
         return self.poly(oval(x, y, rx, ry), fill, edge, clip)
 
-    def dot(self, x: float, y: float, radius: float, fill: Colour, edge: Colour = AUTO) -> Drawing:
+    def dot(self, x: float, y: float, radius: float, fill: Colour, edge: Colour = AUTO) -> Canvas:
         """A circle."""
         return self.ellipse(x, y, radius, radius, fill, edge)
 
-    def ring(
-        self, x: float, y: float, rx: float, ry: float, width: float, fill: Colour, edge: Colour = NONE
-    ) -> Drawing:
+    def ring(self, x: float, y: float, rx: float, ry: float, width: float, fill: Colour, edge: Colour = NONE) -> Canvas:
         """The outline of an ellipse."""
         points = oval(x, y, rx, ry)
         return self.line(np.concatenate([points, points[:1]]), width, fill, edge)
@@ -154,35 +152,35 @@ class Drawing:
         r: float = 0.0,
         edge: Colour = AUTO,
         clip: Points | None = None,
-    ) -> Drawing:
+    ) -> Canvas:
         """A rectangle, its corners rounded by ``r``."""
         return self.poly(box(x0, y0, x1, y1, r), fill, edge, clip)
 
-    def add(self, other: Drawing) -> Drawing:
+    def add(self, other: Canvas) -> Canvas:
         """Draw the shapes of ``other`` on top."""
         self.shapes.extend(other.shapes)
         return self
 
-    def moved(self, x: float, y: float) -> Drawing:
+    def moved(self, x: float, y: float) -> Canvas:
         """A copy that is shifted."""
         return self._mapped(np.eye(2), np.array([x, y]), 1.0)
 
-    def scaled(self, factor: float) -> Drawing:
+    def scaled(self, factor: float) -> Canvas:
         """A copy that is larger or smaller about the origin."""
         return self._mapped(np.eye(2) * factor, np.zeros(2), factor)
 
-    def turned(self, degrees: float) -> Drawing:
+    def turned(self, degrees: float) -> Canvas:
         """A copy that is turned clockwise about the origin."""
         a = math.radians(degrees)
         matrix = np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
         return self._mapped(matrix, np.zeros(2), 1.0)
 
-    def mirrored(self) -> Drawing:
+    def mirrored(self) -> Canvas:
         """A copy with left and right exchanged about the origin."""
         return self._mapped(np.diag([-1.0, 1.0]), np.zeros(2), 1.0)
 
-    def _mapped(self, matrix: Points, offset: Points, scale: float) -> Drawing:
-        return Drawing([shape.mapped(matrix, offset, scale) for shape in self.shapes])
+    def _mapped(self, matrix: Points, offset: Points, scale: float) -> Canvas:
+        return Canvas([shape.mapped(matrix, offset, scale) for shape in self.shapes])
 
     def sprite(self, size: int, bounds: tuple[float, float, float, float] | None = None) -> Sprite:
         """The pixels at ``size`` pixels a unit, cut to ``bounds`` (x0, y0, x1, y1) or to what is drawn."""

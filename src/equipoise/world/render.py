@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
+from equipoise.array_types import Mask, Pixels
 from equipoise.errors import InputError
 from equipoise.world.layers import layers_of, sprite
 from equipoise.world.pen import Sprite
@@ -18,8 +18,6 @@ from equipoise.world.scenes import GROUND
 
 __all__ = ["Truth", "render", "render_batch", "render_image", "what_is_where"]
 
-Pixels = NDArray[np.uint8]
-Mask = NDArray[np.bool_]
 Owner = tuple[str, int]
 
 ZOOM_OF_TWO = 0.84
@@ -94,15 +92,15 @@ _BACKGROUNDS: dict[tuple[str, int, bool, int], Image.Image] = {}
 
 def _background(scene: Scene, size: int) -> Image.Image:
     key = (scene.scene, scene.variant, scene.mirrored, size)
-    found = _BACKGROUNDS.get(key)
-    if found is None:
+    kept = _BACKGROUNDS.get(key)
+    if kept is None:
         _check_size(size)
         image = sprite(("background", scene.scene, scene.variant), size).image.convert("RGB")
-        found = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.mirrored else image
+        kept = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.mirrored else image
         if len(_BACKGROUNDS) > 256:
             _BACKGROUNDS.clear()
-        _BACKGROUNDS[key] = found
-    return found
+        _BACKGROUNDS[key] = kept
+    return kept
 
 
 def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:

@@ -10,6 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Ints
 from equipoise.errors import InputError
 from equipoise.world.catalog import (
     ACTIVITIES,
@@ -31,13 +32,11 @@ from equipoise.world.scene import Person, Placed, Scene
 from equipoise.world.scenes import GROUND, VARIANTS
 from equipoise.world.truth import Probabilities
 
-__all__ = ["GRID", "Scenes", "draw", "sample"]
+__all__ = ["GRID", "SceneArrays", "draw", "sample"]
 
 GRID = 64
 """Positions are multiples of 1/64, so that a scene is the same picture at every size."""
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _OCCUPATIONS = tuple(OCCUPATIONS)
 _ACTIVITIES = tuple(ACTIVITIES)
@@ -45,10 +44,10 @@ _BUILD_SHARES = np.array([0.25, 0.5, 0.25])
 
 
 @dataclass(frozen=True)
-class Scenes(Sequence[Scene]):
+class SceneArrays(Sequence[Scene]):
     """Many scenes as arrays; ``scenes[i]`` is a :class:`Scene`, a slice gives fewer scenes.
 
-    ``columns`` holds one array of n values a name: positions in the lists of :mod:`equipoise.world.catalog`
+    ``columns`` holds one array of n values per name: positions in the lists of :mod:`equipoise.world.catalog`
     (``occupation``, ``activity``, ``gender``, ``skin_tone``, ``age``, …; -1 for none). Attributes of the second person
     have names that end in ``_2``.
     """
@@ -62,10 +61,10 @@ class Scenes(Sequence[Scene]):
     @overload
     def __getitem__(self, index: int) -> Scene: ...
     @overload
-    def __getitem__(self, index: slice) -> Scenes: ...
-    def __getitem__(self, index: int | slice) -> Scene | Scenes:
+    def __getitem__(self, index: slice) -> SceneArrays: ...
+    def __getitem__(self, index: int | slice) -> Scene | SceneArrays:
         if isinstance(index, slice):
-            return Scenes(self.config, {name: values[index] for name, values in self.columns.items()})
+            return SceneArrays(self.config, {name: values[index] for name, values in self.columns.items()})
         n = len(self)
         if not -n <= index < n:
             raise IndexError(f"scene {index} of {n}")
@@ -92,7 +91,7 @@ class Scenes(Sequence[Scene]):
         return np.where(activity >= 0, np.array(_ACTIVITIES)[activity], np.array(_OCCUPATIONS)[occupation])
 
 
-def sample(config: WorldConfig, n: int, seed: int = 0, *, start: int = 0) -> Scenes:
+def sample(config: WorldConfig, n: int, seed: int = 0, *, start: int = 0) -> SceneArrays:
     """``n`` scenes of a world. Picture i depends on ``seed`` and i alone: a longer sample begins with a shorter one.
 
     >>> from equipoise.world import preset
@@ -111,7 +110,7 @@ def draw(
     *,
     subject: str | None = None,
     bystander: bool | None = None,
-) -> Scenes:
+) -> SceneArrays:
     """The scenes with these seeds; ``subject`` and ``bystander`` fix what would be drawn otherwise.
 
     >>> from equipoise.world import preset
@@ -120,24 +119,26 @@ def draw(
     """
     s = np.asarray(seeds, dtype=np.int64)
     shares = Probabilities(config)
-    found: dict[str, NDArray[np.generic]] = {"seed": s}
+    columns: dict[str, NDArray[np.generic]] = {"seed": s}
     occupation, activity = _subjects(config, s, subject)
-    found["occupation"], found["activity"] = occupation, activity
+    columns["occupation"], columns["activity"] = occupation, activity
     two = (activity >= 0) & (uniforms(s, "two_people") < config.two_people)
     if bystander is not None:
         two = np.full(len(s), bystander) & (activity >= 0)
-    found["two"] = two
+    columns["two"] = two
     rows = np.where(activity >= 0, len(_OCCUPATIONS) + activity, occupation)
     for axis in AXES:
-        found[axis] = pick(uniforms(s, axis), shares.given_subject(axis)[rows])
-        found[f"{axis}_2"] = pick(uniforms(s, f"{axis}_2"), shares.base(axis))
-    found.update(_tones(config, s, found))
-    found.update(_looks(config, s, occupation))
-    found.update(_surroundings(config, s, shares, found))
+        columns[axis] = pick(uniforms(s, axis), shares.given_subject(axis)[rows])
+        columns[f"{axis}_2"] = pick(uniforms(s, f"{axis}_2"), shares.base(axis))
+    columns.update(_tones(config, s, columns))
+    columns.update(_looks(config, s, occupation))
+    columns.update(_surroundings(config, s, shares, columns))
     for suffix in ("", "_2"):
         for axis in AXES:
-            found[f"noted_{axis}{suffix}"] = _noted(config, s, axis, suffix, found[f"{axis}{suffix}"].astype(np.int64))
-    return Scenes(config, found)
+            columns[f"noted_{axis}{suffix}"] = _noted(
+                config, s, axis, suffix, columns[f"{axis}{suffix}"].astype(np.int64)
+            )
+    return SceneArrays(config, columns)
 
 
 def _subjects(config: WorldConfig, s: Ints, subject: str | None) -> tuple[Ints, Ints]:
@@ -154,13 +155,13 @@ def _subjects(config: WorldConfig, s: Ints, subject: str | None) -> tuple[Ints, 
     return occupation, np.where(acting, pick(uniforms(s, "activity"), acts), -1)
 
 
-def _tones(config: WorldConfig, s: Ints, found: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
+def _tones(config: WorldConfig, s: Ints, columns: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
     groups = list(config.tone_groups.values())
     counts = np.array([len(steps) for steps in groups])
     table = np.array([[*steps, *[0] * (counts.max() - len(steps))] for steps in groups])
     tones: dict[str, NDArray[np.generic]] = {}
     for suffix, what in (("", "tone_step"), ("_2", "tone_step_2")):
-        group = found[f"skin_tone{suffix}"].astype(np.int64)
+        group = columns[f"skin_tone{suffix}"].astype(np.int64)
         tones[f"tone{suffix}"] = table[group, (uniforms(s, what) * counts[group]).astype(np.int64)]
     return tones
 
@@ -180,10 +181,10 @@ def _looks(config: WorldConfig, s: Ints, occupation: Ints) -> dict[str, NDArray[
 
 
 def _surroundings(
-    config: WorldConfig, s: Ints, shares: Probabilities, found: dict[str, NDArray[np.generic]]
+    config: WorldConfig, s: Ints, shares: Probabilities, columns: dict[str, NDArray[np.generic]]
 ) -> dict[str, NDArray[np.generic]]:
-    groups = tuple(found[axis].astype(np.int64) for axis in AXES)
-    two = found["two"].astype(bool)
+    groups = tuple(columns[axis].astype(np.int64) for axis in AXES)
+    two = columns["two"].astype(bool)
     floor = np.where(
         (uniforms(s, "has_floor") < config.floor_object) & ~two,
         pick(uniforms(s, "floor"), shares.given_groups("floor")[groups]),

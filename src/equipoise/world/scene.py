@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equipoise.errors import InputError
+from equipoise.world.captions import captions
 from equipoise.world.catalog import (
     ACTIVITIES,
     AGES,
@@ -19,10 +20,9 @@ from equipoise.world.catalog import (
     TONES,
     known,
 )
+from equipoise.world.config import WorldConfig
+from equipoise.world.draws import uniform
 from equipoise.world.placebos import PLACEBOS
-
-if TYPE_CHECKING:
-    from equipoise.world.config import WorldConfig
 
 __all__ = ["Person", "Placed", "Scene"]
 
@@ -144,8 +144,6 @@ class Scene:
 
     def captions(self, n: int = 5, style: str = "natural") -> list[str]:
         """``n`` paraphrases; see :func:`equipoise.world.captions.captions`."""
-        from equipoise.world.captions import captions
-
         return captions(self, n, style)
 
     def _value(self, name: str, value: Any) -> Any:
@@ -158,8 +156,6 @@ class Scene:
 
     def _tone(self, value: Any) -> int:
         if isinstance(value, str):
-            from equipoise.world.draws import uniform
-
             steps = self._config().tones_of(value)
             return steps[int(uniform(self.seed, "tone_step") * len(steps))]
         if value not in TONES:
@@ -167,11 +163,7 @@ class Scene:
         return int(value)
 
     def _config(self) -> WorldConfig:
-        if self.config is None:
-            from equipoise.world.config import WorldConfig
-
-            return WorldConfig()
-        return self.config
+        return WorldConfig() if self.config is None else self.config
 
     def as_dict(self) -> dict[str, Any]:
         """The scene as plain values; :func:`Scene.from_dict` makes it again."""

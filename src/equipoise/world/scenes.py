@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from equipoise.world.pen import Drawing, oval
+from equipoise.world.pen import Canvas, oval
 
 __all__ = ["GROUND", "SCENES", "VARIANTS", "background"]
 
@@ -17,7 +17,7 @@ GROUND = 0.955
 PLAIN = ""
 
 
-def park(v: int) -> Drawing:
+def park(v: int) -> Canvas:
     """Sky, trees and a lawn."""
     d = _sky("#bfe6fb").rect(0, 0.66, 1, 1, "#9ddb7a", edge=PLAIN)
     for x, size in (
@@ -31,7 +31,7 @@ def park(v: int) -> Drawing:
     return d.poly([(0.40, 0.66), (0.56, 0.66), (0.80, 1), (0.25, 1)], "#e8d9b0", edge=PLAIN)
 
 
-def street(v: int) -> Drawing:
+def street(v: int) -> Canvas:
     """Houses, a pavement and a road."""
     d = _sky("#dfe5ee")
     heights = ((0.12, 0.3, 0.18, 0.36), (0.3, 0.1, 0.34, 0.2), (0.2, 0.34, 0.1, 0.26), (0.34, 0.22, 0.3, 0.08))[v]
@@ -51,9 +51,9 @@ def street(v: int) -> Drawing:
     return d
 
 
-def office(v: int) -> Drawing:
+def office(v: int) -> Canvas:
     """A wall, a window, a desk with a screen."""
-    d = Drawing().rect(0, 0, 1, 1, "#f3e9d6", edge=PLAIN).rect(0, 0.76, 1, 1, "#c8b6a0", edge=PLAIN)
+    d = Canvas().rect(0, 0, 1, 1, "#f3e9d6", edge=PLAIN).rect(0, 0.76, 1, 1, "#c8b6a0", edge=PLAIN)
     x = (0.08, 0.6, 0.34, 0.62)[v]
     d.rect(x, 0.1, x + 0.32, 0.40, "#bfe2f7", edge="#9aa7b5").line(
         [(x + 0.16, 0.1), (x + 0.16, 0.40)], 0.018, "#9aa7b5"
@@ -70,9 +70,9 @@ def office(v: int) -> Drawing:
     return d.rect(desk + 0.16, 0.56, desk + 0.19, 0.60, "#6e7a89", edge=PLAIN)
 
 
-def kitchen(v: int) -> Drawing:
+def kitchen(v: int) -> Canvas:
     """Tiles, cupboards, a stove."""
-    d = Drawing().rect(0, 0, 1, 1, "#f2f6f6", edge=PLAIN)
+    d = Canvas().rect(0, 0, 1, 1, "#f2f6f6", edge=PLAIN)
     for i in range(1, 10):
         d.line([(i / 10, 0.2), (i / 10, 0.56)], 0.008, "#cfdcdc")
         if i < 5:
@@ -91,7 +91,7 @@ def kitchen(v: int) -> Drawing:
     )
 
 
-def beach(v: int) -> Drawing:
+def beach(v: int) -> Canvas:
     """Sea, sand and sun."""
     d = _sky("#c9efff").rect(0, 0.42, 1, 0.66, "#4fb3e0", edge=PLAIN)
     x = (0.84, 0.14, 0.6, 0.3)[v]
@@ -105,7 +105,7 @@ def beach(v: int) -> Drawing:
     return d.poly(shore, "#f6e2ab", edge=PLAIN)
 
 
-def mountains(v: int) -> Drawing:
+def mountains(v: int) -> Canvas:
     """Peaks and snow."""
     d = _sky("#cdd6f2")
     for x, y, half in (
@@ -130,7 +130,7 @@ def mountains(v: int) -> Drawing:
     return d.poly([(0, 0.72), (0.3, 0.68), (0.7, 0.73), (1, 0.69), (1, 1), (0, 1)], "#eef3fb", edge=PLAIN)
 
 
-def farm(v: int) -> Drawing:
+def farm(v: int) -> Canvas:
     """A red barn and a field in rows."""
     d = _sky("#fdeecb").rect(0, 0.58, 1, 1, "#e3c25c", edge=PLAIN)
     for i in range(-3, 9):
@@ -157,9 +157,9 @@ def farm(v: int) -> Drawing:
     )
 
 
-def stage(v: int) -> Drawing:
+def stage(v: int) -> Canvas:
     """Curtains, lights and boards."""
-    d = Drawing().rect(0, 0, 1, 1, "#f0d9ef", edge=PLAIN)
+    d = Canvas().rect(0, 0, 1, 1, "#f0d9ef", edge=PLAIN)
     beams = ((0.3, 0.7), (0.2, 0.55), (0.45, 0.8), (0.35, 0.5))[v]
     for x in beams:
         d.poly([(x - 0.03, 0.08), (x + 0.03, 0.08), (x + 0.2, 0.78), (x - 0.2, 0.78)], "#fbf1fa", edge=PLAIN)
@@ -175,11 +175,11 @@ def stage(v: int) -> Drawing:
     return d.rect(0, 0, 1, 0.065, "#b8407a", edge=PLAIN)
 
 
-def _sky(fill: str) -> Drawing:
-    return Drawing().rect(0, 0, 1, 1, fill, edge=PLAIN)
+def _sky(fill: str) -> Canvas:
+    return Canvas().rect(0, 0, 1, 1, fill, edge=PLAIN)
 
 
-SCENES: dict[str, Callable[[int], Drawing]] = {
+SCENES: dict[str, Callable[[int], Canvas]] = {
     "beach": beach,
     "farm": farm,
     "kitchen": kitchen,
@@ -191,6 +191,6 @@ SCENES: dict[str, Callable[[int], Drawing]] = {
 }
 
 
-def background(name: str, variant: int) -> Drawing:
+def background(name: str, variant: int) -> Canvas:
     """The drawing of a place over the whole picture."""
     return SCENES[name](variant % VARIANTS)

@@ -155,9 +155,9 @@ def binding_sets(
         raise InputError(f"n_sets={n_sets}: at least one set an activity is needed")
     low, high = config.poles["gender"]
     if not {low, high} <= set(config.groups("gender")):
-        told = " and ".join(config.groups("gender"))
+        genders = " and ".join(config.groups("gender"))
         raise InputError(
-            f"gender: who does what is asked of {low} and {high}, but this world has {told}; add the other"
+            f"gender: who does what is asked of {low} and {high}, but this world has {genders}; add the other"
         )
     plain = config.changed(strength=0.0, label_noise=0.0)
     for activity in names:
@@ -177,12 +177,12 @@ def binding_sets(
 def _checked(names: Iterable[str] | None, default: Iterable[str], allowed: Iterable[str], kind: str) -> list[str]:
     if isinstance(names, str):
         raise InputError(f"{kind}s must be a list of names, not the text {names!r}; write [{names!r}]")
-    found = list(default if names is None else names)
-    for name in found:
+    chosen = list(default if names is None else names)
+    for name in chosen:
         known(kind, name, allowed)
-    if not found or len(set(found)) < len(found):
+    if not chosen or len(set(chosen)) < len(chosen):
         raise InputError(f"name each {kind} once, at least one")
-    return found
+    return chosen
 
 
 def _slug(subject: str) -> str:

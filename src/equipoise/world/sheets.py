@@ -110,11 +110,11 @@ def set_sheet(
     140
     """
     world = config or WorldConfig()
-    found = next(iter(counterfactual_sets(world, [subject], axes, 1, seed, placebos)))
+    members = next(iter(counterfactual_sets(world, [subject], axes, 1, seed, placebos)))
     by_change: dict[str, list[Tile]] = {}
-    for groups, scene in zip(found.groups, found.scenes, strict=True):
+    for groups, scene in zip(members.groups, members.scenes, strict=True):
         by_change.setdefault(scene.placebo, []).append((", ".join(groups), scene))
-    titles = {"": "One counterfactual set", **{name: f"Placebo: {name}" for name in found.placebos}}
+    titles = {"": "One counterfactual set", **{name: f"Placebo: {name}" for name in members.placebos}}
     return stacked(
         contact_sheet(tiles, size=size, zoom=zoom, columns=COLUMNS, title=titles[name])
         for name, tiles in by_change.items()
@@ -143,10 +143,10 @@ def _lines(label: str, font: Font, width: int) -> list[str]:
 
 def stacked(sheets: Iterable[Image.Image]) -> Image.Image:
     """Sheets below each other."""
-    found = list(sheets)
-    whole = Image.new("RGB", (max(s.width for s in found), sum(s.height for s in found)), "white")
+    images = list(sheets)
+    whole = Image.new("RGB", (max(s.width for s in images), sum(s.height for s in images)), "white")
     y = 0
-    for sheet in found:
+    for sheet in images:
         whole.paste(sheet, (0, y))
         y += sheet.height
     return whole
@@ -199,8 +199,8 @@ def _things() -> list[Tile]:
 
 
 def _one_set(config: WorldConfig, seed: int) -> list[Tile]:
-    found = next(iter(counterfactual_sets(config, ["scientist"], ("gender", "skin_tone"), 1, seed)))
-    return [(", ".join(groups), scene) for groups, scene in zip(found.groups, found.scenes, strict=True)]
+    members = next(iter(counterfactual_sets(config, ["scientist"], ("gender", "skin_tone"), 1, seed)))
+    return [(", ".join(groups), scene) for groups, scene in zip(members.groups, members.scenes, strict=True)]
 
 
 def _alone(i: int, **looks: object) -> Scene:

@@ -119,11 +119,11 @@ def write_counterfactual_table(
     asked = checked_placebos(placebos)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for found in counterfactual_sets(config, names, axes, n_sets, seed, asked):
-            for groups, levels, scene in zip(found.groups, found.levels, found.scenes, strict=True):
+        for members in counterfactual_sets(config, names, axes, n_sets, seed, asked):
+            for groups, levels, scene in zip(members.groups, members.levels, members.scenes, strict=True):
                 changed = [scene.placebo] if scene.placebo else []
-                image_id = "-".join((found.set_id, *groups, *changed))
-                yield row_of(scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions) | levels
+                image_id = "-".join((members.set_id, *groups, *changed))
+                yield row_of(scene, image_id, set_id=members.set_id, size=size, n_captions=n_captions) | levels
 
     about: dict[str, Any] = {"made": "counterfactual", "n_sets": n_sets, "varied": list(axes)}
     about |= {"size": size, "seed": seed} | ({"placebos": list(asked)} if asked else {})
@@ -151,16 +151,16 @@ def write_binding_table(
     names = None if activities is None else list(activities)
 
     def rows() -> Iterator[dict[str, Any]]:
-        for found in binding_sets(config, names, n_sets, seed):
-            image_id = f"{found.set_id}-{found.cell}"
-            row = row_of(found.scene, image_id, set_id=found.set_id, size=size, n_captions=n_captions)
-            row["captions"] = [found.caption, *row["captions"]]
+        for members in binding_sets(config, names, n_sets, seed):
+            image_id = f"{members.set_id}-{members.cell}"
+            row = row_of(members.scene, image_id, set_id=members.set_id, size=size, n_captions=n_captions)
+            row["captions"] = [members.caption, *row["captions"]]
             row |= {
-                "caption": found.caption,
-                "reversed_caption": found.reversed_caption,
-                "cell": found.cell,
-                "expected_gender": found.expected,
-                "other_gender": found.scene.group("gender", 1) if len(found.scene.people) > 1 else None,
+                "caption": members.caption,
+                "reversed_caption": members.reversed_caption,
+                "cell": members.cell,
+                "expected_gender": members.expected,
+                "other_gender": members.scene.group("gender", 1) if len(members.scene.people) > 1 else None,
             }
             yield row
 

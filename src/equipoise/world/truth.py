@@ -8,45 +8,78 @@ subject: those of occupations, those of activities, or all. With two people it i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.world.catalog import ACTIVITIES, AIR_OBJECTS, AXES, FLOOR_OBJECTS, OCCUPATIONS, SCENES, known
-from equipoise.world.config import WorldConfig
 from equipoise.world.placebos import PLACEBOS, checked_placebos, column_of
 
 __all__ = ["Probabilities", "truth"]
 
-Shares = NDArray[np.float64]
 
 _PLACES = {"scene": ("scene", SCENES), "floor": ("object", FLOOR_OBJECTS), "air": ("object", AIR_OBJECTS)}
+
+
+class Injected(Protocol):
+    """The settings of a :class:`~equipoise.world.config.WorldConfig` that the probabilities follow from."""
+
+    @property
+    def occupations(self) -> Mapping[str, float]:
+        """How common each occupation is."""
+
+    @property
+    def activities(self) -> Mapping[str, float]:
+        """How common each activity is."""
+
+    @property
+    def scenes(self) -> Mapping[str, float]:
+        """How common each place is."""
+
+    @property
+    def activity_share(self) -> float:
+        """How many pictures show an activity."""
+
+    @property
+    def two_people(self) -> float:
+        """How many activities have a bystander."""
+
+    def groups_allowed(self, axis: str) -> tuple[str, ...]:
+        """The groups that an axis can have."""
+
+    def rates(self, axis: str) -> dict[str, float]:
+        """Base rates of the groups of an axis."""
+
+    def lean(self, kind: str, axis: str, name: str, group: str) -> float:
+        """What is added to a group's log weight."""
 
 
 class Probabilities:
     """The probability tables of a world; groups are in the order of ``config.groups_allowed(axis)``.
 
+    >>> from equipoise.world import WorldConfig
     >>> Probabilities(WorldConfig()).base("gender").tolist()
     [0.5, 0.5, 0.0]
     """
 
-    def __init__(self, config: WorldConfig) -> None:
+    def __init__(self, config: Injected) -> None:
         self._config = config
 
-    def base(self, axis: str) -> Shares:
+    def base(self, axis: str) -> Floats:
         """Base rates of the groups, (groups,)."""
         rates = self._config.rates(axis)
         return np.array([rates.get(group, 0.0) for group in self._config.groups_allowed(axis)])
 
-    def given_subject(self, axis: str) -> Shares:
+    def given_subject(self, axis: str) -> Floats:
         """P(group | subject), (occupations + activities, groups)."""
         return self._given_subject[known("axis", axis, AXES)]
 
     @cached_property
-    def _given_subject(self) -> dict[str, Shares]:
+    def _given_subject(self) -> dict[str, Floats]:
         names = [("occupation", name) for name in OCCUPATIONS] + [("activity", name) for name in ACTIVITIES]
         tables = {}
         for axis in AXES:
@@ -56,7 +89,7 @@ class Probabilities:
             tables[axis] = weights / weights.sum(axis=1, keepdims=True)
         return tables
 
-    def given_groups(self, what: str) -> Shares:
+    def given_groups(self, what: str) -> Floats:
         """P(name | groups) of places (``scene``) and things (``floor``, ``air``), (genders, tones, ages, names)."""
         kind, names = _PLACES[known("kind of surroundings", what, _PLACES)]
         weights = np.zeros((1, 1, 1, len(names)))
@@ -72,21 +105,21 @@ class Probabilities:
         shares = np.broadcast_to(shares, (*(len(self._config.groups_allowed(a)) for a in AXES), len(names)))
         return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
-    def subjects(self) -> Shares:
+    def subjects(self) -> Floats:
         """P(subject), (occupations + activities,)."""
         c = self._config
         work = np.array([c.occupations.get(name, 0.0) for name in OCCUPATIONS])
         acts = np.array([c.activities.get(name, 0.0) for name in ACTIVITIES])
         return np.concatenate([work / work.sum() * (1 - c.activity_share), acts / acts.sum() * c.activity_share])
 
-    def joint(self, subjects: Shares) -> Shares:
+    def joint(self, subjects: Floats) -> Floats:
         """P(gender, tone, age) over pictures with these shares of subjects, (genders, tones, ages)."""
         g, t, a = (self.given_subject(axis) for axis in AXES)
         return np.asarray(np.einsum("s,sg,st,sa->gta", subjects, g, t, a))
 
 
-def truth(config: WorldConfig, placebos: Iterable[str] = ()) -> pd.DataFrame:
-    """One row a kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
+def truth(config: Injected, placebos: Iterable[str] = ()) -> pd.DataFrame:
+    """One row per kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
 
     ``kind``: occupation, activity, scene or object. ``placebos`` adds their axes (``placebo_bag``, …), on which
     nothing was put in: of a picture and its changed twin each level is half, whatever the subject.
@@ -117,7 +150,7 @@ def truth(config: WorldConfig, placebos: Iterable[str] = ()) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "subject", "axis", "group", "p_given", "p", "log_ratio", "log_odds"])
 
 
-def _logit(shares: Shares, place: int) -> float:
+def _logit(shares: Floats, place: int) -> float:
     """The log-odds of one group.
 
     >>> round(_logit(np.array([1 - 1e-20, 1e-20]), 0), 3)
@@ -130,11 +163,11 @@ def _logit(shares: Shares, place: int) -> float:
     return float(np.log(p / rest)) if rest > 0 else 0.0
 
 
-def _tables(config: WorldConfig) -> list[tuple[str, str, str, Shares, Shares]]:
+def _tables(config: Injected) -> list[tuple[str, str, str, Floats, Floats]]:
     shares = Probabilities(config)
     n_work = len(OCCUPATIONS)
     subjects = shares.subjects()
-    found: list[tuple[str, str, str, Shares, Shares]] = []
+    tables: list[tuple[str, str, str, Floats, Floats]] = []
     for kind, names, span in (
         ("occupation", OCCUPATIONS, slice(0, n_work)),
         ("activity", ACTIVITIES, slice(n_work, None)),
@@ -146,7 +179,7 @@ def _tables(config: WorldConfig) -> list[tuple[str, str, str, Shares, Shares]]:
         for axis in AXES:
             given = shares.given_subject(axis)[span]
             marginal = weights @ given
-            found += [(kind, name, axis, given[i], marginal) for i, name in enumerate(names) if weights[i] > 0]
+            tables += [(kind, name, axis, given[i], marginal) for i, name in enumerate(names) if weights[i] > 0]
     joint = shares.joint(subjects)
     alone = subjects.copy()
     alone[n_work:] *= 1 - config.two_people
@@ -159,7 +192,7 @@ def _tables(config: WorldConfig) -> list[tuple[str, str, str, Shares, Shares]]:
             table = both.sum(axis=others)
             marginal = table.sum(axis=1)
             totals = table.sum(axis=0)
-            found += [
+            tables += [
                 (kind, name, axis, table[:, i] / totals[i], marginal) for i, name in enumerate(places) if totals[i] > 0
             ]
-    return found
+    return tables

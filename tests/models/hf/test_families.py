@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equipoise.models import check, load
-from equipoise.models.hf.families import FAMILIES, Family
+from equipoise.models.hf.families import FAMILIES, EncoderFamily
 
 TEXTS = ["a photo of a doctor", "a nurse", "a photo of a man with a hat at the market with a hat and a woman"]
 STOCK = (
@@ -79,7 +79,7 @@ def test_every_family_keeps_its_promises(family, tiny_checkpoint):
 
 
 def test_all_families_are_tested_and_described():
-    dual = {entry.name for entry in FAMILIES if isinstance(FAMILIES.load(entry.name), Family)}
+    dual = {entry.name for entry in FAMILIES if isinstance(FAMILIES.load(entry.name), EncoderFamily)}
     assert dual == {*STOCK, "laclip", "debias-clip"}
     for entry in FAMILIES:
         assert FAMILIES.load(entry.name).model_class

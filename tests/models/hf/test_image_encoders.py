@@ -125,7 +125,7 @@ def test_the_knn_filter_sees_with_a_backbone_by_name(folder_of, tmp_path):
     from PIL import Image
 
     from equipoise.data.people import person
-    from equipoise.filters import Means, Step, run
+    from equipoise.filters import Models, Step, run
     from equipoise.filters.rules.knn import Neighbourhood
 
     assert Neighbourhood.presets["dino"]["model"] == "hf:facebook/dino-vitb16"
@@ -146,7 +146,7 @@ def test_the_knn_filter_sees_with_a_backbone_by_name(folder_of, tmp_path):
     vectors = {}
     for crop in ("person", "none"):
         step = Step.of("knn", settings | {"crop": crop}, preset="dino")
-        done = run(table, [step], tmp_path / crop, means=Means(), axes=("gender",))
+        done = run(table, [step], tmp_path / crop, models=Models(), axes=("gender",))
         frame = done.table.to_pandas(["image_id", "keep", "score_real"])
         assert frame["keep"].all()
         assert frame["score_real"].dropna().tolist() == pytest.approx([2 / 3, 2 / 3])

@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
-from io import BytesIO
 from pathlib import Path
 from platform import python_version
 from typing import Any
@@ -23,7 +22,7 @@ import pandas as pd
 from scipy import stats as sps
 
 from equipoise import __version__
-from equipoise.audit.dataset import COLOURS
+from equipoise.audit.figures import COLOURS, scatter_figure
 from equipoise.audit.folders import Stage
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
@@ -145,39 +144,14 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate | None:
 
 def save_figure(points: pd.DataFrame, path: Path) -> None:
     """Draw ``points`` (``model lic vocabulary bleu_4``, perhaps ``lic_m`` for lic) as SVG; the same bytes each time."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     y_name = "lic" if "lic" in points else "lic_m"
-    x_names = [name for name in ("vocabulary", "bleu_4") if name in points]
-    with mpl.rc_context({"svg.hashsalt": "equipoise", "font.size": 9, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(5.2 * len(x_names), 4.2), layout="constrained")
-        for place, name in enumerate(x_names):
-            axes = figure.add_subplot(1, len(x_names), place + 1)
-            x, y = points[name].to_numpy(float), points[y_name].to_numpy(float)
-            for number, model in enumerate(points["model"]):
-                axes.scatter([x[number]], [y[number]], s=28, color=COLOURS[number % len(COLOURS)])
-                # parse_math: a model's name may hold a dollar sign
-                axes.annotate(
-                    model,
-                    (x[number], y[number]),
-                    xytext=(4, 4),
-                    textcoords="offset points",
-                    fontsize=8,
-                    parse_math=False,
-                )
-            line = r_squared(x, y)
-            if line is not None:
-                slope, start = np.polyfit(x, y, 1)
-                ends = np.array([x.min(), x.max()])
-                axes.plot(ends, slope * ends + start, color="#999999", linewidth=1)
-                axes.set_title(f"R² = {line.value:.2f} (unrelated: {line.null_mean:.2f}, p = {line.p_value:.2f})")
-            axes.margins(0.15)  # so that names stay inside
-            axes.set_xlabel(_NAMES[name])
-            axes.set_ylabel(_NAMES[y_name])
-        drawn = BytesIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    write_whole(path, drawn.getvalue())
+    lines = {}
+    for name in ("vocabulary", "bleu_4"):
+        line = r_squared(points[name].to_numpy(float), points[y_name].to_numpy(float)) if name in points else None
+        if line is not None:
+            lines[name] = f"R² = {line.value:.2f} (unrelated: {line.null_mean:.2f}, p = {line.p_value:.2f})"
+    x_names = {name: _NAMES[name] for name in ("vocabulary", "bleu_4") if name in points}
+    write_whole(path, scatter_figure(points, x_names, (y_name, _NAMES[y_name]), lines).encode())
 
 
 CAPTIONS_SHOWN = 12

@@ -32,7 +32,7 @@ from equipoise.text.english.sentiment import SENTIMENT_LIST, sentiment_all
 
 if TYPE_CHECKING:
     from equipoise.audit.captions.lic import Lic
-    from equipoise.audit.captions.run import CaptionSettings
+    from equipoise.audit.captions.settings import CaptionSettings
 
 __all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from equipoise.audit.captions.classifiers import classifier
 from equipoise.audit.captions.folder import (
     CONFIG,
     LEAST_MODELS,
@@ -28,6 +27,7 @@ from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked
 from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
 from equipoise.audit.captions.objects import read_objects
 from equipoise.audit.captions.printing import caption_table, masked_table
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import Judgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
@@ -51,51 +51,6 @@ _NO_LIC = (
     "* best, ! worst; below each value its 95% interval. Without references there is no LIC: LIC_M says that captions\n"
     "give the group away, not that they do so more than people's; BA, DBA and quality are times 100"
 )
-
-
-@dataclass(frozen=True)
-class CaptionSettings:
-    """How captions are measured.
-
-    >>> CaptionSettings(classifier="lsmt")
-    Traceback (most recent call last):
-        ...
-    equipoise.errors.UnknownNameError: there is no caption classifier named 'lsmt'; did you mean 'lstm'?
-    """
-
-    classifier: str = "fast"
-    """``lstm`` is the paper's, ``bert:NAME`` and ``bert-frozen:NAME`` any text encoder, ``fast`` a linear screen."""
-    lexicon: str = "lic"
-    """Whose words are masked for LIC, and name a group in Ratio, Error and BA."""
-    mask: bool = True
-    seeds: int | None = None
-    """How many of the paper's ten seeds; all of them unless given."""
-    reference_seeds: int | None = None
-    """The same for human captions, so for LIC_D and LIC; 0 leaves them out."""
-    folds: int | None = None
-    """Cross-fit over so many folds, instead of one split a seed."""
-    permutations: int | None = None
-    """Classifiers trained on shuffled labels, for the chance level: 200 for ``fast`` and 3 for others unless given."""
-    ba_least: int = 100
-    """A word counts in BA if it stands in at least so many human captions of each group."""
-    quality: bool = True
-    java: bool = False
-    """Also METEOR and SPICE, through the ``java-metrics`` extra."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        from equipoise.audit.captions.lic import SEEDS
-
-        classifier(self.classifier)
-        for name in ("seeds", "folds", "reference_seeds", "permutations", "ba_least", "seed"):
-            value = getattr(self, name)
-            least = {"seeds": 1, "folds": 2, "ba_least": 1}.get(name, 0)
-            if value is None and name not in ("ba_least", "seed"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} = {value!r}: give a whole number of at least {least}")
-            if name in ("seeds", "reference_seeds") and value > len(SEEDS):
-                raise InputError(f"{name} = {value}: the paper has {len(SEEDS)} seeds; give at most {len(SEEDS)}")
 
 
 @dataclass(frozen=True)

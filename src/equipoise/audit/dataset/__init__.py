@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from equipoise.audit.dataset.parts import (
 )
 from equipoise.audit.dataset.source import Dataset, read_dataset
 from equipoise.audit.dataset.text import AxisFindings, activities_of, told
+from equipoise.audit.figures import caption_map_figure
 from equipoise.audit.findings import Findings
 from equipoise.audit.suites._probes import stored_features
 from equipoise.data import Table
@@ -44,12 +44,10 @@ from equipoise.data.atomic import atomic_file, write_whole
 from equipoise.errors import InputError
 from equipoise.measure.dataset import tsne_coordinates
 
-__all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset", "save_map"]
+__all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset"]
 
 
 DIMENSIONS = 50
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
-"""Told apart by people who see colours differently (Okabe and Ito)."""
 
 
 def caption_map(
@@ -75,33 +73,6 @@ def caption_map(
             "group": [groups[i] for i in rows],
         }
     )
-
-
-def save_map(points: pd.DataFrame, words: dict[int, str], path: Path, title: str) -> None:
-    """Draw the map as SVG: left by cluster with its number and ``words``, right by group; the same bytes each time."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.hashsalt": "equipoise", "font.size": 8, "svg.fonttype": "none"}):
-        figure = Figure(figsize=(14, 7), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        palette = mpl.colormaps["tab20"]
-        for cluster in sorted(set(points["cluster"].tolist())):
-            some = points[points["cluster"] == cluster]
-            left.scatter(some["x"], some["y"], s=5, color=palette(cluster % 20), linewidths=0)
-            place = (some["x"].median(), some["y"].median())
-            left.annotate(f"{cluster} {words.get(cluster, '')}", place, ha="center", fontsize=7, color="#222222")
-        for number, group in enumerate(sorted(set(points["group"]))):
-            some, colour = points[points["group"] == group], COLOURS[number % len(COLOURS)]
-            right.scatter(some["x"], some["y"], s=5, color=colour, linewidths=0, label=f"{group} ({len(some):,})")
-        right.legend(loc="upper right", markerscale=3)
-        for axes, name in ((left, "clusters of neutral captions"), (right, title)):
-            axes.set_title(name)
-            axes.set_xticks([])
-            axes.set_yticks([])
-        drawn = BytesIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    write_whole(path, drawn.getvalue())
 
 
 SUITE = "dataset"
@@ -259,7 +230,8 @@ def _save_map(
     )
     _csv(folder / f"map_{name}.csv", points)
     words = {i: " ".join(some[:2]) for i, some in enumerate(clusters.found.distinctive_words)}
-    save_map(points, words, folder / f"map_{name}.svg", f"the same by {found.axis}")
+    figure = caption_map_figure(points, words, f"the same by {found.axis}")
+    write_whole(folder / f"map_{name}.svg", figure.encode())
 
 
 def _csv(path: Path, frame: pd.DataFrame) -> None:

@@ -71,8 +71,8 @@ def export(name: str, table: Exportable, out: str | os.PathLike[str], **options:
             near = closest(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known)}"
             raise InputError(f"the export {name!r} has no option {option!r}; {hint}")
-    made: Path = writer(table, out, **options)
-    return made
+    written: Path = writer(table, out, **options)
+    return written
 
 
 def _options(writer: Any) -> list[str]:

@@ -83,8 +83,8 @@ def kept_batches(table: Exportable, columns: Sequence[str], rows: str) -> Iterat
     mark = _copy_mark(table) if repeated and "image_id" in columns else ""
     asked = list(dict.fromkeys([*columns, *(["keep"] if judged else []), *(["copies"] if repeated else [])]))
     for batch in table.batches(columns=asked):
-        made = batch.filter(batch.column(batch.schema.get_field_index("keep"))) if judged else batch
-        for part in _repeated(made, mark) if repeated else [made]:
+        kept = batch.filter(batch.column(batch.schema.get_field_index("keep"))) if judged else batch
+        for part in _repeated(kept, mark) if repeated else [kept]:
             if part.num_rows:
                 yield part.select(list(columns))
 
@@ -94,12 +94,14 @@ def _repeated(batch: Any, mark: str) -> Iterator[Any]:
     taken = [(i, k) for i, n in enumerate(batch.column("copies").to_pylist()) for k in range(1 if n is None else n)]
     for start in range(0, len(taken), batch.num_rows):
         part = taken[start : start + batch.num_rows]
-        made = batch.take(pa.array([i for i, _ in part], pa.int64()))
+        copies = batch.take(pa.array([i for i, _ in part], pa.int64()))
         if mark:
-            names = made.column("image_id").to_pylist()
+            names = copies.column("image_id").to_pylist()
             own = [f"{name}{mark}{k + 1}" if k else name for name, (_, k) in zip(names, part, strict=True)]
-            made = made.set_column(made.schema.get_field_index("image_id"), "image_id", pa.array(own, pa.string()))
-        yield made
+            copies = copies.set_column(
+                copies.schema.get_field_index("image_id"), "image_id", pa.array(own, pa.string())
+            )
+        yield copies
 
 
 def _copy_mark(table: Exportable) -> str:
@@ -124,13 +126,13 @@ def split_names(table: Exportable, rows: str) -> dict[str | None, str]:
     """
     if "split" not in table.columns:
         return {None: "train"}
-    found = {
+    splits = {
         split for batch in kept_batches(table, ["split"], rows) for split in batch.column("split").unique().to_pylist()
     }
-    if found <= {None}:
+    if splits <= {None}:
         return {None: "train"}
-    names = {split: safe_name(split) for split in found if split is not None}
-    return {split: names.get(split, unassigned(names.values())) for split in sorted(found, key=str)}
+    names = {split: safe_name(split) for split in splits if split is not None}
+    return {split: names.get(split, unassigned(names.values())) for split in sorted(splits, key=str)}
 
 
 def unassigned(names: Collection[str | None]) -> str:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from equipoise.data.readers.files.records import Shape
+from equipoise.data.readers.files.records import ReaderShape
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError, closest
 from equipoise.registry import Registry
 
-__all__ = ["READERS", "About", "Option", "Shape", "about", "read", "shape_of"]
+__all__ = ["READERS", "About", "Option", "ReaderShape", "about", "read", "shape_of"]
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,13 @@ def _documented(doc: str) -> dict[str, str]:
     >>> _documented("Rows.\\n\\n``split``: which part. ``images``: their\\nfolder.")
     {'split': 'which part.', 'images': 'their folder.'}
     """
-    found: dict[str, str] = {}
+    documented: dict[str, str] = {}
     for paragraph in doc.split("\n\n"):
         pieces = re.split(r"``(\w+)``: ", " ".join(paragraph.split()))
-        found |= {name: text.strip().replace("``", "") for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
-    return found
+        documented |= {
+            name: text.strip().replace("``", "") for name, text in zip(pieces[1::2], pieces[2::2], strict=True)
+        }
+    return documented
 
 
 def _kind(annotation: str) -> str:
@@ -335,7 +337,7 @@ def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Ro
     return rows
 
 
-def shape_of(name: str, path: str | os.PathLike[str], **options: Any) -> Shape:
+def shape_of(name: str, path: str | os.PathLike[str], **options: Any) -> ReaderShape:
     """The kind, axes and further columns of the table that these rows make.
 
     >>> shape_of("pata", ".").columns["positive"]
@@ -345,10 +347,10 @@ def shape_of(name: str, path: str | os.PathLike[str], **options: Any) -> Shape:
     _check_options(name, entry.load(), options)
     if "shape" in entry.info:
         module, _, attribute = entry.info["shape"].partition(":")
-        found: Shape = getattr(import_module(module), attribute)(path, **options)
-        return found
+        shape: ReaderShape = getattr(import_module(module), attribute)(path, **options)
+        return shape
     info = entry.info
-    return Shape(tuple(info.get("axes", ())), dict(info.get("columns", {})), info.get("kind", "images"))
+    return ReaderShape(tuple(info.get("axes", ())), dict(info.get("columns", {})), info.get("kind", "images"))
 
 
 def _check_options(name: str, reader: Any, options: dict[str, Any]) -> None:

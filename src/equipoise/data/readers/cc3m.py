@@ -16,9 +16,9 @@ from equipoise.data.readers.files import existing, files_of, plain_lines
 from equipoise.data.readers.files.records import split_named
 from equipoise.data.readers.files.tarshards import Sample, caption_of, image_of, metadata_of, tar_samples
 from equipoise.data.readers.files.values import (
+    GivenIds,
     Pictures,
     RowError,
-    Seen,
     address,
     attempt,
     brief,
@@ -37,7 +37,7 @@ SHARD_ROWS = 10_000  # img2dataset's default, from which its keys are made
 def read(
     path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None, split: str | None = None
 ) -> Iterator[Row | Rejected]:
-    """One row an image.
+    """One row per image.
 
     ``path``: a TSV, a tar, or a folder of either (tar files are preferred). ``images``, for a TSV: what img2dataset
     wrote with ``output_format=files``; without it the rows have an address and no image. ``split``: the split, where
@@ -50,7 +50,7 @@ def read(
     else:
         files = [start]
     pictures = Pictures(None if images is None else existing(images))
-    seen = Seen()
+    seen = GivenIds()
     for file in files:
         part = split or split_named(file.name) or split_named(file.parent.name)
         if file.suffix == ".tsv":
@@ -86,7 +86,7 @@ def _line_row(line: str, index: int, split: str | None, pictures: Pictures) -> R
     )
 
 
-def _samples(file: Path, split: str | None, seen: Seen) -> Iterator[Row | Rejected]:
+def _samples(file: Path, split: str | None, seen: GivenIds) -> Iterator[Row | Rejected]:
     for sample in tar_samples(file):
         if isinstance(sample, Rejected):
             yield sample

@@ -28,7 +28,7 @@ PIXELS = 3 * 32 * 32
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Row | Rejected]:
-    """One row an image, as PNG bytes; ``subject`` is the class, ``superclass`` CIFAR-100's coarse class."""
+    """One row per image, as PNG bytes; ``subject`` is the class, ``superclass`` CIFAR-100's coarse class."""
     folder = existing(path)
     if not folder.is_dir():
         raise InputError(f"{folder} is a file; give the folder of the binary version (cifar-10-batches-bin)")

@@ -25,7 +25,7 @@ COLUMNS = {"class_id": "string"}
 
 
 def read(path: str | os.PathLike[str], *, names: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image; ``subject`` is the class, ``class_id`` the folder's name."""
+    """One row per image; ``subject`` is the class, ``class_id`` the folder's name."""
     root = existing(path)
     if not root.is_dir():
         raise InputError(f"{root} is a file; give the folder that holds a folder for each class")

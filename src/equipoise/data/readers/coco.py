@@ -57,7 +57,7 @@ def read(
     parts: Sequence[str] = ("captions", "instances"),
     images: str | os.PathLike[str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """One row an image, with its captions, its people, the names of the objects in it, and where those are.
+    """One row per image, with its captions, its people, the names of the objects in it, and where those are.
 
     ``path``: the folder that holds ``annotations/``, or one annotation file. ``split``: for example ``"val2017"``;
     needed when the folder has several. ``parts``: which files to join; ``"person_keypoints"`` adds keypoints.
@@ -66,10 +66,10 @@ def read(
     start = existing(path)
     files, name = ([start], split or split_of(start.name)) if start.is_file() else _files(start, split, parts)
     folder = _image_folder(start, name, images)
-    found = Gathered()
+    gathered = Gathered()
     for file in files:
-        yield from gather(file, found)
-    yield from rows(found, Pictures(folder), name)
+        yield from gather(file, gathered)
+    yield from rows(gathered, Pictures(folder), name)
 
 
 @dataclass
@@ -94,12 +94,12 @@ class Gathered:
     has_instances: bool = False
 
 
-def gather(file: Path, found: Gathered) -> Iterator[Rejected]:
+def gather(file: Path, gathered: Gathered) -> Iterator[Rejected]:
     """Add the images and annotations of one file to ``found``; yield what cannot be used."""
-    yield from gather_document(read_json(file), file, found)
+    yield from gather_document(read_json(file), file, gathered)
 
 
-def gather_document(document: Any, file: Path, found: Gathered) -> Iterator[Rejected]:
+def gather_document(document: Any, file: Path, gathered: Gathered) -> Iterator[Rejected]:
     """The same for JSON that was read from ``file`` already."""
     if not isinstance(document, dict) or not isinstance(document.get("images"), list):
         raise InputError(f"{file} is not a COCO annotation file; a JSON object with a list 'images' is expected")
@@ -108,19 +108,19 @@ def gather_document(document: Any, file: Path, found: Gathered) -> Iterator[Reje
     in_this_file: set[str] = set()
     for i, entry in enumerate(document["images"]):
         try:
-            _add_image(entry, found.images, in_this_file)
+            _add_image(entry, gathered.images, in_this_file)
         except RowError as error:
             yield Rejected(f"{file.name} images[{i}]", str(error), _shown(entry))
     categories = _categories(document.get("categories"))
-    found.has_instances |= "categories" in document
+    gathered.has_instances |= "categories" in document
     for i, entry in enumerate(document.get("annotations", [])):
         try:
-            _add_annotation(entry, found.images, categories)
+            _add_annotation(entry, gathered.images, categories)
         except (RowError, InputError) as error:
             yield Rejected(f"{file.name} annotations[{i}]", str(error), _shown(entry))
 
 
-def rows(found: Gathered, pictures: Pictures, split: str | None) -> Iterator[Row | Rejected]:
+def rows(gathered: Gathered, pictures: Pictures, split: str | None) -> Iterator[Row | Rejected]:
     """The rows of gathered images, in the order of the files."""
     release, part = _release_and_part(split)
 
@@ -130,16 +130,16 @@ def rows(found: Gathered, pictures: Pictures, split: str | None) -> Iterator[Row
             image_id=image_id,
             caption=image.captions[0] if image.captions else None,
             captions=image.captions,
-            people=list(image.people.values()) if found.has_instances else None,
-            objects=sorted(image.objects) if found.has_instances else None,
-            object_boxes=f"[{', '.join(image.things)}]" if found.has_instances else None,
+            people=list(image.people.values()) if gathered.has_instances else None,
+            objects=sorted(image.objects) if gathered.has_instances else None,
+            object_boxes=f"[{', '.join(image.things)}]" if gathered.has_instances else None,
             height=image.height,
             width=image.width,
             release=release,
             split=part,
         )
 
-    for image_id, image in found.images.items():
+    for image_id, image in gathered.images.items():
         yield attempt(f"image {image_id}", made, image_id, image, shown={"image_id": image_id})
 
 
@@ -193,11 +193,11 @@ def _image_folder(start: Path, split: str | None, images: str | os.PathLike[str]
 
 
 def _release_and_part(split: str | None) -> tuple[str | None, str | None]:
-    found = split_of(split or "")
-    return (found[-4:], found[:-4]) if found else (None, split)
+    part = split_of(split or "")
+    return (part[-4:], part[:-4]) if part else (None, split)
 
 
-def _add_image(entry: Any, found: dict[str, Annotated], in_this_file: set[str]) -> None:
+def _add_image(entry: Any, images: dict[str, Annotated], in_this_file: set[str]) -> None:
     entry = mapping(entry, "image")
     image_id = identifier(entry.get("id"), "image id")
     if image_id in in_this_file:
@@ -205,17 +205,17 @@ def _add_image(entry: Any, found: dict[str, Annotated], in_this_file: set[str]) 
     file_name = text(entry.get("file_name"), "file name")
     height, width = _whole(entry.get("height"), "height"), _whole(entry.get("width"), "width")
     in_this_file.add(image_id)
-    known = found.setdefault(image_id, Annotated(file_name, height, width))
+    known = images.setdefault(image_id, Annotated(file_name, height, width))
     if known.file_name != file_name:
         raise RowError(f"image {image_id} is {known.file_name!r} in one annotation file and {file_name!r} in another")
 
 
-def _add_annotation(entry: Any, found: dict[str, Annotated], categories: dict[str, str]) -> None:
+def _add_annotation(entry: Any, images: dict[str, Annotated], categories: dict[str, str]) -> None:
     entry = mapping(entry, "annotation")
     image_id = identifier(entry.get("image_id"), "image id")
-    if image_id not in found:
+    if image_id not in images:
         raise RowError(f"it belongs to image {image_id!r}, which is not among the images")
-    image = found[image_id]
+    image = images[image_id]
     if "caption" in entry:
         image.captions.append(text(entry["caption"], "caption"))
         return
@@ -287,10 +287,10 @@ def _categories(entries: Any) -> dict[str, str]:
 def _whole(value: Any, name: str) -> int | None:
     if value is None:
         return None
-    found = number(value, name, 0, 2**31)
-    if found != int(found):
+    checked = number(value, name, 0, 2**31)
+    if checked != int(checked):
         raise RowError(f"the {name} is {value!r}; a whole number is expected")
-    return int(found)
+    return int(checked)
 
 
 def _shown(entry: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from equipoise.data.readers import coco
 from equipoise.data.readers.files import existing, files_of
 from equipoise.data.readers.files.records import csv_rows
-from equipoise.data.readers.files.values import Pictures, RowError, Seen, group, row, text
+from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, group, row, text
 from equipoise.data.schema import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
@@ -42,7 +42,7 @@ def read(
     if captions is not None:
         yield from coco.gather(existing(captions), known)
     pictures = Pictures(None if images is None else existing(images))
-    seen = Seen()
+    seen = GivenIds()
 
     def made(fields: dict[str, str]) -> Row:
         number = text(fields[id_column], "id")

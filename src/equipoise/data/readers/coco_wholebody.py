@@ -26,33 +26,33 @@ PARTS = {"face": "face", "lefthand": "left_hand", "righthand": "right_hand"}
 
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image, its people with ``parts``: the boxes of face, left hand and right hand where they are valid.
+    """One row per image, its people with ``parts``: the boxes of face, left hand and right hand where they are valid.
 
     ``path``: the annotation file, or a folder with one. ``images``: the folder of COCO train2017 or val2017.
     """
     files = files_of(path, "coco_wholebody_*.json", "annotations/coco_wholebody_*.json")
     pictures = Pictures(None if images is None else existing(images))
     for file in files:
-        found = coco.Gathered()
+        gathered = coco.Gathered()
         document = read_json(file)
-        yield from coco.gather_document(document, file, found)
-        yield from _add_parts(document.get("annotations", []), file, found)
+        yield from coco.gather_document(document, file, gathered)
+        yield from _add_parts(document.get("annotations", []), file, gathered)
         split = "train2017" if "train" in file.name else "val2017" if "val" in file.name else None
-        yield from coco.rows(found, pictures, split)
+        yield from coco.rows(gathered, pictures, split)
 
 
-def _add_parts(annotations: list[Any], file: Path, found: coco.Gathered) -> Iterator[Rejected]:
+def _add_parts(annotations: list[Any], file: Path, gathered: coco.Gathered) -> Iterator[Rejected]:
     for i, entry in enumerate(annotations):
         if not isinstance(entry, dict):
             continue  # rejected already, when the annotations were gathered
         try:
-            _add(entry, found)
+            _add(entry, gathered)
         except RowError as error:
             yield Rejected(f"{file.name} annotations[{i}]", str(error), brief(entry))
 
 
-def _add(entry: dict[str, Any], found: coco.Gathered) -> None:
-    image = found.images.get(_id_or_none(entry.get("image_id")))
+def _add(entry: dict[str, Any], gathered: coco.Gathered) -> None:
+    image = gathered.images.get(_id_or_none(entry.get("image_id")))
     person = image.people.get(_id_or_none(entry.get("id"))) if image else None
     if person is None:
         return

@@ -1,4 +1,4 @@
-"""Embeddings as CSV, one vector a line: for a model that cannot be run here.
+"""Embeddings as CSV, one vector per line: for a model that cannot be run here.
 
 Two layouts. Wide: ``id`` and then one column a dimension, in order. Narrow: ``id`` and ``vector``, the numbers as a
 JSON list or separated by spaces or semicolons. A column ``model`` names the model of the line; otherwise the option
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers.files import files_of
-from equipoise.data.readers.files.records import Shape, csv_rows
+from equipoise.data.readers.files.records import ReaderShape, csv_rows
 from equipoise.data.readers.files.values import RowError, number, text
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
@@ -34,12 +34,12 @@ def read(path: str | os.PathLike[str], *, model: str | None = None) -> Iterator[
         yield from csv_rows(file, ("id",), _row, model, stem, seen, length)
 
 
-def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
+def shape(path: str | os.PathLike[str], **options: Any) -> ReaderShape:
     """The kind of table and the length of the vectors."""
     first: Rejected | None = None
     for row in islice(read(path, **options), 1000):
         if not isinstance(row, Rejected):
-            return Shape(kind="embeddings", dim=len(row["vector"]))
+            return ReaderShape(kind="embeddings", dim=len(row["vector"]))
         first = first or row
     why = f"the first reason: {first.where}: {first.reason}" if first else "it has no line below the header"
     raise InputError(f"{path} holds no embedding that can be read in its first 1,000 lines; {why}")

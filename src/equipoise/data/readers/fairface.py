@@ -15,7 +15,7 @@ from pathlib import Path
 
 from equipoise.data.readers.files import existing, files_of
 from equipoise.data.readers.files.records import csv_rows
-from equipoise.data.readers.files.values import Pictures, RowError, Seen, group, optional_text, row, text
+from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, group, optional_text, row, text
 from equipoise.data.schema import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
@@ -32,7 +32,7 @@ FOLDERS = ("fairface-img-margin125-trainval", "fairface-img-margin025-trainval")
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
     """One row a face. ``images``: the folder that holds ``train/`` and ``val/``; found beside the labels if there."""
-    seen = Seen()
+    seen = GivenIds()
     for file in files_of(path, "fairface_label_*.csv"):
         pictures = Pictures(existing(images) if images is not None else _folder(file.parent))
         yield from csv_rows(file, ("file", *AXES), _row, pictures, seen=seen)

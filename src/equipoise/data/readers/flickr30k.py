@@ -15,9 +15,9 @@ from typing import Any
 
 from equipoise.data.readers.files import existing, files_of, plain_lines, read_json
 from equipoise.data.readers.files.values import (
+    GivenIds,
     Pictures,
     RowError,
-    Seen,
     attempt,
     brief,
     identifier,
@@ -33,7 +33,7 @@ __all__ = ["read"]
 
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image with all its captions.
+    """One row per image with all its captions.
 
     ``path``: the JSON or the token file, or a folder with one of them (the JSON is preferred). ``images``: the
     folder of the images, by default ``flickr30k-images`` or ``flickr30k_images`` beside the file if it is there.
@@ -59,7 +59,7 @@ def _karpathy(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
     document = read_json(file)
     if not isinstance(document, dict) or not isinstance(document.get("images"), list):
         raise InputError(f"{file} is not one of Karpathy's files; a JSON object with a list 'images' is expected")
-    seen = Seen()
+    seen = GivenIds()
     for i, entry in enumerate(document["images"]):
         where = f"{file.name} images[{i}]"
         captions: list[str] = []
@@ -106,7 +106,7 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
             continue
         captions.setdefault(name, []).append(caption)
 
-    seen = Seen()
+    seen = GivenIds()
 
     def made(name: str, texts: list[str]) -> Row:
         return row(

@@ -73,7 +73,7 @@ _EXPECTED = dict.fromkeys(EXPECTED_WOMEN, "woman") | dict.fromkeys(EXPECTED_MEN,
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Row | Rejected]:
-    """One row an image; ``subject`` is the activity, ``gender`` the performer's, ``other_gender`` the bystander's."""
+    """One row per image; ``subject`` is the activity, ``gender`` the performer's, ``other_gender`` the bystander's."""
     root = existing(path)
     folders = [f for f in sorted(root.rglob("*")) if f.is_dir() and _words(f.name) in WHO and f.parent != root]
     if not folders:

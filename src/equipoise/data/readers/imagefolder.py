@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.readers.files import csv_records, existing, json_lines
-from equipoise.data.readers.files.records import Shape, name_list, split_named
+from equipoise.data.readers.files.records import ReaderShape, name_list, split_named
 from equipoise.data.readers.files.values import (
     IMAGE_SUFFIXES,
+    GivenIds,
     Pictures,
     RowError,
-    Seen,
     attempt,
     brief,
     group,
@@ -47,10 +47,10 @@ _OURS = ("file_name", "image_id", "captions", "params", "seed", *_TEXTS, *_IDS)
 
 
 def read(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image. ``axes``: which columns are groups; by default those called gender, race, age, ..."""
+    """One row per image. ``axes``: which columns are groups; by default those called gender, race, age, ..."""
     root = _folder(path)
-    found = shape(root, axes=axes)
-    seen = Seen()
+    columns = shape(root, axes=axes)
+    seen = GivenIds()
     listed: set[Path] = set()
     for file in _metadata_files(root):
         for record in _records(file):
@@ -58,13 +58,13 @@ def read(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = Non
                 yield record
             else:
                 where, fields = record
-                yield attempt(where, _row, fields, file, root, found, listed, shown=_shown(fields), seen=seen)
+                yield attempt(where, _row, fields, file, root, columns, listed, shown=_shown(fields), seen=seen)
     for image in _images_below(root):
         if image not in listed:
             yield Rejected(str(image.relative_to(root)), "the image has no row in the metadata")
 
 
-def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = None) -> Shape:
+def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = None) -> ReaderShape:
     """The axes and further columns that the metadata has, with their types."""
     votes: dict[str, Counter[str]] = {}
     asked = AXES if axes is None else name_list(axes, "axes")
@@ -89,7 +89,7 @@ def shape(path: str | os.PathLike[str], *, axes: str | Iterable[str] | None = No
     columns = {_column(name): kind for name, kind in further.items()}
     if len(columns) != len(further):
         raise InputError(f"two columns of the metadata of {path} have the same name but for punctuation")
-    return Shape(groups, columns).with_labels({axis: labels.get(axis, {}) for axis in groups})
+    return ReaderShape(groups, columns).with_labels({axis: labels.get(axis, {}) for axis in groups})
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:
@@ -116,7 +116,7 @@ def _images_below(root: Path) -> Iterator[Path]:
         yield from (Path(folder, f) for f in sorted(files) if f.lower().endswith(IMAGE_SUFFIXES))
 
 
-def _row(fields: Any, file: Path, root: Path, found: Shape, listed: set[Path]) -> Row:
+def _row(fields: Any, file: Path, root: Path, columns: ReaderShape, listed: set[Path]) -> Row:
     fields = mapping(fields, "line")
     name = text(fields.get("file_name"), "file_name")
     cell = Pictures(file.parent).cell(name)
@@ -127,21 +127,21 @@ def _row(fields: Any, file: Path, root: Path, found: Shape, listed: set[Path]) -
     stem = str(inside.with_suffix("")).replace(os.sep, "/")
     get = fields.get
     image_id = stem if _is_empty(get("image_id")) else identifier(get("image_id"), "image_id")
-    made = row(image=cell, image_id=image_id)
-    made |= {key: optional_text(get(key), key) for key in _TEXTS if key in fields}
-    made |= {key: None if _is_empty(get(key)) else identifier(get(key), key) for key in _IDS if key in fields}
+    cells = row(image=cell, image_id=image_id)
+    cells |= {key: optional_text(get(key), key) for key in _TEXTS if key in fields}
+    cells |= {key: None if _is_empty(get(key)) else identifier(get(key), key) for key in _IDS if key in fields}
     if "caption" not in fields:
-        made["caption"] = optional_text(get("text"), "text")
-    made["captions"] = _captions(get("captions"), made["caption"])
-    made["caption"] = made["caption"] or next(iter(made["captions"]), None)
-    made["split"] = made["split"] or (split_named(inside.parts[0]) if len(inside.parts) > 1 else None)
+        cells["caption"] = optional_text(get("text"), "text")
+    cells["captions"] = _captions(get("captions"), cells["caption"])
+    cells["caption"] = cells["caption"] or next(iter(cells["captions"]), None)
+    cells["split"] = cells["split"] or (split_named(inside.parts[0]) if len(inside.parts) > 1 else None)
     if not _is_empty(get("params")):
-        made["params"] = fields["params"] if isinstance(fields["params"], str) else _json(fields["params"], "params")
+        cells["params"] = fields["params"] if isinstance(fields["params"], str) else _json(fields["params"], "params")
     if not _is_empty(get("seed")):
-        made["seed"] = whole(fields["seed"], "seed")
-    made |= {axis: found.group(axis, group(get(axis), axis)) for axis in found.axes}
+        cells["seed"] = whole(fields["seed"], "seed")
+    cells |= {axis: columns.group(axis, group(get(axis), axis)) for axis in columns.axes}
     by_column = {_column(key): value for key, value in fields.items()}
-    return made | {key: _value(by_column.get(key), kind, key) for key, kind in found.columns.items()}
+    return cells | {key: _value(by_column.get(key), kind, key) for key, kind in columns.columns.items()}
 
 
 def _captions(value: Any, caption: str | None) -> list[str]:
@@ -213,10 +213,10 @@ def _shown_type(value: Any) -> str:
 
 def _json(value: Any, name: str) -> str:
     try:
-        made = json.dumps(value, sort_keys=True, allow_nan=False)
+        dumped = json.dumps(value, sort_keys=True, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise RowError(f"column {name!r} holds a value that is not JSON: {error}") from error
-    return made
+    return dumped
 
 
 def _is_empty(value: Any) -> bool:

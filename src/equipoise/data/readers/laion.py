@@ -15,8 +15,8 @@ from typing import Any
 from equipoise.data.readers.files.parquet import name_below, parquet_files, parquet_records, schema_of
 from equipoise.data.readers.files.records import name_list
 from equipoise.data.readers.files.values import (
+    GivenIds,
     RowError,
-    Seen,
     address,
     attempt,
     number,
@@ -64,7 +64,7 @@ def read(
     if "nsfw" not in theirs and unflagged == "reject":
         raise InputError(f"{files[0]} has no column NSFW, so no row is known to be safe; unflagged='keep' reads it so")
     columns = {ours: theirs[ours] for ours in _WANTED if ours in theirs}
-    seen = Seen()
+    seen = GivenIds()
     for record in parquet_records(files, list(columns.values())):
         if isinstance(record, Rejected):
             yield record
@@ -99,12 +99,12 @@ def _row(values: dict[str, Any], place: str, i: int, allowed: tuple[str, ...], u
 
 def _sample_id(value: Any) -> str | None:
     """LAION-400M stores its ids as floating-point numbers."""
-    found = _optional_number(value, "SAMPLE_ID")
-    if found is None:
+    number = _optional_number(value, "SAMPLE_ID")
+    if number is None:
         return None
-    if found != int(found):
-        raise RowError(f"the SAMPLE_ID is {found}; a whole number is expected")
-    return str(value if isinstance(value, int) else int(found))
+    if number != int(number):
+        raise RowError(f"the SAMPLE_ID is {number}; a whole number is expected")
+    return str(value if isinstance(value, int) else int(number))
 
 
 def _optional_number(value: Any, name: str) -> float | None:

@@ -22,7 +22,7 @@ from typing import Any
 from equipoise.data.people import agreed, person
 from equipoise.data.readers.files import csv_records, existing, files_of
 from equipoise.data.readers.files.records import split_named
-from equipoise.data.readers.files.values import Pictures, RowError, Seen, attempt, brief, group, number, row, text
+from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, attempt, brief, group, number, row, text
 from equipoise.data.schema import Rejected, Row
 
 __all__ = ["AXES", "COLUMNS", "read"]
@@ -44,7 +44,7 @@ def read(
     labels: str | os.PathLike[str] | None = None,
     names: str | os.PathLike[str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """One row an image that MIAP annotates.
+    """One row per image that MIAP annotates.
 
     ``path``: a MIAP file, or a folder with some. ``images``: a folder with ``<ImageID>.jpg``. ``labels``: the CSV of
     image labels, for ``objects``. ``names``: the CSV of class names; without it the labels stay codes.
@@ -57,7 +57,7 @@ def read(
                 yield record
             else:
                 known[record[1]["LabelName"].strip()] = record[1]["DisplayName"].strip()
-    seen = Seen()
+    seen = GivenIds()
     for file in files_of(path, "open_images_extended_miap_boxes_*.csv"):
         people: dict[str, list[dict[str, Any]]] = {}
         doubtful: set[str] = set()
@@ -67,11 +67,11 @@ def read(
             yield from _read_labels(existing(labels), people, known, objects)
         split = next((s for part in file.stem.split("_") if (s := split_named(part))), None)
         for image_id, persons in people.items():
-            found = objects.get(image_id, set()) if labels is not None else None
-            made = attempt(f"{file.name} {image_id}", _row, image_id, persons, found, split, pictures, seen=seen)
-            if image_id in doubtful and not isinstance(made, Rejected):
-                made |= dict.fromkeys(AXES)  # a box could not be read: the others do not speak for the image
-            yield made
+            named = objects.get(image_id, set()) if labels is not None else None
+            outcome = attempt(f"{file.name} {image_id}", _row, image_id, persons, named, split, pictures, seen=seen)
+            if image_id in doubtful and not isinstance(outcome, Rejected):
+                outcome |= dict.fromkeys(AXES)  # a box could not be read: the others do not speak for the image
+            yield outcome
 
 
 def _read_boxes(file: Path, people: dict[str, list[dict[str, Any]]], doubtful: set[str]) -> Iterator[Rejected]:
@@ -82,18 +82,18 @@ def _read_boxes(file: Path, people: dict[str, list[dict[str, Any]]], doubtful: s
             continue
         where, fields = record
         try:
-            found = _person(fields, where)
-            people.setdefault(_image_id(fields["ImageID"]), []).append(found)
+            person = _person(fields, where)
+            people.setdefault(_image_id(fields["ImageID"]), []).append(person)
         except RowError as error:
             doubtful.add(fields["ImageID"].strip())
             yield Rejected(where, str(error), brief(fields))
 
 
 def _image_id(value: str) -> str:
-    found = text(value, "ImageID")
-    if not re.fullmatch(r"[0-9a-f]{16}", found):
-        raise RowError(f"the ImageID is {found[:40]!r}; 16 hexadecimal digits are expected")
-    return found
+    name = text(value, "ImageID")
+    if not re.fullmatch(r"[0-9a-f]{16}", name):
+        raise RowError(f"the ImageID is {name[:40]!r}; 16 hexadecimal digits are expected")
+    return name
 
 
 def _person(fields: dict[str, str], where: str) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _row(
     split: str | None,
     pictures: Pictures,
 ) -> Row:
-    found = {axis: agreed(p["attributes"][axis] for p in people) for axis in AXES}
+    attributes = {axis: agreed(p["attributes"][axis] for p in people) for axis in AXES}
     return row(
         image=pictures.any_suffix(image_id),
         image_id=image_id,
@@ -146,6 +146,6 @@ def _row(
         split=split,
         people=people,
         objects=None if objects is None else sorted(text(name, "class name") for name in objects),
-        mixed=[axis for axis in AXES if found[axis][1]],
-        **{axis: label for axis, (label, _) in found.items()},
+        mixed=[axis for axis in AXES if attributes[axis][1]],
+        **{axis: label for axis, (label, _) in attributes.items()},
     )

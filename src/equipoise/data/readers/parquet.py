@@ -28,8 +28,18 @@ from equipoise.data.readers.files.parquet import (
     type_text,
     value_counts,
 )
-from equipoise.data.readers.files.records import Shape, name_list, pairs, split_named
-from equipoise.data.readers.files.values import Pictures, RowError, Seen, attempt, group, identifier, number, row, text
+from equipoise.data.readers.files.records import ReaderShape, name_list, pairs, split_named
+from equipoise.data.readers.files.values import (
+    GivenIds,
+    Pictures,
+    RowError,
+    attempt,
+    group,
+    identifier,
+    number,
+    row,
+    text,
+)
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError, UnknownNameError
 
@@ -79,7 +89,7 @@ def read(
     extra: str | Iterable[str] = (),
     label_source: str | None = None,
 ) -> Iterator[Row | Rejected]:
-    """One row a row. ``path``: a Parquet file, or a folder of them (searched below).
+    """One row per row of the files. ``path``: a Parquet file, or a folder of them (searched below).
 
     ``columns``: our names to the file's, as a mapping or as text ``"caption=text,gender=sex"``; a column with one of
     our names is found by itself. ``axes``: which columns are groups. ``extra``: further columns to keep. A
@@ -93,8 +103,8 @@ def read(
     schema = schema_of(files)
     names = class_names(schema)
     kinds = {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
-    labels = Shape().with_labels(_label_counts(files, plan))
-    seen = Seen()
+    labels = ReaderShape().with_labels(_label_counts(files, plan))
+    seen = GivenIds()
     for record in parquet_records(files, wanted):
         if isinstance(record, Rejected):
             yield record
@@ -104,7 +114,7 @@ def read(
             yield attempt(f"{file.name} row {i}", _row, values, file, place, i, plan, names, kinds, labels, seen=seen)
 
 
-def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
+def shape(path: str | os.PathLike[str], **options: Any) -> ReaderShape:
     """The axes and further columns of the rows that :func:`read` gives with the same options."""
     files = parquet_files(path)
     plan = _plan(
@@ -116,8 +126,10 @@ def shape(path: str | os.PathLike[str], **options: Any) -> Shape:
         options.get("label_source"),
     )
     schema = schema_of(files)
-    found = Shape(plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names})
-    return found.with_labels(_label_counts(files, plan))
+    columns = ReaderShape(
+        plan.axes, {name: type_text(schema.field(name).type) for name in plan.extra if name in schema.names}
+    )
+    return columns.with_labels(_label_counts(files, plan))
 
 
 def _label_counts(files: list[Path], plan: ColumnMap) -> dict[str, Counter[Any]]:
@@ -183,29 +195,29 @@ def _row(
     plan: ColumnMap,
     names: Mapping[str, list[str]],
     kinds: Mapping[str, str],
-    labels: Shape,
+    labels: ReaderShape,
 ) -> Row:
     def get(ours: str) -> Any:
         theirs = plan.columns.get(ours)
         return None if theirs is None else _named(values[theirs], names.get(theirs), theirs)
 
-    made = row(image=_image(get("image"), file) if "image" in plan.columns else None)
-    made |= {name: None if (v := get(name)) is None else text(v, name) for name in _TEXTS if name in plan.columns}
-    made |= {name: None if (v := get(name)) is None else identifier(v, name) for name in _IDS if name in plan.columns}
-    made |= dict.fromkeys(plan.axes)
-    made |= {axis: labels.group(axis, group(get(axis), axis)) for axis in plan.axes if axis in plan.columns}
+    cells = row(image=_image(get("image"), file) if "image" in plan.columns else None)
+    cells |= {name: None if (v := get(name)) is None else text(v, name) for name in _TEXTS if name in plan.columns}
+    cells |= {name: None if (v := get(name)) is None else identifier(v, name) for name in _IDS if name in plan.columns}
+    cells |= dict.fromkeys(plan.axes)
+    cells |= {axis: labels.group(axis, group(get(axis), axis)) for axis in plan.axes if axis in plan.columns}
     for kind_column, group_column in plan.typed_axes:
-        made[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
+        cells[_axis(values[kind_column], plan.axes)] = group(values[group_column], group_column)
     if plan.id_from:
-        made["image_id"] = "-".join(identifier(values[name], name) for name in plan.id_from)
-    made["image_id"] = made["image_id"] or f"{place}-{i:07d}"
-    made["captions"] = _captions(get("captions"), made["caption"])
-    made["caption"] = made["caption"] or next(iter(made["captions"]), None)
+        cells["image_id"] = "-".join(identifier(values[name], name) for name in plan.id_from)
+    cells["image_id"] = cells["image_id"] or f"{place}-{i:07d}"
+    cells["captions"] = _captions(get("captions"), cells["caption"])
+    cells["caption"] = cells["caption"] or next(iter(cells["captions"]), None)
     if plan.subject_after:
-        made["subject"] = _after(made["caption"], values[plan.subject_after])
-    made["split"] = made["split"] or _split(place)
-    made["label_source"] = made["label_source"] or plan.label_source
-    return made | {name: _kept(values[name], kind, name) for name, kind in kinds.items()}
+        cells["subject"] = _after(cells["caption"], values[plan.subject_after])
+    cells["split"] = cells["split"] or _split(place)
+    cells["label_source"] = cells["label_source"] or plan.label_source
+    return cells | {name: _kept(values[name], kind, name) for name, kind in kinds.items()}
 
 
 def _split(place: str) -> str | None:
@@ -215,7 +227,7 @@ def _split(place: str) -> str | None:
     ('test', 'train', None)
     """
     parts = (part.removeprefix("partial-") for part in reversed(place.split("/")))
-    return next((found for part in parts if (found := split_named(part))), None)
+    return next((name for part in parts if (name := split_named(part))), None)
 
 
 def _named(value: Any, names: list[str] | None, column: str) -> Any:
@@ -245,10 +257,10 @@ def _image(value: Any, file: Path) -> dict[str, Any]:
 
 def _axis(value: Any, axes: tuple[str, ...]) -> str:
     name = text(value, "name of the axis").casefold()
-    found = next((axis for axis in axes if name == axis or name.startswith(axis)), None)
-    if found is None:
+    match = next((axis for axis in axes if name == axis or name.startswith(axis)), None)
+    if match is None:
         raise RowError(f"the axis is {name[:40]!r}; {', '.join(axes)} are expected")
-    return found
+    return match
 
 
 def _captions(value: Any, caption: str | None) -> list[str]:
@@ -262,8 +274,8 @@ def _captions(value: Any, caption: str | None) -> list[str]:
 def _after(caption: str | None, word: Any) -> str | None:
     if caption is None or not isinstance(word, str):
         return None
-    _, found, after = caption.rpartition(f" {word} ")
-    return after.strip() or None if found else None
+    _, separator, after = caption.rpartition(f" {word} ")
+    return after.strip() or None if separator else None
 
 
 def _kept(value: Any, kind: str, name: str) -> Any:

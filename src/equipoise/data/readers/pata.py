@@ -40,7 +40,7 @@ def read(
     images: str | os.PathLike[str] | None = None,
     captions: str | os.PathLike[str] | None = None,
 ) -> Iterator[Row | Rejected]:
-    """One row an image; ``subject`` is the scene.
+    """One row per image; ``subject`` is the scene.
 
     ``path``: the list, or the folder that holds it. ``captions``: the captions file, by default the one beside the
     list if it is there. ``images``: a folder with the images; without it the rows have an address and no image.
@@ -95,9 +95,9 @@ def _read_texts(file: Path, texts: dict[str, dict[str, str]]) -> Iterator[Reject
 
 def _by_axis(value: Any) -> str:
     captions = mapping(value, "captions")
-    found = {}
+    by_axis = {}
     for axis, key in _KEYS.items():
         if not isinstance(captions.get(key), list):
             raise RowError(f"the captions of {key} are not a list")
-        found[axis] = [text(v, "caption") for v in captions[key]]
-    return json.dumps(found, sort_keys=True)
+        by_axis[axis] = [text(v, "caption") for v in captions[key]]
+    return json.dumps(by_axis, sort_keys=True)

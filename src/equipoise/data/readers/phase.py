@@ -23,9 +23,9 @@ from equipoise.data.people import agreed, person
 from equipoise.data.readers.files import existing, files_of, read_json
 from equipoise.data.readers.files.records import split_named
 from equipoise.data.readers.files.values import (
+    GivenIds,
     Pictures,
     RowError,
-    Seen,
     attempt,
     group,
     mapping,
@@ -70,7 +70,7 @@ UNDEFINED = ("unsure", "disagreement", "none")
 
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image.
+    """One row per image.
 
     ``path``: an annotation file, or a folder with some (the region files are preferred). ``images``: the folder of
     the images; by default ``images/<split>`` or ``<split>`` beside the file or one above, if it is there.
@@ -80,7 +80,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
         files = files_of(start, "phase_gcc_*_regions_*.json")
     else:
         files = files_of(start, "phase_gcc_*_all_*.json")
-    seen = Seen()
+    seen = GivenIds()
     for file in files:
         split = next((s for part in file.stem.split("_") if (s := split_named(part))), None)
         document = read_json(file)

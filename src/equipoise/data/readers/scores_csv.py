@@ -1,6 +1,6 @@
 """Scores of images against texts as CSV: for a model behind an API.
 
-Two layouts. Long: ``image_id``, ``text_id``, ``score``. Wide: ``image_id`` and then one column a text, the column's
+Two layouts. Long: ``image_id``, ``text_id``, ``score``. Wide: ``image_id`` and then one column per text, the column's
 name being the text's id; an empty cell is no score. The format is this project's own.
 """
 

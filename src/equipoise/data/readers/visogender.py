@@ -19,7 +19,7 @@ from pathlib import Path
 
 from equipoise.data.readers.files import existing, text_lines
 from equipoise.data.readers.files.records import csv_rows
-from equipoise.data.readers.files.values import Pictures, RowError, Seen, address, group, optional_text, row, text
+from equipoise.data.readers.files.values import GivenIds, Pictures, RowError, address, group, optional_text, row, text
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 
@@ -40,7 +40,7 @@ _OTHER_GENDER = ("Participant_perceived_gender", "Participant_Gender")
 
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row an image; ``subject`` is the occupation, ``other`` the participant or object beside it.
+    """One row per image; ``subject`` is the occupation, ``other`` the participant or object beside it.
 
     ``path``: a file, or a folder (searched below for TSV files of this form). ``images``: a folder with
     ``<IDX>.jpg`` (or another image suffix); without it the rows have an address and no image.
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None 
     if not files:
         raise InputError(f"{start} has no TSV file with a column 'IDX'; give VisoGender's data folder")
     pictures = Pictures(None if images is None else existing(images))
-    seen = Seen()
+    seen = GivenIds()
     for file in files:
         columns = _columns(file)
         url = next((name for name in columns if name.startswith("URL")), None)

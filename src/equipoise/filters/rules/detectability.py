@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Flags, Floats
 from equipoise.errors import InputError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
+from equipoise.filters.protocol import FilterVerdict, below, whole_sets
+from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.templates.persons import detectability_prompts
 from equipoise.text.templates.places import with_subject
 
-__all__ = ["SOCIALCF_THRESHOLDS", "Detectability", "Seen", "set_counts", "zero_shot"]
+__all__ = ["SOCIALCF_THRESHOLDS", "Detectability", "ZeroShotLabels", "set_counts", "zero_shot"]
 
 SUBJECT = "subject"
 SOCIALCF_THRESHOLDS: Mapping[frozenset[str], Mapping[str, int]] = {
@@ -66,48 +67,55 @@ class Detectability:
         """Vectors of images and prompts."""
         return ("image vectors", "vectors of one prompt a group and a subject")
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``detect_<axis>``: the cosine with the own prompt minus the best other; above 0 is recognised."""
-        axes = self._axes(evidence)
-        images = evidence.image_vectors(self.model)
+        axes = self._axes(remaining)
+        images = remaining.image_vectors(self.model)
         wanted = self._thresholds(axes)
-        verdict = Verdict(np.zeros(len(evidence), dtype=bool), np.zeros(len(evidence), dtype=bool))
+        verdict = FilterVerdict(np.zeros(len(remaining), dtype=bool), np.zeros(len(remaining), dtype=bool))
         for axis in axes:
-            texts = self._prompts(axis, evidence.column(axis))
+            texts = self._prompts(axis, remaining.column(axis))
             seen = zero_shot(
-                images, evidence.text_vectors(list(texts.values()), self.model), list(texts), evidence.column(axis)
+                images, remaining.text_vectors(list(texts.values()), self.model), list(texts), remaining.column(axis)
             )
-            self._count(verdict, evidence, axis, seen, wanted.get(axis))
-        if self.look_at_subject and "subject" in evidence.frame and evidence.frame["subject"].nunique() > 1:
-            subjects = sorted(evidence.frame["subject"].dropna().unique())
+            self._count(verdict, remaining, axis, seen, wanted.get(axis))
+        if self.look_at_subject and "subject" in remaining.frame and remaining.frame["subject"].nunique() > 1:
+            subjects = sorted(remaining.frame["subject"].dropna().unique())
             asked = [with_subject(self.subject_prompt, name) for name in subjects]
-            seen = zero_shot(images, evidence.text_vectors(asked, self.model), subjects, evidence.frame["subject"])
-            self._count(verdict, evidence, SUBJECT, seen, wanted.get(SUBJECT))
+            seen = zero_shot(images, remaining.text_vectors(asked, self.model), subjects, remaining.frame["subject"])
+            self._count(verdict, remaining, SUBJECT, seen, wanted.get(SUBJECT))
         return verdict
 
-    def _count(self, verdict: Verdict, evidence: Evidence, axis: str, seen: Seen, threshold: float | None) -> None:
+    def _count(
+        self,
+        verdict: FilterVerdict,
+        remaining: RemainingImages,
+        axis: str,
+        seen: ZeroShotLabels,
+        threshold: float | None,
+    ) -> None:
         if axis == SUBJECT and threshold is None and self.subject_least is None:
-            failed = np.zeros(len(evidence), dtype=bool)
+            failed = np.zeros(len(remaining), dtype=bool)
             gone = failed
         else:
             failed = seen.asked & ~seen.hit
-            counts, sizes = set_counts(seen.hit, seen.asked, evidence.sets)
+            counts, sizes = set_counts(seen.hit, seen.asked, remaining.sets)
             share = (self.subject_least or 0.0) if axis == SUBJECT else self.least
             # An image without a label on the axis asks for nothing: sizes count those that have one.
             needed = np.full(len(sizes), float(threshold)) if threshold is not None else share * sizes
-            gone = whole_sets(below(counts - needed, 0.0)[evidence.sets] & (sizes > 0)[evidence.sets], evidence.sets)
+            gone = whole_sets(below(counts - needed, 0.0)[remaining.sets] & (sizes > 0)[remaining.sets], remaining.sets)
         verdict.scores[f"detect_{axis}"] = seen.margin
         verdict.failed = verdict.failed | failed
         verdict.dropped = verdict.dropped | gone
         verdict.files[f"confusions_{axis}"] = seen.confusions()
-        verdict.rows += _rows(seen, axis, evidence)
+        verdict.rows += _rows(seen, axis, remaining)
         if seen.asked.any():
             verdict.notes.append(f"{axis}: {seen.hit[seen.asked].mean():.1%} of images recognised")
 
-    def _axes(self, evidence: Evidence) -> tuple[str, ...]:
+    def _axes(self, remaining: RemainingImages) -> tuple[str, ...]:
         if self.axes:
             return self.axes
-        varied = [a for a in evidence.axes if _varies(evidence.column(a), evidence.sets)]
+        varied = [a for a in remaining.axes if _varies(remaining.column(a), remaining.sets)]
         if not varied:
             raise InputError("no axis varies within a set; name the axes whose groups must be seen")
         return tuple(varied)
@@ -139,7 +147,7 @@ class Detectability:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ZeroShotLabels:
     """What zero-shot labels say of n images."""
 
     names: tuple[str, ...]
@@ -181,7 +189,7 @@ class Seen:
         )
 
 
-def zero_shot(images: Any, texts: Any, names: Sequence[str], labels: Any) -> Seen:
+def zero_shot(images: Any, texts: Any, names: Sequence[str], labels: Any) -> ZeroShotLabels:
     """The best fitting of ``texts`` (k, d), called ``names``, for ``images`` (n, d), which show ``labels`` (n,).
 
     >>> seen = zero_shot(np.eye(2), np.eye(2), ["a", "b"], ["a", "a"])
@@ -200,7 +208,7 @@ def zero_shot(images: Any, texts: Any, names: Sequence[str], labels: Any) -> See
     with np.errstate(invalid="ignore"):
         margin = np.where(blind | (own < 0), np.nan, mine - others.max(axis=1))
     best = np.where(blind, -1, cosine.argmax(axis=1))
-    return Seen(tuple(names), own, best, margin)
+    return ZeroShotLabels(tuple(names), own, best, margin)
 
 
 def set_counts(hit: Flags, asked: Flags, sets: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -211,8 +219,8 @@ def set_counts(hit: Flags, asked: Flags, sets: NDArray[np.int64]) -> tuple[Float
     """
     n_sets = int(sets.max()) + 1 if len(sets) else 0
     weight = np.asarray(asked, dtype=np.float64)
-    found = np.bincount(sets, weight * hit, n_sets).astype(np.float64)
-    return found, np.bincount(sets, weight, n_sets).astype(np.float64)
+    hits = np.bincount(sets, weight * hit, n_sets).astype(np.float64)
+    return hits, np.bincount(sets, weight, n_sets).astype(np.float64)
 
 
 def recognised_share(hit: Flags, sets: NDArray[np.int64], chance: float) -> Estimate:
@@ -227,8 +235,8 @@ def recognised_share(hit: Flags, sets: NDArray[np.int64], chance: float) -> Esti
         return share_estimate(values, null_value=chance, alternative="greater")
     if values.min() == values.max():  # no spread to take an interval from: as many answers as there are sets
         note = ("images of a set count as one: none differs",)
-        found = share_estimate(values[first], null_value=chance, alternative="greater", notes=note)
-        return replace(found, n=len(values))
+        share = share_estimate(values[first], null_value=chance, alternative="greater", notes=note)
+        return replace(share, n=len(values))
     return share_estimate(values, clusters=sets, null_value=chance, alternative="greater")
 
 
@@ -236,12 +244,12 @@ def _varies(groups: pd.Series[Any], sets: NDArray[np.int64]) -> bool:
     return bool((groups.groupby(sets).nunique() > 1).any())
 
 
-def _rows(seen: Seen, axis: str, evidence: Evidence) -> list[dict[str, Any]]:
+def _rows(seen: ZeroShotLabels, axis: str, remaining: RemainingImages) -> list[dict[str, Any]]:
     """Accuracy on each group: what the filter's own model can see."""
     rows = []
     for g, name in enumerate(seen.names):
         mine = seen.own == g
         if mine.any() and axis != SUBJECT:
-            found = recognised_share(seen.hit[mine], evidence.sets[mine], 1 / len(seen.names))
-            rows.append(found.row(metric="zero_shot_recognised", variant="equipoise", axis=axis, group=name))
+            share = recognised_share(seen.hit[mine], remaining.sets[mine], 1 / len(seen.names))
+            rows.append(share.row(metric="zero_shot_recognised", variant="equipoise", axis=axis, group=name))
     return rows

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Floats, Verdict
+from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.remaining import RemainingImages
 
 __all__ = ["Duplicates", "earlier_twin"]
 
@@ -52,12 +53,12 @@ class Duplicates:
         """Vectors of images."""
         return ("image vectors",)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Score ``twin``: the cosine with the most similar earlier image (or set) that stays; NaN if there is none."""
-        vectors = evidence.image_vectors(self.model)
-        relatives = _relatives(evidence)
-        within = evidence.column(self.within) if self.within else pd.Series(np.zeros(len(evidence)))
-        sets = evidence.sets
+        vectors = remaining.image_vectors(self.model)
+        relatives = _relatives(remaining)
+        within = remaining.column(self.within) if self.within else pd.Series(np.zeros(len(remaining)))
+        sets = remaining.sets
         if self.unit == "set":
             first = np.unique(sets, return_index=True)[1]
             means = _set_sums(vectors, sets)
@@ -67,7 +68,7 @@ class Duplicates:
         else:
             score = _by_part(vectors, relatives, np.asarray(within, dtype=object), self.alike)
         failed = np.nan_to_num(score, nan=-1.0) >= self.alike - 1e-6
-        return Verdict(failed, failed, {"twin": score})
+        return FilterVerdict(failed, failed, {"twin": score})
 
 
 def earlier_twin(vectors: Any, relatives: Any, alike: float) -> Floats:
@@ -112,9 +113,9 @@ def _set_sums(vectors: Any, sets: NDArray[np.int64]) -> NDArray[np.float32]:
     return np.asarray(np.add.reduceat(vectors[order], starts, axis=0))
 
 
-def _relatives(evidence: Evidence) -> NDArray[np.int64]:
+def _relatives(remaining: RemainingImages) -> NDArray[np.int64]:
     """(n,) the same number for images that are meant to be alike: of one set, or an original and its edits."""
-    frame = evidence.frame
+    frame = remaining.frame
     if "source_id" in frame and frame["source_id"].notna().any():
         return pd.factorize(frame["source_id"].fillna(frame["image_id"]))[0].astype(np.int64)
-    return evidence.sets
+    return remaining.sets

@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from equipoise.array_types import Flags, Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Flags, Floats, Verdict
+from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.remaining import RemainingImages
 
 __all__ = ["Fidelity", "Thumbnails", "colour_fidelity", "object_f1", "rank_sum", "thumbnail"]
 
@@ -69,17 +70,17 @@ class Fidelity:
         }
         return tuple(by_part[name] for name, weight in self._weights().items() if weight)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``prompt``, ``objects``, ``colour`` and ``rank_sum``; originals are not judged and stay."""
-        frame = evidence.frame
+        frame = remaining.frame
         edits = frame["source_id"].notna().to_numpy() & frame[self.axis].notna().to_numpy()
         if not edits.any():
             raise InputError("no image is an edit (with source_id and a group); there is nothing to rank")
         weights = {name: weight for name, weight in self._weights().items() if weight}
-        originals = _Originals.of(evidence)
+        originals = _Originals.of(remaining)
         scores: dict[str, Floats] = {}
         for name in weights:
-            scores[name] = getattr(self, f"_{name}")(evidence, originals, edits)
+            scores[name] = getattr(self, f"_{name}")(remaining, originals, edits)
         # What looks at the pixels says which edits are there; annotations know of a broken image, too.
         looks = [scores[name] for name in ("prompt", "colour") if name in scores] or list(scores.values())
         blind = edits & np.isnan(looks).all(axis=0)
@@ -96,35 +97,35 @@ class Fidelity:
         if blind.any():
             notes.append(f"{int(blind.sum())} edits (or their originals) could not be looked at and go")
         dropped = edits & ~kept
-        return Verdict(dropped, dropped, {**scores, "rank_sum": total}, edits, notes)
+        return FilterVerdict(dropped, dropped, {**scores, "rank_sum": total}, edits, notes)
 
     def _weights(self) -> dict[str, float]:
-        found = {name: float(self.weights.get(name, 1.0)) for name in PARTS}
+        weights = {name: float(self.weights.get(name, 1.0)) for name in PARTS}
         if self.colour == "off" or (self.colour == "auto" and self.axis in ("skin_tone", "race")):
-            found["colour"] = 0.0
-        return found
+            weights["colour"] = 0.0
+        return weights
 
-    def _prompt(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
-        of_text, distinct = pd.factorize(evidence.column("caption"))
+    def _prompt(self, remaining: RemainingImages, originals: _Originals, edits: Flags) -> Floats:
+        of_text, distinct = pd.factorize(remaining.column("caption"))
         if (of_text[edits] < 0).any():
             raise InputError("an edit has no caption, which its prompt score needs")
-        texts = evidence.text_vectors([str(text) for text in distinct], self.model)
-        images = evidence.image_vectors(self.model)
+        texts = remaining.text_vectors([str(text) for text in distinct], self.model)
+        images = remaining.image_vectors(self.model)
         return np.where(edits, np.einsum("nd,nd->n", images, texts[np.clip(of_text, 0, None)]), np.nan)
 
-    def _objects(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
-        mine = evidence.detections(self.detector, threshold=self.threshold)
-        theirs = mine if originals.same else originals.evidence.detections(self.detector, threshold=self.threshold)
+    def _objects(self, remaining: RemainingImages, originals: _Originals, edits: Flags) -> Floats:
+        mine = remaining.detections(self.detector, threshold=self.threshold)
+        theirs = mine if originals.same else originals.remaining.detections(self.detector, threshold=self.threshold)
         out = np.full(len(mine), np.nan)
         for i in np.flatnonzero(edits):
-            found, original = mine[i], theirs[originals.of_edit[i]]
-            if found is not None and original is not None:
-                out[i] = object_f1(set(found.labels), set(original.labels))
+            edit, original = mine[i], theirs[originals.of_edit[i]]
+            if edit is not None and original is not None:
+                out[i] = object_f1(set(edit.labels), set(original.labels))
         return out
 
-    def _colour(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
-        mine = _thumbnails(evidence)
-        theirs = mine if originals.same else _thumbnails(originals.evidence)
+    def _colour(self, remaining: RemainingImages, originals: _Originals, edits: Flags) -> Floats:
+        mine = _thumbnails(remaining)
+        theirs = mine if originals.same else _thumbnails(originals.remaining)
         out = np.full(len(mine), np.nan)
         out[edits] = colour_fidelity(mine[edits], theirs[originals.of_edit[edits]])
         return out
@@ -134,19 +135,19 @@ class Fidelity:
 class _Originals:
     """Where the original of each edit is: in the table itself, or in the reference."""
 
-    evidence: Evidence
+    remaining: RemainingImages
     of_edit: NDArray[np.int64]
     same: bool
 
     @classmethod
-    def of(cls, evidence: Evidence) -> _Originals:
-        same = evidence.means.reference is None
-        home = evidence if same else evidence.reference()
-        place = pd.Index(home.frame["image_id"]).get_indexer(pd.Index(evidence.frame["source_id"]))
-        lost = (place < 0) & evidence.frame["source_id"].notna().to_numpy()
+    def of(cls, remaining: RemainingImages) -> _Originals:
+        same = remaining.models.reference is None
+        home = remaining if same else remaining.reference()
+        place = pd.Index(home.frame["image_id"]).get_indexer(pd.Index(remaining.frame["source_id"]))
+        lost = (place < 0) & remaining.frame["source_id"].notna().to_numpy()
         if lost.any():
-            name = evidence.frame["source_id"][lost].iloc[0]
-            if same and name in set(evidence.table.to_pandas(["image_id"])["image_id"]):
+            name = remaining.frame["source_id"][lost].iloc[0]
+            if same and name in set(remaining.table.to_pandas(["image_id"])["image_id"]):
                 raise InputError(
                     f"the original {name!r} was dropped by an earlier filter; put fidelity first, or give the table of "
                     "originals as reference"
@@ -174,15 +175,15 @@ def rank_sum(scores: Mapping[str, Any], weights: Mapping[str, float] | None = No
     return total
 
 
-def object_f1(found: set[str], original: set[str]) -> float:
+def object_f1(edited: set[str], original: set[str]) -> float:
     """F1 of the classes found in an edit against those in its original; two empty images agree.
 
     >>> object_f1({"dog", "cat"}, {"dog"}), object_f1(set(), set())
     (0.6666666666666666, 1.0)
     """
-    if not found and not original:
+    if not edited and not original:
         return 1.0
-    return 2 * len(found & original) / (len(found) + len(original))
+    return 2 * len(edited & original) / (len(edited) + len(original))
 
 
 def colour_fidelity(edited: Any, original: Any) -> Floats:
@@ -223,7 +224,7 @@ class Thumbnails:
         return [{"thumbnail": [float(v) for v in thumbnail(row["image"])]} for row in rows]
 
 
-def _thumbnails(evidence: Evidence) -> Floats:
-    found = evidence.measured("colours", Thumbnails(), {"thumbnail": "list<float32>"})["thumbnail"]
+def _thumbnails(remaining: RemainingImages) -> Floats:
+    thumbnails = remaining.measured("colours", Thumbnails(), {"thumbnail": "list<float32>"})["thumbnail"]
     empty = np.full(3 * SIDE * SIDE, np.nan)
-    return np.stack([np.asarray(v, dtype=np.float64) if np.ndim(v) == 1 else empty for v in found])
+    return np.stack([np.asarray(v, dtype=np.float64) if np.ndim(v) == 1 else empty for v in thumbnails])

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Flags, Floats, Ints
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Flags, Floats, Verdict
+from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.remaining import RemainingImages
 from equipoise.measure.retrieval.select import Best
 
 __all__ = [
@@ -31,13 +32,11 @@ __all__ = [
 ]
 
 
-Index = NDArray[np.int64]
-
 _QUERIES = 1024
 _GALLERY = 8192
 
 
-def nearest(queries: Any, gallery: Any, k: int) -> Index:
+def nearest(queries: Any, gallery: Any, k: int) -> Ints:
     """(q, min(k, N)) the nearest of ``gallery`` (N, d) to each of ``queries`` (q, d), by Euclidean distance.
 
     Nearest first; of two at the same distance the one with the lower number. Distances are compared by float32
@@ -68,7 +67,7 @@ def nearest(queries: Any, gallery: Any, k: int) -> Index:
     return out
 
 
-def without(found: Index, forbidden: Any, k: int) -> Index:
+def without(neighbours: Ints, forbidden: Any, k: int) -> Ints:
     """(q, k) the first ``k`` of each row of ``found`` that are not in its row of ``forbidden`` (q, m); -1 fills up.
 
     Exact if ``found`` holds at least k + m neighbours, or all there are.
@@ -76,19 +75,19 @@ def without(found: Index, forbidden: Any, k: int) -> Index:
     >>> without(np.array([[4, 2, 7]]), [[2, -1]], 2).tolist()
     [[4, 7]]
     """
-    bad = (found[:, :, None] == np.asarray(forbidden, dtype=np.int64)[:, None, :]).any(axis=2)
+    bad = (neighbours[:, :, None] == np.asarray(forbidden, dtype=np.int64)[:, None, :]).any(axis=2)
     order = np.argsort(bad, axis=1, kind="stable")
-    kept = np.where(np.take_along_axis(bad, order, axis=1), -1, np.take_along_axis(found, order, axis=1))
+    kept = np.where(np.take_along_axis(bad, order, axis=1), -1, np.take_along_axis(neighbours, order, axis=1))
     return np.asarray(kept[:, :k])
 
 
 def _matrix(values: Any, name: str) -> NDArray[np.float32]:
-    made = np.ascontiguousarray(values, dtype=np.float32)
-    if made.ndim != 2 or not len(made):
+    matrix = np.ascontiguousarray(values, dtype=np.float32)
+    if matrix.ndim != 2 or not len(matrix):
         raise InputError(f"{name} must have shape (n, d) with n >= 1, not {np.shape(values)}")
-    if not np.isfinite(made).all():
+    if not np.isfinite(matrix).all():
         raise InputError(f"{name} holds values that are not finite; leave those rows out")
-    return made
+    return matrix
 
 
 INEQUALITIES = (">", ">=")
@@ -156,10 +155,10 @@ class Neighbourhood:
         what = "person crops" if self.crop == "person" else "images"
         return (f"vectors of {what}{f' of {self.model}' if self.model else ''}", "real images")
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``real`` and ``group``: shares of the neighbours; real images are not judged and stay."""
-        pool = _pool(self, evidence)
-        found = neighbourhood(
+        pool = _pool(self, remaining)
+        neighbours = neighbourhood(
             pool.vectors[self.model],
             pool.is_real,
             pool.groups,
@@ -168,7 +167,7 @@ class Neighbourhood:
             exclude_self=self.exclude_self,
             exclude_siblings=self.exclude_siblings,
         )
-        share_real, share_group = found.real, found.group
+        share_real, share_group = neighbours.real, neighbours.group
         if self.model_group or self.k_group:
             share_group = neighbourhood(
                 pool.vectors[self.model_group or self.model],
@@ -179,7 +178,7 @@ class Neighbourhood:
                 exclude_self=self.exclude_self,
                 exclude_siblings=self.exclude_siblings,
             ).group
-        n = len(evidence)
+        n = len(remaining)
         judged = np.zeros(n, dtype=bool)
         judged[pool.rows] = True
         real, group = np.full(n, np.nan), np.full(n, np.nan)
@@ -188,12 +187,12 @@ class Neighbourhood:
         good[pool.rows] = accepted(
             share_real, share_group, self.real_above, self.group_above, inequality=self.inequality
         )
-        unseen = _edits(evidence) & ~judged  # edits without a vector or a group
-        frame = evidence.frame
+        unseen = _edits(remaining) & ~judged  # edits without a vector or a group
+        frame = remaining.frame
         kept = good
         files: dict[str, pd.DataFrame] = {}
         if self.select != "images":
-            kept = chosen_pairs(good, frame, self.axis, every=self.select == "all", seed=evidence.seed)
+            kept = chosen_pairs(good, frame, self.axis, every=self.select == "all", seed=remaining.seed)
             deciles = realness_deciles(real, kept, frame["source_id"])
             if len(deciles):
                 files["knn_deciles"] = deciles
@@ -201,9 +200,9 @@ class Neighbourhood:
         notes = [f"{int(good.sum())} of {int(judged.sum())} edits are accepted, {int(kept.sum())} are chosen"]
         if unseen.any():
             notes.append(f"{int(unseen.sum())} edits could not be encoded or have no group")
-        if found.k < self.k:
-            notes.append(f"only {found.k} neighbours there are, fewer than K = {self.k}")
-        return Verdict(judged & ~good, judged & ~kept, {"real": real, "group": group}, judged, notes, files=files)
+        if neighbours.k < self.k:
+            notes.append(f"only {neighbours.k} neighbours there are, fewer than K = {self.k}")
+        return FilterVerdict(judged & ~good, judged & ~kept, {"real": real, "group": group}, judged, notes, files=files)
 
 
 @dataclass(frozen=True)
@@ -245,13 +244,13 @@ def neighbourhood(
     step = max(1, HELD // min(wide, len(v)))
     for start in range(0, len(edits), step):  # with K = 5000, the neighbours of all edits are gigabytes
         block = slice(start, start + step)
-        found = without(nearest(v[edits[block]], v, wide), forbidden[block], k)
-        there = found >= 0
+        neighbours = without(nearest(v[edits[block]], v, wide), forbidden[block], k)
+        there = neighbours >= 0
         n_there = there.sum(axis=1)
         if not n_there.all():
             raise InputError("an edit has no neighbour that counts; give more real images")
-        same = (g[found] == g[edits[block]][:, None]) & (g[found] >= 0) & there
-        shares[:, block] = (real[found] & there).sum(axis=1) / n_there, same.sum(axis=1) / n_there
+        same = (g[neighbours] == g[edits[block]][:, None]) & (g[neighbours] >= 0) & there
+        shares[:, block] = (real[neighbours] & there).sum(axis=1) / n_there, same.sum(axis=1) / n_there
         fewest = min(fewest, int(n_there.min()))
     return Neighbours(shares[0], shares[1], fewest)
 
@@ -279,14 +278,14 @@ def chosen_pairs(good: Flags, frame: pd.DataFrame, axis: str, *, every: bool = F
     """
     edits = frame["source_id"].notna() & frame[axis].notna()
     wanted = frame.loc[edits, axis].nunique()
-    found = frame.loc[good & edits.to_numpy(), ["image_id", "source_id", axis]].copy()
-    complete = found.groupby("source_id")[axis].transform("nunique") == wanted
-    found = found[complete]
-    if not every and len(found):
-        found["draw"] = [hashlib.sha256(f"{seed}:{name}".encode()).hexdigest() for name in found["image_id"]]
-        found = found.sort_values("draw").drop_duplicates(["source_id", axis])
+    candidates = frame.loc[good & edits.to_numpy(), ["image_id", "source_id", axis]].copy()
+    complete = candidates.groupby("source_id")[axis].transform("nunique") == wanted
+    candidates = candidates[complete]
+    if not every and len(candidates):
+        candidates["draw"] = [hashlib.sha256(f"{seed}:{name}".encode()).hexdigest() for name in candidates["image_id"]]
+        candidates = candidates.sort_values("draw").drop_duplicates(["source_id", axis])
     kept = np.zeros(len(frame), dtype=bool)
-    kept[found.index.to_numpy()] = True
+    kept[candidates.index.to_numpy()] = True
     return kept
 
 
@@ -313,19 +312,19 @@ class _Pool:
     groups: NDArray[np.int64]
     sources: NDArray[np.int64]
     rows: NDArray[np.int64]
-    """The edits' rows in the evidence."""
+    """The edits' rows among the remaining images."""
 
 
-def _edits(evidence: Evidence) -> Flags:
-    return np.asarray(evidence.column("source_id").notna())
+def _edits(remaining: RemainingImages) -> Flags:
+    return np.asarray(remaining.column("source_id").notna())
 
 
-def _pool(settings: Neighbourhood, evidence: Evidence) -> _Pool:
+def _pool(settings: Neighbourhood, remaining: RemainingImages) -> _Pool:
     models = list(dict.fromkeys([settings.model, settings.model_group or settings.model]))
-    own = {model: evidence.image_vectors(model, crop=settings.crop) for model in models}
-    frame = evidence.frame[["source_id", settings.axis]]
-    if evidence.means.reference is not None:
-        reference = evidence.reference()
+    own = {model: remaining.image_vectors(model, crop=settings.crop) for model in models}
+    frame = remaining.frame[["source_id", settings.axis]]
+    if remaining.models.reference is not None:
+        reference = remaining.reference()
         if settings.axis not in reference.frame:
             raise InputError(
                 f"{reference.table.path} has no axis {settings.axis!r}, which the neighbours are asked for"
@@ -333,12 +332,12 @@ def _pool(settings: Neighbourhood, evidence: Evidence) -> _Pool:
         others = {model: reference.image_vectors(model, crop=settings.crop) for model in models}
         real = reference.frame[[settings.axis]].assign(source_id=None)
     else:
-        own_real = ~_edits(evidence)
+        own_real = ~_edits(remaining)
         if not own_real.any():
             raise InputError("no image is real (without source_id); give a table of real images as reference")
         others = {model: vectors[own_real] for model, vectors in own.items()}
         real = frame[own_real]
-    rows = np.flatnonzero(_edits(evidence) & frame[settings.axis].notna().to_numpy())
+    rows = np.flatnonzero(_edits(remaining) & frame[settings.axis].notna().to_numpy())
     rows = rows[np.all([np.isfinite(own[model][rows]).all(axis=1) for model in models], axis=0)]
     seen = np.all([np.isfinite(others[model]).all(axis=1) for model in models], axis=0)
     together = pd.concat([real[seen], frame.iloc[rows]], ignore_index=True)

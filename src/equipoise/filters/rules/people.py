@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError
 from equipoise.filters.detecting import is_face
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
+from equipoise.filters.protocol import FilterVerdict, below, whole_sets
+from equipoise.filters.remaining import RemainingImages
 from equipoise.models.protocols import Detections
 
 __all__ = ["People", "counts_of"]
@@ -60,10 +61,10 @@ class People:
         """Detections, of faces too if asked."""
         return ("detections of people and objects", *(("a detector of faces",) if self.face else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``persons``, ``person_share`` and ``faces``."""
-        found = evidence.detections(self.detector, threshold=self.threshold)
-        persons, objects = counts_of(found, self.person_labels, self.threshold)
+        detections = remaining.detections(self.detector, threshold=self.threshold)
+        persons, objects = counts_of(detections, self.person_labels, self.threshold)
         share = np.divide(persons, objects, out=np.zeros_like(persons), where=objects > 0)
         share[np.isnan(persons)] = np.nan
         failed = np.isnan(persons)
@@ -76,24 +77,30 @@ class People:
         if self.share_least is not None:
             failed |= below(share, self.share_least)
         if self.face:
-            detector = self.faces or evidence.means.faces
+            detector = self.faces or remaining.models.faces
             if not detector:
                 raise InputError("a face is asked for, but no detector of faces is named; give one as faces")
-            scores["faces"] = self._faces(evidence, detector)
+            scores["faces"] = self._faces(remaining, detector)
             failed |= below(scores["faces"], 1)
-        dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
-        return Verdict(failed, dropped, scores, notes=notes)
+        dropped = whole_sets(failed, remaining.sets) if self.whole_sets else failed
+        return FilterVerdict(failed, dropped, scores, notes=notes)
 
-    def _faces(self, evidence: Evidence, detector: Any) -> Floats:
+    def _faces(self, remaining: RemainingImages, detector: Any) -> Floats:
         if detector not in ("annotations", "detections"):
-            detector = evidence.face_detector(detector)
-        found = evidence.detections(detector, threshold=self.threshold)
-        labels = {label.casefold() for one in found if one is not None for label in one.labels if is_face(label)}
-        return counts_of(found, tuple(labels), self.threshold)[0]
+            detector = remaining.face_detector(detector)
+        detections = remaining.detections(detector, threshold=self.threshold)
+        labels = {
+            label.casefold()
+            for of_image in detections
+            if of_image is not None
+            for label in of_image.labels
+            if is_face(label)
+        }
+        return counts_of(detections, tuple(labels), self.threshold)[0]
 
 
 def counts_of(
-    found: list[Detections | None], person_labels: tuple[str, ...], threshold: float = 0.5
+    detections: list[Detections | None], person_labels: tuple[str, ...], threshold: float = 0.5
 ) -> tuple[Floats, Floats]:
     """(n,) persons and (n,) all objects that are at least so sure; NaN where an image could not be looked at.
 
@@ -101,10 +108,10 @@ def counts_of(
     >>> [values.tolist() for values in counts_of([one, None], ("person",))]
     [[1.0, nan], [2.0, nan]]
     """
-    persons, objects = np.full(len(found), np.nan), np.full(len(found), np.nan)
-    for i, one in enumerate(found):
-        if one is not None:
-            sure = [label for label, score in zip(one.labels, one.scores, strict=True) if score >= threshold]
+    persons, objects = np.full(len(detections), np.nan), np.full(len(detections), np.nan)
+    for i, of_image in enumerate(detections):
+        if of_image is not None:
+            sure = [label for label, score in zip(of_image.labels, of_image.scores, strict=True) if score >= threshold]
             objects[i] = len(sure)
             persons[i] = sum(label.casefold() in person_labels for label in sure)
     return persons, objects

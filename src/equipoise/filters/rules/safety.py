@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from equipoise.array_types import Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence, _short
-from equipoise.filters.protocol import Floats, Verdict, whole_sets
+from equipoise.filters.protocol import FilterVerdict, whole_sets
+from equipoise.filters.remaining import RemainingImages, _short
 from equipoise.models.protocols import Classifier
 
 __all__ = ["Safety", "black_share"]
@@ -70,66 +71,66 @@ class Safety:
     @property
     def needs(self) -> tuple[str, ...]:
         """What is asked."""
-        found = [f"the classifier {self.classifier}"] if self.classifier not in ("", NONE) else []
-        found += ["image and text vectors"] if self.unsafe_texts else []
-        return (*found, *(("every image decoded",) if self.black_from <= 1 else ()))
+        needed = [f"the classifier {self.classifier}"] if self.classifier not in ("", NONE) else []
+        needed += ["image and text vectors"] if self.unsafe_texts else []
+        return (*needed, *(("every image decoded",) if self.black_from <= 1 else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``unsafe`` (0 to 1) and ``black`` (share of pixels)."""
         scores: dict[str, Floats] = {}
         notes: list[str] = []
-        failed = np.zeros(len(evidence), dtype=bool)
-        unsafe = self._unsafe(evidence, notes)
+        failed = np.zeros(len(remaining), dtype=bool)
+        unsafe = self._unsafe(remaining, notes)
         if unsafe is not None:
             scores["unsafe"] = unsafe
             failed |= ~(unsafe < self.unsafe_from)
         if self.black_from <= 1:
-            black = evidence.measured("black", black_share, {"black": "float64"})["black"].to_numpy(dtype=np.float64)
+            black = remaining.measured("black", black_share, {"black": "float64"})["black"].to_numpy(dtype=np.float64)
             scores["black"] = black
             failed |= ~(black < self.black_from)
             notes.append(f"{int((black >= self.black_from).sum())} images are black")
             if np.isnan(black).any():
                 notes.append(f"{int(np.isnan(black).sum())} images could not be decoded and go")
-        dropped = whole_sets(failed, evidence.sets) if self.scope == "set" else failed
-        return Verdict(failed, dropped, scores, notes=notes)
+        dropped = whole_sets(failed, remaining.sets) if self.scope == "set" else failed
+        return FilterVerdict(failed, dropped, scores, notes=notes)
 
-    def _unsafe(self, evidence: Evidence, notes: list[str]) -> Floats | None:
+    def _unsafe(self, remaining: RemainingImages, notes: list[str]) -> Floats | None:
         if self.column:
-            return self._by_column(evidence)
+            return self._by_column(remaining)
         if self.unsafe_texts:
-            return self._by_prompts(evidence)
-        named = self.classifier or evidence.means.classifier or _default(evidence, notes)
+            return self._by_prompts(remaining)
+        named = self.classifier or remaining.models.classifier or _default(remaining, notes)
         if not named or named == NONE:
             return None
-        classifier = evidence.classifier(named)
+        classifier = remaining.classifier(named)
         asked = _Asked(classifier, tuple(label.casefold() for label in self.unsafe_labels))
         name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
-        return evidence.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
+        return remaining.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
 
-    def _by_column(self, evidence: Evidence) -> Floats:
+    def _by_column(self, remaining: RemainingImages) -> Floats:
         try:
-            return np.asarray(evidence.column(self.column).astype("float64"))
+            return np.asarray(remaining.column(self.column).astype("float64"))
         except (ValueError, TypeError):
             raise InputError(
-                f"the column {self.column!r} of {evidence.table.path} holds {evidence.table.types[self.column]}; how "
+                f"the column {self.column!r} of {remaining.table.path} holds {remaining.table.types[self.column]}; how "
                 "unsafe an image is must be a number from 0 to 1, or yes and no"
             ) from None
 
-    def _by_prompts(self, evidence: Evidence) -> Floats:
+    def _by_prompts(self, remaining: RemainingImages) -> Floats:
         """The share of the softmax over all prompts that falls on unsafe ones, at the encoder's own scale."""
         texts = [*self.unsafe_texts, *self.safe_texts]
-        images = evidence.image_vectors(self.model)
-        scale = float(getattr(evidence.encoder(self.model), "logit_scale", 100.0))
-        logits = (images @ evidence.text_vectors(texts, self.model).T).astype(np.float64) * scale
+        images = remaining.image_vectors(self.model)
+        scale = float(getattr(remaining.encoder(self.model), "logit_scale", 100.0))
+        logits = (images @ remaining.text_vectors(texts, self.model).T).astype(np.float64) * scale
         weight = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(weight[:, : len(self.unsafe_texts)].sum(axis=1) / weight.sum(axis=1))
 
 
-def _default(evidence: Evidence, notes: list[str]) -> str:
+def _default(remaining: RemainingImages, notes: list[str]) -> str:
     """The embedded classifier for pictograms, where it is installed; nothing for photographs."""
     from equipoise.models.miniatures import FOLDER
 
-    if not _are_pictograms(evidence):
+    if not _are_pictograms(remaining):
         notes.append("no classifier was named: only black images are found; for photographs name a real one")
         return ""
     if not (FOLDER / DEFAULT.partition(":")[2]).is_dir():
@@ -139,11 +140,11 @@ def _default(evidence: Evidence, notes: list[str]) -> str:
     return DEFAULT
 
 
-def _are_pictograms(evidence: Evidence) -> bool:
-    if "image" not in evidence.table.types:
+def _are_pictograms(remaining: RemainingImages) -> bool:
+    if "image" not in remaining.table.types:
         return False
     try:
-        _, first = next(iter(evidence.table.images(batch_size=1)))
+        _, first = next(iter(remaining.table.images(batch_size=1)))
     except (InputError, StopIteration):
         return False
     return max(first.size) <= PICTOGRAM

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import ndimage
 
+from equipoise.array_types import Floats
 from equipoise.errors import UnknownNameError
 from equipoise.filters.detecting import _detected_person, is_face, largest_person
-from equipoise.filters.evidence import Evidence, _short
-from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
+from equipoise.filters.protocol import FilterVerdict, below, whole_sets
+from equipoise.filters.remaining import RemainingImages, _short
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
 
@@ -57,13 +58,13 @@ class Sharpness:
         """Pixels."""
         return ("every image decoded", *(("a detector of faces",) if self.of == "face" else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Score ``sharpness``; an image without the thing itself has none and stays, one that is broken goes."""
-        reads = [name for name in ("people", "detections") if name in evidence.table.types and self.of == "person"]
+        reads = [name for name in ("people", "detections") if name in remaining.table.types and self.of == "person"]
         detector: Any = None
         if self.of == "face":
-            detector = evidence.face_detector(self.faces)
-        measured = evidence.measured(
+            detector = remaining.face_detector(self.faces)
+        measured = remaining.measured(
             f"sharpness-{self.of}-{_short(getattr(detector, 'key', ''))}",
             _Measured(self.of, detector),
             {"sharpness": "float64", "read": "bool"},
@@ -73,16 +74,18 @@ class Sharpness:
         broken = measured["read"].isna().to_numpy()
         without = np.isnan(values) & ~broken
         failed = below(values, self.least) & ~without
-        dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
+        dropped = whole_sets(failed, remaining.sets) if self.whole_sets else failed
         notes = [f"no {self.of} was found in {int(without.sum())} images, which stay"] if without.any() else []
         if broken.any():
             becomes = "stay, since no limit is set" if self.least is None else "go"
             notes.append(f"{int(broken.sum())} images could not be decoded and {becomes}")
-        return Verdict(failed, dropped, {"sharpness": values}, notes=notes, rows=list(self._by_group(evidence, values)))
+        return FilterVerdict(
+            failed, dropped, {"sharpness": values}, notes=notes, rows=list(self._by_group(remaining, values))
+        )
 
-    def _by_group(self, evidence: Evidence, values: Floats) -> Iterator[dict[str, Any]]:
+    def _by_group(self, remaining: RemainingImages, values: Floats) -> Iterator[dict[str, Any]]:
         seen = np.isfinite(values)
-        for axis, groups in compared(evidence, self.by):
+        for axis, groups in compared(remaining, self.by):
             there = Groups(groups.labels[seen], groups.names, axis)
             if (there.counts() > 0).sum() > 1:
                 yield from mean_rows(
@@ -91,8 +94,8 @@ class Sharpness:
                     there,
                     variant=self.of,
                     draws=self.draws,
-                    seed=evidence.seed,
-                    sets=evidence.sets[seen],
+                    seed=remaining.seed,
+                    sets=remaining.sets[seen],
                 )
 
 
@@ -131,8 +134,8 @@ class _Measured:
         if self.of == "image":
             return [(0, 0, *image.size) for image in images]
         return [
-            _largest(found.boxes[[is_face(label) for label in found.labels]], image.size)
-            for found, image in zip(self.detector.detect(images), images, strict=True)
+            _largest(detections.boxes[[is_face(label) for label in detections.labels]], image.size)
+            for detections, image in zip(self.detector.detect(images), images, strict=True)
         ]
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Flags, Floats
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
+from equipoise.filters.protocol import FilterVerdict, below, whole_sets
+from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.stored import StoredVectors, set_blocks
 
 __all__ = ["SetSimilarity", "Similarity", "set_similarities"]
@@ -65,39 +66,39 @@ class Similarity:
         """Vectors of images and captions."""
         return (f"image and caption vectors{f' of {self.model}' if self.model else ''}",)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``caption_image``, ``image_image``, ``direction``; sets go whole."""
-        stored = evidence.stored_vectors(self.model)
+        stored = remaining.stored_vectors(self.model)
         texts, of_text = None, None
         if self.columns and "caption" in self.columns:
-            of_text, distinct = pd.factorize(evidence.captions())
-            texts = evidence.text_vectors([str(text) for text in distinct], self.model)
-        found = set_similarities(
+            of_text, distinct = pd.factorize(remaining.captions())
+            texts = remaining.text_vectors([str(text) for text in distinct], self.model)
+        similarities = set_similarities(
             stored,
-            evidence.sets,
+            remaining.sets,
             texts,
             of_text,
             pairs=self.pairs,
             direction=self.direction_least is not None,
         )
-        sizes = np.bincount(evidence.sets, minlength=1)[evidence.sets] if len(evidence) else np.zeros(0)
-        failed = self._failed(found, sizes > 1) | stored.missing
-        dropped = whole_sets(failed, evidence.sets)
+        sizes = np.bincount(remaining.sets, minlength=1)[remaining.sets] if len(remaining) else np.zeros(0)
+        failed = self._failed(similarities, sizes > 1) | stored.missing
+        dropped = whole_sets(failed, remaining.sets)
         notes = [f"{int(stored.missing.sum())} images could not be encoded"] if stored.missing.any() else []
         if self.keep_best:
-            best = found.direction if self.direction_least is not None else found.caption_image
-            beaten = _beaten(dropped, evidence.sets, best, evidence.column(self.best_of), self.keep_best)
-            lost = len(np.unique(evidence.sets[beaten]))
+            best = similarities.direction if self.direction_least is not None else similarities.caption_image
+            beaten = _beaten(dropped, remaining.sets, best, remaining.column(self.best_of), self.keep_best)
+            lost = len(np.unique(remaining.sets[beaten]))
             notes.append(f"{lost} sets passed but were beaten: the best {self.keep_best} of each {self.best_of} stay")
             dropped = dropped | beaten
-        return Verdict(failed, dropped, found.scores(), notes=notes)
+        return FilterVerdict(failed, dropped, similarities.scores(), notes=notes)
 
-    def _failed(self, found: SetSimilarity, has_others: Flags) -> Flags:
-        failed = below(found.caption_image, self.text_least)
-        failed |= below(found.image_image, self.image_least) & has_others
+    def _failed(self, similarities: SetSimilarity, has_others: Flags) -> Flags:
+        failed = below(similarities.caption_image, self.text_least)
+        failed |= below(similarities.image_image, self.image_least) & has_others
         if self.direction_least is not None:
-            moved = has_others & ~found.is_first if self.pairs == "first" else has_others
-            failed |= below(found.direction, self.direction_least) & moved
+            moved = has_others & ~similarities.is_first if self.pairs == "first" else has_others
+            failed |= below(similarities.direction, self.direction_least) & moved
         return failed
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.convert.reading import in_a_sentence, state_of
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.runtime import from_transformers, quiet
@@ -33,8 +33,8 @@ def clipcap(
     """
     from safetensors.torch import save_file
 
-    from equipoise.models.hf.adapter import image_processor, stock_model, tokenizer
     from equipoise.models.hf.captioners import mapper
+    from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
 
     state = state_of(source, allow_pickle=allow_pickle)
     mapped = {n.removeprefix("clip_project."): v.float() for n, v in state.items() if n.startswith("clip_project.")}
@@ -66,7 +66,7 @@ def _gpt_settings(tongue: Checkpoint) -> Any:
     except (InputError, MemoryError):
         raise
     except Exception as error:  # settings of the wrong type fail in every way there is
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         raise InputError(f"{tongue.folder}: not the settings of a GPT-2: {reason}") from error
     return config
 

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.convert.reading import State, any_tokenizer, in_a_sentence, state_of, tensor_of
 from equipoise.models.convert.towers import head_norms, need, openai_vision, sizes_of_text, text_tower, timm_vision
 from equipoise.models.folders import Checkpoint, find_checkpoint
-from equipoise.models.hf.families import Family
+from equipoise.models.hf.families import EncoderFamily
 from equipoise.models.runtime import from_transformers, quiet
 from equipoise.models.trust import OnDisk, check_built, on_disk
 
@@ -61,19 +61,19 @@ def add_learned_tokens(model: Any, n: int) -> None:
 
 def _laclip(checkpoint: Checkpoint) -> Any:
     config, model = from_transformers("VisionTextDualEncoderConfig", "VisionTextDualEncoderModel")
-    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
-    add_head_norms(made)
-    return _filled(made, checkpoint)
+    converted = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    add_head_norms(converted)
+    return _filled(converted, checkpoint)
 
 
 def _debias_clip(checkpoint: Checkpoint) -> Any:
     config, model = from_transformers("CLIPConfig", "CLIPModel")
-    made = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
+    converted = _bounded(checkpoint, lambda: model(config.from_dict(_base(checkpoint))))
     n_tokens = checkpoint.config.get("learned_tokens")
-    if not isinstance(n_tokens, int) or not 0 <= n_tokens <= made.config.text_config.max_position_embeddings:
+    if not isinstance(n_tokens, int) or not 0 <= n_tokens <= converted.config.text_config.max_position_embeddings:
         raise InputError(f"{checkpoint.folder / 'config.json'}: learned_tokens must be a whole number that fits a text")
-    add_learned_tokens(made, n_tokens)
-    return _filled(made, checkpoint)
+    add_learned_tokens(converted, n_tokens)
+    return _filled(converted, checkpoint)
 
 
 def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
@@ -84,7 +84,7 @@ def _bounded(checkpoint: Checkpoint, build: Callable[[], Any]) -> Any:
     except (InputError, MemoryError):
         raise
     except Exception as error:  # settings of the wrong type fail in every way there is
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         raise InputError(f"{checkpoint.folder}: its base cannot be built: {reason}") from error
 
 
@@ -105,7 +105,7 @@ def _filled(model: Any, checkpoint: Checkpoint) -> Any:
             weights |= load_file(path)
         model.load_state_dict(weights, strict=True)
     except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise InputError(f"{checkpoint.folder}: not the weights that config.json promises ({reason})") from error
     return model.float()
 
@@ -130,8 +130,8 @@ def _texts_after_learned_tokens(model: Any, inputs: dict[str, Any]) -> Any:
     return model.text_projection(states[torch.arange(len(ids), device=ids.device), end.clamp(max=length - 1)])
 
 
-LACLIP = Family("VisionTextDualEncoderModel", build=_laclip)
-DEBIAS_CLIP = Family("CLIPModel", texts=_texts_after_learned_tokens, build=_debias_clip)
+LACLIP = EncoderFamily("VisionTextDualEncoderModel", build=_laclip)
+DEBIAS_CLIP = EncoderFamily("CLIPModel", texts=_texts_after_learned_tokens, build=_debias_clip)
 
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2}
@@ -201,8 +201,8 @@ def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, all
     ``clip`` is a folder or a repository, ``openai/clip-vit-base-patch16`` for the released tokens. Texts are cut so
     that the end token still fits behind the learned ones; the published code reads another token there.
     """
-    from equipoise.models.hf.adapter import image_processor, stock_model
-    from equipoise.models.hf.adapter import tokenizer as tokenizer_of
+    from equipoise.models.hf.checkpoint import image_processor, stock_model
+    from equipoise.models.hf.checkpoint import tokenizer as tokenizer_of
 
     learned = tensor_of(tokens, allow_pickle=allow_pickle).float()
     base = find_checkpoint(str(clip), allow_pickle=allow_pickle)

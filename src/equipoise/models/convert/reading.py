@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.folders import find_folder
 from equipoise.models.trust import check_folder
 
@@ -36,34 +36,34 @@ def in_a_sentence(convert: Convert) -> Convert:
         except (InputError, MemoryError, OSError, ImportError):
             raise
         except Exception as error:
-            raise InputError(f"{source}: cannot be converted: {_line(error)}") from error
+            raise InputError(f"{source}: cannot be converted: {one_line(error)}") from error
 
     return converted  # type: ignore[return-value]
 
 
 def state_of(path: str | Path, *, allow_pickle: bool = False) -> State:
     """The tensors of a checkpoint file, without the ``module.`` that parallel training puts before each name."""
-    found = _loaded(Path(path), allow_pickle)
+    content = _loaded(Path(path), allow_pickle)
     for wrapper in ("state_dict", "model_state_dict", "model"):
-        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
-            found = found[wrapper]
-    if not isinstance(found, Mapping):
-        raise InputError(f"{path}: holds a {type(found).__name__}, not weights by name")
-    tensors = {str(name).removeprefix("module."): value for name, value in found.items() if hasattr(value, "shape")}
+        if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
+            content = content[wrapper]
+    if not isinstance(content, Mapping):
+        raise InputError(f"{path}: holds a {type(content).__name__}, not weights by name")
+    tensors = {str(name).removeprefix("module."): value for name, value in content.items() if hasattr(value, "shape")}
     if not tensors:
-        raise InputError(f"{path}: holds no weights; its entries are {', '.join(map(str, list(found)[:5]))}")
+        raise InputError(f"{path}: holds no weights; its entries are {', '.join(map(str, list(content)[:5]))}")
     return tensors
 
 
 def tensor_of(path: str | Path, *, allow_pickle: bool = False) -> Any:
     """The one tensor of a file."""
-    found = _loaded(Path(path), allow_pickle)
-    if isinstance(found, Mapping):
-        tensors = [value for value in found.values() if hasattr(value, "shape")]
-        found = tensors[0] if len(tensors) == 1 else None
-    if not hasattr(found, "shape"):
+    content = _loaded(Path(path), allow_pickle)
+    if isinstance(content, Mapping):
+        tensors = [value for value in content.values() if hasattr(value, "shape")]
+        content = tensors[0] if len(tensors) == 1 else None
+    if not hasattr(content, "shape"):
         raise InputError(f"{path}: holds not one tensor")
-    return found
+    return content
 
 
 def _loaded(path: Path, allow_pickle: bool) -> Any:
@@ -78,7 +78,7 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
         try:
             return load_file(path)
         except SafetensorError as error:
-            raise InputError(f"{path}: damaged or cut off ({_line(error)}); download it again") from error
+            raise InputError(f"{path}: damaged or cut off ({one_line(error)}); download it again") from error
     if not allow_pickle:
         raise InputError(
             f"{path}: a pickle; allow it with --allow-pickle (allow_pickle=True) if you trust where it comes from"
@@ -90,11 +90,7 @@ def _loaded(path: Path, allow_pickle: bool) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # damaged pickles fail in every way there is
-        raise InputError(f"{path}: cannot be read as weights: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{path}: cannot be read as weights: {one_line(error)}") from error
 
 
 def any_tokenizer(source: str | Path) -> Any:
@@ -124,7 +120,7 @@ def _from_merges(path: Path) -> Any:
     try:
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: damaged, or not a list of byte-pair merges ({_line(error)})") from error
+        raise InputError(f"{path}: damaged, or not a list of byte-pair merges ({one_line(error)})") from error
     lines = text.split("\n")[1 : _MERGES + 1]
     merges = [tuple(line.split()) for line in lines if line.strip()]
     if not merges or any(len(pair) != 2 for pair in merges):

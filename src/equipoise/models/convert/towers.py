@@ -60,14 +60,14 @@ def need(state: State, name: str) -> Any:
 
 def text_tower(state: State, prefix: str = "text_model.") -> State:
     """OpenAI's text transformer as a ``CLIPTextModel``."""
-    made = {
+    tower = {
         f"{prefix}embeddings.token_embedding.weight": need(state, "token_embedding.weight"),
         f"{prefix}embeddings.position_embedding.weight": need(state, "positional_embedding"),
         f"{prefix}final_layer_norm.weight": need(state, "ln_final.weight"),
         f"{prefix}final_layer_norm.bias": need(state, "ln_final.bias"),
         "text_projection.weight": need(state, "text_projection").T,
     }
-    return made | _openai_blocks(state, "transformer.resblocks.", f"{prefix}encoder.layers.")
+    return tower | _openai_blocks(state, "transformer.resblocks.", f"{prefix}encoder.layers.")
 
 
 def sizes_of_text(state: State) -> Sizes:
@@ -93,7 +93,7 @@ def openai_vision(state: State) -> tuple[State, Sizes]:
     patches = state["visual.conv1.weight"]
     width, patch = patches.shape[0], patches.shape[-1]
     positions = need(state, "visual.positional_embedding")
-    made = {
+    tower = {
         "vision_model.embeddings.class_embedding": state["visual.class_embedding"],
         "vision_model.embeddings.patch_embedding.weight": patches,
         "vision_model.embeddings.position_embedding.weight": positions,
@@ -101,8 +101,8 @@ def openai_vision(state: State) -> tuple[State, Sizes]:
     }
     for theirs, ours in (("ln_pre", "pre_layrnorm"), ("ln_post", "post_layernorm")):
         for part in ("weight", "bias"):
-            made[f"vision_model.{ours}.{part}"] = need(state, f"visual.{theirs}.{part}")
-    made |= _openai_blocks(state, "visual.transformer.resblocks.", "vision_model.encoder.layers.")
+            tower[f"vision_model.{ours}.{part}"] = need(state, f"visual.{theirs}.{part}")
+    tower |= _openai_blocks(state, "visual.transformer.resblocks.", "vision_model.encoder.layers.")
     sizes = {
         "hidden_size": width,
         "intermediate_size": need(state, "visual.transformer.resblocks.0.mlp.c_fc.weight").shape[0],
@@ -111,7 +111,7 @@ def openai_vision(state: State) -> tuple[State, Sizes]:
         "patch_size": patch,
         "image_size": _side(len(positions)) * patch,
     }
-    return made, sizes
+    return tower, sizes
 
 
 def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
@@ -122,7 +122,7 @@ def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
     refuse_strangers(state, _TIMM_NAMES)
     width, patch = patches.shape[0], patches.shape[-1]
     positions = need(state, "visual.pos_embed")
-    made = {
+    tower = {
         "vision_model.embeddings.cls_token": need(state, "visual.cls_token"),
         "vision_model.embeddings.position_embeddings": positions,
         "vision_model.embeddings.patch_embeddings.projection.weight": patches,
@@ -138,11 +138,11 @@ def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
         theirs, ours = f"visual.blocks.{i}.", f"vision_model.layers.{i}."
         for a, b in _TIMM_BLOCK.items():
             for part in ("weight", "bias"):
-                made[f"{ours}{b}.{part}"] = need(state, f"{theirs}{a}.{part}")
+                tower[f"{ours}{b}.{part}"] = need(state, f"{theirs}{a}.{part}")
         for part in ("weight", "bias"):
             parted = need(state, f"{theirs}attn.qkv.{part}").chunk(3)
             for name, value in zip("qkv", parted, strict=True):
-                made[f"{ours}attention.{name}_proj.{part}"] = value
+                tower[f"{ours}attention.{name}_proj.{part}"] = value
     sizes = {
         "hidden_size": width,
         "intermediate_size": need(state, "visual.blocks.0.mlp.fc1.weight").shape[0],
@@ -153,18 +153,18 @@ def timm_vision(state: State, heads: int | None = None) -> tuple[State, Sizes]:
         "layer_norm_eps": 1e-6,
         "pooler_act": "linear",
     }
-    return made, sizes
+    return tower, sizes
 
 
 def head_norms(state: State) -> State:
-    """LaCLIP's norms of queries and keys; the projections before them move to the place that makes room."""
-    made: State = {}
+    """LaCLIP's norms of queries and keys; the projections before them move to where the norms leave them."""
+    norms: State = {}
     for i in range(_depth(state, "visual.blocks.")):
         for name in "qk":
             for part in ("weight", "bias"):
                 norm = need(state, f"visual.blocks.{i}.attn.{name}_norm.{part}")
-                made[f"vision_model.layers.{i}.attention.{name}_proj.1.{part}"] = norm
-    return made
+                norms[f"vision_model.layers.{i}.attention.{name}_proj.1.{part}"] = norm
+    return norms
 
 
 def _timm_heads(state: State, width: int) -> int:
@@ -179,20 +179,20 @@ def _timm_heads(state: State, width: int) -> int:
 
 
 def _openai_blocks(state: State, theirs: str, ours: str) -> State:
-    made: State = {}
+    blocks: State = {}
     for i in range(_depth(state, theirs)):
         for a, b in _BLOCK.items():
             for part in ("weight", "bias"):
-                made[f"{ours}{i}.{b}.{part}"] = need(state, f"{theirs}{i}.{a}.{part}")
+                blocks[f"{ours}{i}.{b}.{part}"] = need(state, f"{theirs}{i}.{a}.{part}")
         for part in ("weight", "bias"):
             parted = need(state, f"{theirs}{i}.attn.in_proj_{part}").chunk(3)
             for name, value in zip("qkv", parted, strict=True):
-                made[f"{ours}{i}.self_attn.{name}_proj.{part}"] = value
-    return made
+                blocks[f"{ours}{i}.self_attn.{name}_proj.{part}"] = value
+    return blocks
 
 
 def _depth(state: State, prefix: str) -> int:
-    numbers = [int(found[1]) for name in state if (found := re.match(re.escape(prefix) + r"(\d+)\.", name))]
+    numbers = [int(match[1]) for name in state if (match := re.match(re.escape(prefix) + r"(\d+)\.", name))]
     if not numbers:
         raise InputError(f"the checkpoint has no {prefix}0, so it is not of the layout that was expected")
     if max(numbers) >= len(state):

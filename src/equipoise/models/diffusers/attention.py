@@ -211,10 +211,10 @@ class _Control:
 
         tokenizer = self._pipeline.tokenizer
         words = [words_of(tokenizer, prompt) for prompt in prompts]
-        found = [aligned(words[0], target, tokenizer.model_max_length) for target in words]
+        alignments = [aligned(words[0], target, tokenizer.model_max_length) for target in words]
 
         def stacked(name: str) -> Any:
-            parts = np.stack([getattr(one, name) for one in found])
+            parts = np.stack([getattr(alignment, name) for alignment in alignments])
             return torch.from_numpy(parts).to(self._pipeline.unet.device, self._pipeline.unet.dtype)
 
         self.weights, self.own = stacked("weights"), stacked("own")
@@ -348,12 +348,12 @@ class _Blend:
         """Add one layer's differences: (2, prompts, pixels), as the source's pixels and as the target's see them."""
         import torch
 
-        found = []
+        maps = []
         for asked in (query[:1].expand_as(query), query):
             own = _attention(asked, key, value)
             lent = _attention(asked, key[:1].expand_as(key), value[:1].expand_as(value))
-            found.append((own - lent).square().sum(dim=(1, 3)).sqrt())
-        total = torch.stack(found).float()
+            maps.append((own - lent).square().sum(dim=(1, 3)).sqrt())
+        total = torch.stack(maps).float()
         pixels = total.shape[-1]
         self._seen[pixels] = self._seen[pixels] + total if pixels in self._seen else total
 
@@ -369,9 +369,9 @@ class _Blend:
         total: Any = 0
         for pixels, seen in self._seen.items():
             rows = round((pixels * height / width) ** 0.5)
-            found = seen.unflatten(-1, (rows, pixels // rows))
-            found = functional.interpolate(found, size=(height, width), mode="bilinear")
-            low, high = found.amin((-2, -1), keepdim=True), found.amax((-2, -1), keepdim=True)
-            total = total + (found - low) / (high - low).clamp(min=1e-12)
+            maps = seen.unflatten(-1, (rows, pixels // rows))
+            maps = functional.interpolate(maps, size=(height, width), mode="bilinear")
+            low, high = maps.amin((-2, -1), keepdim=True), maps.amax((-2, -1), keepdim=True)
+            total = total + (maps - low) / (high - low).clamp(min=1e-12)
         total = functional.max_pool2d(total, 3, stride=1, padding=1)
         return (total > BLEND_ABOVE * total.amax((-2, -1), keepdim=True)).any(0)[:, None]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import InputError, MissingExtraError
+from equipoise.errors import InputError, MissingExtraError, one_line
 from equipoise.models.folders import refuse_pickle
 from equipoise.models.runtime import from_transformers, quiet, silenced
 from equipoise.models.trust import OnDisk, check_built, check_folder, check_sizes, on_disk, read_settings
@@ -67,7 +67,7 @@ def can_do(folder: Path, family: str) -> tuple[str, ...]:
 
 def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> list[Path]:
     """The weight files of every model in the pipeline: safetensors, or pickles where those are allowed."""
-    found: list[Path] = []
+    files: list[Path] = []
     for part, value in sorted(index.items()):
         if part.startswith("_") or not isinstance(value, list) or value[0] is None:
             continue
@@ -86,10 +86,10 @@ def weights_of(folder: Path, index: dict[str, Any], *, allow_pickle: bool) -> li
                 f"{home}: the weights are missing (diffusion_pytorch_model.safetensors, model.safetensors)"
             )
         check_sizes(home / "config.json", read_settings(home / "config.json"), on_disk(safe or pickles))
-        found += safe or pickles
-    if not found:
+        files += safe or pickles
+    if not files:
         raise InputError(f"{folder / INDEX}: it names no model")
-    return sorted(found, key=lambda path: path.suffix == ".safetensors")
+    return sorted(files, key=lambda path: path.suffix == ".safetensors")
 
 
 def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
@@ -107,11 +107,11 @@ def loaded(folder: Path, family: str, dtype: Any, *, safe: bool) -> Any:
             use_safetensors=True if safe else None,
         )
     except SafetensorError as error:
-        raise InputError(f"{folder}: damaged or cut off ({_line(error)}); download it again") from error
+        raise InputError(f"{folder}: damaged or cut off ({one_line(error)}); download it again") from error
     except (InputError, MemoryError):
         raise
     except Exception as error:  # settings of the wrong type fail in every way there is
-        raise InputError(f"{folder}: cannot be loaded as {family}: {_line(error)}") from error
+        raise InputError(f"{folder}: cannot be loaded as {family}: {one_line(error)}") from error
 
 
 def check_parts(folder: Path) -> None:
@@ -132,12 +132,12 @@ def _empty(home: Path, value: list[Any]) -> Any:
     if library == "diffusers":
         return getattr(diffusers, name).from_config(read_settings(home / "config.json"))
     if library == "transformers":
-        made = from_transformers(name)
+        model_class = from_transformers(name)
     else:
         from diffusers.pipelines.stable_diffusion import safety_checker
 
-        made = getattr(safety_checker, name)
-    return made(made.config_class.from_pretrained(home, local_files_only=True, trust_remote_code=False))
+        model_class = getattr(safety_checker, name)
+    return model_class(model_class.config_class.from_pretrained(home, local_files_only=True, trust_remote_code=False))
 
 
 def own_settings(folder: Path) -> dict[str, Any]:
@@ -155,14 +155,14 @@ def own_settings(folder: Path) -> dict[str, Any]:
 def settings_in(folder: Path) -> dict[str, Any]:
     """Every settings file of the pipeline, by its place, and the model's own guidance and steps."""
     files = sorted(path for path in folder.glob("*/*") if path.suffix in (".json", ".txt", ".model"))
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for path in [folder / INDEX, *files]:
         if path.suffix == ".json":
-            found[str(path.relative_to(folder))] = json.loads(path.read_text(encoding="utf-8"))
+            settings[str(path.relative_to(folder))] = json.loads(path.read_text(encoding="utf-8"))
         else:
-            found[str(path.relative_to(folder))] = path.read_bytes().hex()
+            settings[str(path.relative_to(folder))] = path.read_bytes().hex()
     own = own_settings(folder)
-    return found | ({GENERATION: own} if own else {})
+    return settings | ({GENERATION: own} if own else {})
 
 
 @contextmanager
@@ -175,7 +175,3 @@ def silent() -> Iterator[None]:
             raise MissingExtraError("generating images", "models") from error
         with silenced(logging):
             yield
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:400] or type(error).__name__

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.diffusers.folders import (
     CAN,
     GENERATION,
@@ -69,7 +69,7 @@ def open_pipeline(folder: Path, *, name: str, **options: Any) -> DiffusersGenera
     except (InputError, MemoryError, ImportError):
         raise
     except Exception as error:  # settings that no one foresaw: whatever it is, the folder is at fault
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         raise InputError(f"{folder}: cannot be loaded as a pipeline: {reason}") from error
 
 
@@ -106,12 +106,12 @@ class DiffusersGenerator:
     def generate(
         self, prompts: Sequence[str], *, seed: int, guidance: float | None = None, steps: int | None = None
     ) -> list[Image.Image]:
-        """One image a prompt, each from noise of its own."""
+        """One image per prompt, each from noise of its own."""
         self._needs("generate")
-        told = self._told(guidance=guidance, steps=steps)
+        numbers = self._told(guidance=guidance, steps=steps)
 
         def run(batch: Sequence[tuple[int, str]]) -> list[Image.Image]:
-            return self._made(prompt=[text for _, text in batch], generator=_noise(batch, seed), **told)
+            return self._made(prompt=[text for _, text in batch], generator=_noise(batch, seed), **numbers)
 
         return _joined(in_batches(run, list(enumerate(_texts("prompts", prompts))), self.settings.batch_size))
 
@@ -127,7 +127,7 @@ class DiffusersGenerator:
         blend: bool = False,
         sampler: str | None = None,
     ) -> list[Image.Image]:
-        """One image a prompt from the same noise, with the first one's attention for a ``share`` of the steps.
+        """One image per prompt from the same noise, with the first one's attention for a ``share`` of the steps.
 
         See :func:`equipoise.models.diffusers.attention.run_set`.
         """
@@ -136,7 +136,7 @@ class DiffusersGenerator:
         self._needs("generate_set")
         own = self._told(guidance=guidance, steps=steps)
         with silent():
-            made = attention.run_set(
+            arrays = attention.run_set(
                 self.pipeline,
                 _texts("prompts", prompts),
                 seed=seed,
@@ -147,7 +147,7 @@ class DiffusersGenerator:
                 blend=blend,
                 sampler=sampler,
             )
-        return list(made)
+        return list(arrays)
 
     def edit(
         self,
@@ -163,13 +163,13 @@ class DiffusersGenerator:
         self._needs("edit")
         pictures, texts = rgb_images(images), _texts("instructions", instructions)
         _same_number(images=pictures, instructions=texts)
-        told = self._told(guidance=guidance, image_guidance=image_guidance, steps=steps)
+        numbers = self._told(guidance=guidance, image_guidance=image_guidance, steps=steps)
 
         def run(batch: Sequence[int], size: tuple[int, int]) -> list[Image.Image]:
             given = [pictures[i].resize(size, Image.Resampling.LANCZOS) for i in batch]
             more = {"height": size[1], "width": size[0]} if "XL" in self.family else {}
             noise = _noise([(i, "") for i in batch], seed)
-            return self._made(prompt=[texts[i] for i in batch], image=given, generator=noise, **told, **more)
+            return self._made(prompt=[texts[i] for i in batch], image=given, generator=noise, **numbers, **more)
 
         return self._by_size(pictures, run)
 
@@ -188,14 +188,14 @@ class DiffusersGenerator:
         pictures, texts = rgb_images(images), _texts("prompts", prompts)
         _same_number(images=pictures, masks=masks, prompts=texts)
         hidden = [_mask(mask, image, i) for i, (mask, image) in enumerate(zip(masks, pictures, strict=True))]
-        told = self._told(guidance=guidance, steps=steps)
+        numbers = self._told(guidance=guidance, steps=steps)
 
         def run(batch: Sequence[int], size: tuple[int, int]) -> list[Image.Image]:
             given = [pictures[i].resize(size, Image.Resampling.LANCZOS) for i in batch]
             covers = [hidden[i].resize(size, Image.Resampling.NEAREST) for i in batch]
             noise = _noise([(i, "") for i in batch], seed)
             more = {"height": size[1], "width": size[0], "generator": noise}
-            return self._made(prompt=[texts[i] for i in batch], image=given, mask_image=covers, **more, **told)
+            return self._made(prompt=[texts[i] for i in batch], image=given, mask_image=covers, **more, **numbers)
 
         return self._by_size(pictures, run)
 
@@ -215,10 +215,10 @@ class DiffusersGenerator:
 
     def _told(self, **asked: float | None) -> dict[str, Any]:
         """What the pipeline is told: what was asked for, else its own."""
-        told = {NAMES[name]: self.own[name] if value is None else value for name, value in asked.items()}
-        if not told["num_inference_steps"] >= 1:
-            raise InputError(f"steps={told['num_inference_steps']!r}: at least one step is needed")
-        return told
+        numbers = {NAMES[name]: self.own[name] if value is None else value for name, value in asked.items()}
+        if not numbers["num_inference_steps"] >= 1:
+            raise InputError(f"steps={numbers['num_inference_steps']!r}: at least one step is needed")
+        return numbers
 
     def _made(self, **call: Any) -> list[Image.Image]:
         with silent():
@@ -232,13 +232,13 @@ class DiffusersGenerator:
         groups: dict[tuple[int, int], list[int]] = {}
         for i, picture in enumerate(pictures):
             groups.setdefault(fitted(picture.size, max(self.size), grid), []).append(i)
-        made: dict[int, Image.Image] = {}
+        by_place: dict[int, Image.Image] = {}
         for size, places in groups.items():
-            found = _joined(in_batches(lambda batch, s=size: run(batch, s), places, self.settings.batch_size))  # type: ignore[misc]
-            for i, image in zip(places, found, strict=True):
+            drawn = _joined(in_batches(lambda batch, s=size: run(batch, s), places, self.settings.batch_size))  # type: ignore[misc]
+            for i, image in zip(places, drawn, strict=True):
                 same = image.size == pictures[i].size
-                made[i] = image if same else image.resize(pictures[i].size, Image.Resampling.LANCZOS)
-        return [made[i] for i in range(len(pictures))]
+                by_place[i] = image if same else image.resize(pictures[i].size, Image.Resampling.LANCZOS)
+        return [by_place[i] for i in range(len(pictures))]
 
 
 def fitted(size: tuple[int, int], longest: int, grid: int) -> tuple[int, int]:
@@ -285,8 +285,8 @@ def _texts(name: str, texts: Sequence[str]) -> list[str]:
 
 def _same_number(**lists: Sequence[Any]) -> None:
     if len({len(items) for items in lists.values()}) > 1:
-        told = ", ".join(f"{len(items)} {name}" for name, items in lists.items())
-        raise InputError(f"there must be as many of each: {told}")
+        counts = ", ".join(f"{len(items)} {name}" for name, items in lists.items())
+        raise InputError(f"there must be as many of each: {counts}")
 
 
 def _mask(mask: Any, image: Image.Image, place: int) -> Image.Image:

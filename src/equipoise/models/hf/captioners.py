@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol
 
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
-from equipoise.models.hf.adapter import image_processor, reopening, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
@@ -83,13 +83,13 @@ def mapper(weights: dict[str, Any], width: int) -> Any:
     from torch import nn
 
     if "prefix_const" in weights:
-        made: Any = _transformer_mapper(weights, width)
+        network: Any = _transformer_mapper(weights, width)
     elif "model.0.weight" in weights:
         hidden, size = weights["model.0.weight"].shape
         layers = nn.Sequential(nn.Linear(size, hidden), nn.Tanh(), nn.Linear(hidden, len(weights["model.2.weight"])))
-        made = nn.Sequential()
-        made.add_module("model", layers)
-        made.add_module("parted", nn.Unflatten(1, (-1, width)))
+        network = nn.Sequential()
+        network.add_module("model", layers)
+        network.add_module("parted", nn.Unflatten(1, (-1, width)))
     elif set(weights) == {"weight", "bias"}:
         linear = nn.Linear(weights["weight"].shape[1], len(weights["weight"]))
         linear.load_state_dict(weights)
@@ -98,10 +98,10 @@ def mapper(weights: dict[str, Any], width: int) -> Any:
         raise InputError(f"a mapper of another form than ClipCap's: {', '.join(sorted(weights)[:4])}")
     try:
         with torch.no_grad():
-            made.load_state_dict(weights, strict=True)
+            network.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         raise InputError(f"the mapper's weights do not fit: {' '.join(str(error).split())[:300]}") from error
-    return made
+    return network
 
 
 def _transformer_mapper(weights: dict[str, Any], width: int) -> Any:
@@ -209,11 +209,11 @@ class Decoding:
     @property
     def options(self) -> dict[str, Any]:
         """What ``generate`` is told."""
-        told: dict[str, Any] = {"do_sample": self.temperature is not None}
+        options: dict[str, Any] = {"do_sample": self.temperature is not None}
         for name in ("num_beams", "max_new_tokens", "temperature"):
             if getattr(self, name) is not None:
-                told[name] = getattr(self, name)
-        return told
+                options[name] = getattr(self, name)
+        return options
 
 
 class Writer(Protocol):
@@ -285,7 +285,7 @@ class HuggingFaceCaptioner:
         return f"<{type(self).__name__} {self.name} ({self.key})>"
 
     def __reduce__(self) -> Any:
-        return reopening(self.checkpoint, self.name, "captioner", asdict(self.settings) | asdict(self.decoding))
+        return reopening(captioner, self.checkpoint, self.name, asdict(self.settings) | asdict(self.decoding))
 
 
 def _form_of(checkpoint: Checkpoint) -> str:
@@ -399,7 +399,7 @@ def _processor(checkpoint: Checkpoint) -> Any:
     try:
         return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)
     except Exception as error:  # processors of many hands fail in many ways; whatever it is, the folder is at fault
-        reason = " ".join(str(error).split())[:400]
+        reason = one_line(error, 400)
         raise InputError(f"{checkpoint.folder}: its processor cannot be made: {reason}") from error
 
 
@@ -408,5 +408,5 @@ def _prompt(processor: Any, wanted: str | None) -> str | None:
     if not getattr(processor, "chat_template", None):
         return wanted
     asked = [{"type": "image"}, {"type": "text", "text": wanted or _QUESTION}]
-    made: str = processor.apply_chat_template([{"role": "user", "content": asked}], add_generation_prompt=True)
-    return made
+    prompt: str = processor.apply_chat_template([{"role": "user", "content": asked}], add_generation_prompt=True)
+    return prompt

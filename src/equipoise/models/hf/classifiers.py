@@ -13,19 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.adapter import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.hf.families import family_of
 from equipoise.models.images import processed, rgb_images
-from equipoise.models.protocols import Answers, Vectors
+from equipoise.models.protocols import Answers
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
-__all__ = ["INDEPENDENT", "Backbone", "ImageClassifier", "ImageEncoder", "heads_of"]
+__all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "ImageClassifier", "heads_of"]
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,9 @@ CONVNEXT = Backbone("ConvNextModel", pooled=True)
 RESNET = Backbone("ResNetModel", pooled=True)
 
 
-class ImageEncoder(CheckpointAdapter):
+class BackboneEncoder(CheckpointAdapter):
     """A backbone asked for unit vectors of images; see :class:`~equipoise.models.protocols.Encoder`."""
 
-    kind = "encoder"
     logit_scale = 1.0
     reads_texts = False
 
@@ -68,10 +69,15 @@ class ImageEncoder(CheckpointAdapter):
         self._how = how
         self._take(model, self.processor.to_dict(), how.pooled)
 
+    @classmethod
+    def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
+        """The encoder of a checkpoint of a known family."""
+        return cls(checkpoint, family_of(checkpoint), name=name, settings=Settings(**options))
+
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
-        made = self._unit_vectors(self._batch, rgb_images(images))
-        return np.concatenate(made) if made else np.zeros((0, self.dim), np.float32)
+        batches = self._unit_vectors(self._batch, rgb_images(images))
+        return np.concatenate(batches) if batches else np.zeros((0, self.dim), np.float32)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Refused: the model knows no words."""
@@ -87,8 +93,8 @@ class ImageEncoder(CheckpointAdapter):
 
     def _batch(self, images: Sequence[Any]) -> Any:
         pixels = processed(self.processor, images)["pixel_values"]
-        found = self.model(**self._placed({"pixel_values": pixels}))
-        return found.pooler_output.flatten(1) if self._how.pooled else found.last_hidden_state[:, 0]
+        outputs = self.model(**self._placed({"pixel_values": pixels}))
+        return outputs.pooler_output.flatten(1) if self._how.pooled else outputs.last_hidden_state[:, 0]
 
 
 INDEPENDENT = ("object",)
@@ -97,8 +103,6 @@ INDEPENDENT = ("object",)
 
 class ImageClassifier(CheckpointAdapter):
     """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
-
-    kind = "classifier"
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
         _refuse_other_models(checkpoint)
@@ -145,13 +149,13 @@ def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[in
     {'label': (('cat', 'dog'), [0, 1])}
     """
     parted = all(":" in label for label in labels.values())
-    found: dict[str, tuple[list[str], list[int]]] = {}
+    heads: dict[str, tuple[list[str], list[int]]] = {}
     for place, label in sorted(labels.items()):
         head, _, value = label.partition(":") if parted else ("label", "", label)
-        values, places = found.setdefault(head, ([], []))
+        values, places = heads.setdefault(head, ([], []))
         values.append(value)
         places.append(place)
-    return {head: (tuple(values), places) for head, (values, places) in found.items()}
+    return {head: (tuple(values), places) for head, (values, places) in heads.items()}
 
 
 def _refuse_other_models(checkpoint: Checkpoint) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.adapter import CheckpointAdapter, image_processor, stock_model
+from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, rgb_images
 from equipoise.models.protocols import Detections
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
@@ -38,7 +38,6 @@ class BoxSegmenter(CheckpointAdapter):
     See :class:`~equipoise.models.protocols.Outliner`.
     """
 
-    kind = "detector"
     labels = ()
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
@@ -62,9 +61,9 @@ class BoxSegmenter(CheckpointAdapter):
         asked = torch.tensor([[[v * s for v, s in zip(box, scale, strict=True)] for box in boxes]])
         given = self._placed({"pixel_values": inputs["pixel_values"], "input_boxes": asked.float()})
         with torch.inference_mode():
-            found = self.model(**given, multimask_output=False).pred_masks.float().cpu()
+            outlines = self.model(**given, multimask_output=False).pred_masks.float().cpu()
         sizes = inputs["original_sizes"], inputs["reshaped_input_sizes"]
-        masks = self.processor.post_process_masks(found, *sizes)[0]
+        masks = self.processor.post_process_masks(outlines, *sizes)[0]
         return np.asarray(masks[:, 0].numpy(), dtype=bool)
 
     def detect(self, images: Sequence[Any], *, threshold: float = 0.5) -> NoReturn:
@@ -81,7 +80,7 @@ SMALLEST = 0.002
 """Patches below this share of the picture are specks."""
 
 
-def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> Any:
+def detector(checkpoint: Checkpoint, *, name: str, **options: Any) -> Any:
     """The detector in a checkpoint folder: by boxes, by segmentation, or one that outlines boxes (SAM), as its
     ``model_type`` says.
     """
@@ -92,11 +91,11 @@ def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = N
     )
 
     if checkpoint.model_type == "sam":
-        return BoxSegmenter(checkpoint, name=name, settings=settings)
+        return BoxSegmenter.opened(checkpoint, name=name, **options)
     if checkpoint.model_type in MODEL_FOR_OBJECT_DETECTION_MAPPING_NAMES:
-        return ObjectDetector(checkpoint, name=name, settings=settings)
+        return ObjectDetector.opened(checkpoint, name=name, **options)
     if checkpoint.model_type in MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING_NAMES:
-        return SegmentationDetector(checkpoint, name=name, settings=settings)
+        return SegmentationDetector.opened(checkpoint, name=name, **options)
     raise InputError(
         f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which neither detects objects nor segments images"
     )
@@ -105,7 +104,6 @@ def detector(checkpoint: Checkpoint, *, name: str, settings: Settings | None = N
 class ObjectDetector(CheckpointAdapter):
     """A detector of the DETR family; see :class:`~equipoise.models.protocols.Detector`."""
 
-    kind = "detector"
     _model_class = "AutoModelForObjectDetection"
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
@@ -129,7 +127,7 @@ class ObjectDetector(CheckpointAdapter):
             weight=pixels_of,
             most=MOST_PIXELS_AT_ONCE,
         )
-        return [found for batch in batches for found in batch]
+        return [detections for batch in batches for detections in batch]
 
     def _outputs(self, images: Sequence[Any]) -> Any:
         import torch
@@ -179,18 +177,18 @@ class SegmentationDetector(ObjectDetector):
         large = torch.nn.functional.interpolate(logits[None], size=size, mode="bilinear", align_corners=False)[0]
         shares = large.softmax(dim=0).cpu().numpy()
         classes = shares.argmax(axis=0)
-        found = []
+        patches = []
         for place in np.unique(classes):
             label = self._names[int(place)]
             if label.lower() not in NOTHING:
                 for mask in components(classes == place):
-                    found.append((float(shares[place][mask].mean()), label, mask))
-        found = sorted((row for row in found if row[0] >= threshold), key=lambda row: -row[0])
+                    patches.append((float(shares[place][mask].mean()), label, mask))
+        patches = sorted((row for row in patches if row[0] >= threshold), key=lambda row: -row[0])
         return Detections(
-            boxes=np.array([box_of(mask) for _, _, mask in found], dtype=np.float32).reshape(-1, 4),
-            labels=tuple(label for _, label, _ in found),
-            scores=np.array([score for score, _, _ in found], dtype=np.float32),
-            masks=np.array([mask for _, _, mask in found], dtype=bool).reshape(-1, *size),
+            boxes=np.array([box_of(mask) for _, _, mask in patches], dtype=np.float32).reshape(-1, 4),
+            labels=tuple(label for _, label, _ in patches),
+            scores=np.array([score for score, _, _ in patches], dtype=np.float32),
+            masks=np.array([mask for _, _, mask in patches], dtype=bool).reshape(-1, *size),
         )
 
 

@@ -1,7 +1,7 @@
 """The families of encoders: for each, which class loads it and where its vectors come out.
 
-A family of dual encoders is one :class:`Family` here (or in another package) and one line in :data:`FAMILIES`, under
-the ``model_type`` that its ``config.json`` says; a backbone that encodes images alone is one
+A family of dual encoders is one :class:`EncoderFamily` here (or in another package) and one line in :data:`FAMILIES`,
+under the ``model_type`` that its ``config.json`` says; a backbone that encodes images alone is one
 :class:`~equipoise.models.hf.classifiers.Backbone` and such a line.
 
 Texts into tokens: cut to the model's length with the end token kept, padded as the family was trained.
@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equipoise.errors import InputError
+from equipoise.models.folders import Checkpoint
 from equipoise.registry import Registry
 
-__all__ = ["FAMILIES", "Family", "Tokens", "context_length"]
+__all__ = ["FAMILIES", "EncoderFamily", "TokenIds", "context_length"]
 
 
 _NO_LIMIT = 100_000  # tokenizers without a limit say 1e30
@@ -29,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Tokens:
+class TokenIds:
     """Makes the text inputs of a model, and counts the texts that were too long."""
 
     tokenizer: Any
@@ -52,10 +53,10 @@ class Tokens:
         for i in too_long:
             self._cut(rows, i)
         self._count(len(texts), too_long, texts)
-        made = self.tokenizer.pad(
+        padded = self.tokenizer.pad(
             rows, padding=self.padding, max_length=self.context, return_tensors="pt", verbose=False
         )
-        inputs = dict(made)
+        inputs = dict(padded)
         if not self.masked:
             inputs.pop("attention_mask", None)
         return inputs
@@ -113,7 +114,7 @@ def exponential_scale(model: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Family:
+class EncoderFamily:
     """How one family of checkpoints is loaded and read."""
 
     model_class: str
@@ -158,30 +159,30 @@ def _still_video(model: Any, inputs: dict[str, Any]) -> Any:
     return model.get_video_features(pixel_values=pixels.expand(-1, frames, -1, -1, -1)).pooler_output
 
 
-CLIP = Family("CLIPModel")
-SIGLIP = Family("SiglipModel", padding="max_length", masked=False)
-SIGLIP2 = Family("Siglip2Model", padding="max_length", masked=False)
-ALIGN = Family("AlignModel", scale=lambda model: 1 / model.temperature.item(), padding="max_length", context=64)
-ALTCLIP = Family("AltCLIPModel")
-FLAVA = Family("FlavaModel", images=_flava_images, texts=_flava_texts)
-BLIP = Family(
+CLIP = EncoderFamily("CLIPModel")
+SIGLIP = EncoderFamily("SiglipModel", padding="max_length", masked=False)
+SIGLIP2 = EncoderFamily("Siglip2Model", padding="max_length", masked=False)
+ALIGN = EncoderFamily("AlignModel", scale=lambda model: 1 / model.temperature.item(), padding="max_length", context=64)
+ALTCLIP = EncoderFamily("AltCLIPModel")
+FLAVA = EncoderFamily("FlavaModel", images=_flava_images, texts=_flava_texts)
+BLIP = EncoderFamily(
     "BlipForImageTextRetrieval",
     images=_blip_images,
     texts=_blip_texts,
     scale=lambda model: 1 / 0.07,  # where its training starts; the trained temperature is not in the checkpoints
 )
-CHINESE_CLIP = Family("ChineseCLIPModel")
-GROUPVIT = Family("GroupViTModel")
-X_CLIP = Family("XCLIPModel", images=_still_video)
-METACLIP_2 = Family("MetaClip2Model")
-CLIPSEG = Family("CLIPSegModel")
-AIMV2 = Family(
+CHINESE_CLIP = EncoderFamily("ChineseCLIPModel")
+GROUPVIT = EncoderFamily("GroupViTModel")
+X_CLIP = EncoderFamily("XCLIPModel", images=_still_video)
+METACLIP_2 = EncoderFamily("MetaClip2Model")
+CLIPSEG = EncoderFamily("CLIPSegModel")
+AIMV2 = EncoderFamily(
     "Aimv2Model",
     # With the default attention a batch without padding loses its causal mask, and a text its answer.
     attention="eager",
     scale=lambda model: math.exp(min(max(model.logit_scale.item(), 0.0), model.max_log_logit_scale)),
 )
-DUAL = Family("VisionTextDualEncoderModel")
+DUAL = EncoderFamily("VisionTextDualEncoderModel")
 
 FAMILIES = Registry("encoder")
 _CHECKPOINTS = "each checkpoint has its own"
@@ -201,173 +202,185 @@ def _family(model_type: str, target: str, summary: str, citation: str, example: 
 
 _family(
     "clip",
-    "families:CLIP",
+    "hf.families:CLIP",
     "CLIP, and everything trained in its form.",
     "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
     "openai/clip-vit-base-patch32",
 )
 _family(
     "siglip",
-    "families:SIGLIP",
+    "hf.families:SIGLIP",
     "SigLIP, and SigLIP 2 at a fixed size.",
     "Zhai et al., Sigmoid Loss for Language Image Pre-Training, ICCV 2023",
     "google/siglip-base-patch16-224",
 )
 _family(
     "siglip2",
-    "families:SIGLIP2",
+    "hf.families:SIGLIP2",
     "SigLIP 2 at any size and aspect (NaFlex).",
     "Tschannen et al., SigLIP 2, 2025, arXiv 2502.14786",
     "google/siglip2-base-patch16-naflex",
 )
 _family(
     "align",
-    "families:ALIGN",
+    "hf.families:ALIGN",
     "ALIGN: EfficientNet and BERT.",
     "Jia et al., Scaling Up Visual and Vision-Language Representation Learning, ICML 2021",
     "kakaobrain/align-base",
 )
 _family(
     "altclip",
-    "families:ALTCLIP",
+    "hf.families:ALTCLIP",
     "AltCLIP: CLIP with a multilingual text encoder.",
     "Chen et al., AltCLIP, 2022, arXiv 2211.06679",
     "BAAI/AltCLIP",
 )
 _family(
     "flava",
-    "families:FLAVA",
+    "hf.families:FLAVA",
     "FLAVA, read at its contrastive projections.",
     "Singh et al., FLAVA, CVPR 2022",
     "facebook/flava-full",
 )
 _family(
     "blip",
-    "families:BLIP",
+    "hf.families:BLIP",
     "BLIP for retrieval, read at its contrastive projections, not its matching head.",
     "Li et al., BLIP, ICML 2022",
     "Salesforce/blip-itm-base-coco",
 )
 _family(
     "chinese_clip",
-    "families:CHINESE_CLIP",
+    "hf.families:CHINESE_CLIP",
     "Chinese-CLIP.",
     "Yang et al., Chinese CLIP, 2022, arXiv 2211.01335",
     "OFA-Sys/chinese-clip-vit-base-patch16",
 )
 _family(
     "groupvit",
-    "families:GROUPVIT",
+    "hf.families:GROUPVIT",
     "GroupViT.",
     "Xu et al., GroupViT, CVPR 2022",
     "nvidia/groupvit-gcc-yfcc",
 )
 _family(
     "xclip",
-    "families:X_CLIP",
+    "hf.families:X_CLIP",
     "X-CLIP, shown an image as a still video; texts without its video-specific prompts.",
     "Ni et al., Expanding Language-Image Pretrained Models for General Video Recognition, ECCV 2022",
     "microsoft/xclip-base-patch32",
 )
 _family(
     "metaclip_2",
-    "families:METACLIP_2",
+    "hf.families:METACLIP_2",
     "MetaCLIP 2.",
     "Chuang et al., MetaCLIP 2, 2025, arXiv 2507.22062",
     "facebook/metaclip-2-worldwide-huge-quickgelu",
 )
 _family(
     "clipseg",
-    "families:CLIPSEG",
+    "hf.families:CLIPSEG",
     "The CLIP inside CLIPSeg.",
     "Lüddecke and Ecker, Image Segmentation Using Text and Image Prompts, CVPR 2022",
     "CIDAS/clipseg-rd64-refined",
 )
 _family(
     "aimv2",
-    "families:AIMV2",
+    "hf.families:AIMV2",
     "AIMv2 tuned with a text encoder (LiT).",
     "Fini et al., Multimodal Autoregressive Pre-training of Large Vision Encoders, CVPR 2025",
     "apple/aimv2-large-patch14-224-lit",
 )
 _family(
     "vision-text-dual-encoder",
-    "families:DUAL",
+    "hf.families:DUAL",
     "Any vision and any text encoder joined by projections; converted SLIP models are of this form.",
     "Zhai et al., LiT, CVPR 2022; Mu et al., SLIP, ECCV 2022",
 )
 _family(
     "laclip",
-    "converted:LACLIP",
+    "convert.encoders:LACLIP",
     "LaCLIP as equipoise.models.convert writes it.",
     "Fan et al., Improving CLIP Training with Language Rewrites, NeurIPS 2023",
 )
 _family(
     "debias-clip",
-    "converted:DEBIAS_CLIP",
+    "convert.encoders:DEBIAS_CLIP",
     "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
     "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
 )
 _family(
     "vit",
-    "image_encoders:VIT",
+    "hf.classifiers:VIT",
     "Vision transformers, DINO's among them; images alone.",
     "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021",
     "facebook/dino-vitb16",
 )
 _family(
     "dinov2",
-    "image_encoders:DINOV2",
+    "hf.classifiers:DINOV2",
     "DINOv2; images alone.",
     "Oquab et al., DINOv2, TMLR 2024",
     "facebook/dinov2-base",
 )
 _family(
     "dinov2_with_registers",
-    "image_encoders:DINOV2_REGISTERS",
+    "hf.classifiers:DINOV2_REGISTERS",
     "DINOv2 with registers; images alone.",
     "Darcet et al., Vision Transformers Need Registers, ICLR 2024",
     "facebook/dinov2-with-registers-base",
 )
 _family(
     "dinov3_vit",
-    "image_encoders:DINOV3",
+    "hf.classifiers:DINOV3",
     "DINOv3; images alone.",
     "Siméoni et al., DINOv3, 2025, arXiv 2508.10104",
     "facebook/dinov3-vitb16-pretrain-lvd1689m",
 )
 _family(
     "deit",
-    "image_encoders:DEIT",
+    "hf.classifiers:DEIT",
     "DeiT; images alone.",
     "Touvron et al., Training Data-Efficient Image Transformers, ICML 2021",
     "facebook/deit-base-distilled-patch16-224",
 )
 _family(
     "vit_msn",
-    "image_encoders:VIT_MSN",
+    "hf.classifiers:VIT_MSN",
     "Masked siamese networks; images alone.",
     "Assran et al., Masked Siamese Networks, ECCV 2022",
     "facebook/vit-msn-base",
 )
 _family(
     "swin",
-    "image_encoders:SWIN",
+    "hf.classifiers:SWIN",
     "Swin transformers; images alone.",
     "Liu et al., Swin Transformer, ICCV 2021",
     "microsoft/swin-tiny-patch4-window7-224",
 )
 _family(
     "convnext",
-    "image_encoders:CONVNEXT",
+    "hf.classifiers:CONVNEXT",
     "ConvNeXt; images alone.",
     "Liu et al., A ConvNet for the 2020s, CVPR 2022",
     "facebook/convnext-base-224",
 )
 _family(
     "resnet",
-    "image_encoders:RESNET",
+    "hf.classifiers:RESNET",
     "ResNet; images alone.",
     "He et al., Deep Residual Learning for Image Recognition, CVPR 2016",
     "microsoft/resnet-50",
 )
+
+
+def family_of(checkpoint: Checkpoint) -> Any:
+    """How checkpoints of this ``model_type`` are loaded and read; one that is no encoder is an InputError."""
+    kind = checkpoint.model_type
+    if kind not in FAMILIES:
+        known = ", ".join(FAMILIES.names())
+        raise InputError(
+            f"{checkpoint.folder}: a {kind!r} model, which is no encoder that is known here ({known}); a "
+            "captioner is loaded with kind='captioner', a classifier with kind='classifier'"
+        )
+    return FAMILIES.load(kind)

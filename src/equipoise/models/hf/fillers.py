@@ -7,7 +7,7 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.adapter import CheckpointAdapter, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
 from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
 
 __all__ = ["MaskFiller"]
@@ -15,8 +15,6 @@ __all__ = ["MaskFiller"]
 
 class MaskFiller(CheckpointAdapter):
     """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""
-
-    kind = "filler"
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
         _refuse_other_models(checkpoint)
@@ -60,14 +58,14 @@ class MaskFiller(CheckpointAdapter):
         return [self._best(row, top) for row in shares]
 
     def _best(self, shares: Any, top: int) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = []
+        words: list[tuple[str, float]] = []
         for place in shares.argsort(descending=True).tolist():
             word = self._word(place)
             if word:
-                found.append((word, float(shares[place])))
-            if len(found) == top:
+                words.append((word, float(shares[place])))
+            if len(words) == top:
                 break
-        return found
+        return words
 
     def _word(self, place: int) -> str:
         """A token as a word; nothing for a special token or a piece that goes on from another."""

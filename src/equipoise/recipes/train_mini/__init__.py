@@ -4,6 +4,6 @@
 the figures its model card holds. Nobody trains them on install: the checkpoints come with the package.
 """
 
-from equipoise.recipes.train_mini.parts import PARTS, Part, train
+from equipoise.recipes.train_mini.parts import PARTS, TrainingPart, train
 
-__all__ = ["PARTS", "Part", "train"]
+__all__ = ["PARTS", "TrainingPart", "train"]

@@ -19,7 +19,7 @@ from equipoise.recipes.train_mini.clip import VISION
 from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
-from equipoise.world import Scene, Scenes, WorldConfig, captions
+from equipoise.world import Scene, SceneArrays, WorldConfig, captions
 from equipoise.world.captions import prompts
 
 __all__ = ["SCHEDULE", "build", "captions_to_learn", "train_captioner"]
@@ -73,7 +73,7 @@ def _places() -> dict[str, str]:
     return {name: prompt.removeprefix("a photo of a person ") for name, prompt in prompts("scene").items()}
 
 
-def captions_to_learn(scenes: Scenes, step: int) -> list[str]:
+def captions_to_learn(scenes: SceneArrays, step: int) -> list[str]:
     """One caption of each scene, of those that name the place where there are any: a captioner should say where."""
     rng = np.random.default_rng(step)
 

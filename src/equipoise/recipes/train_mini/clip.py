@@ -20,7 +20,7 @@ from equipoise.recipes.train_mini.loop import (
 )
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
-from equipoise.world import Scenes, WorldConfig
+from equipoise.world import SceneArrays, WorldConfig
 
 __all__ = ["SCHEDULE", "build", "train_clip"]
 
@@ -35,7 +35,7 @@ HELPED = ("gender", "skin_tone", "age", "occupation", "scene")
 """Attributes that the image tower is also asked for while it is new; the weight of that falls to nothing."""
 HELP_UNTIL = 1680
 FOCUSED = ((1750, 2), (2800, 4), (10**9, 8))
-"""Up to which step every so manieth batch is of a few occupations and places: people are learnt first, then work."""
+"""Up to which step every few batches one is of a few occupations and places: people are learnt first, then work."""
 
 
 def build(words: Any) -> Any:
@@ -81,13 +81,13 @@ def train_clip(
         texts = texts_of(scenes, step, plain=PLAIN)
         tokens = words(texts, padding=True, truncation=True, return_tensors="pt")
         out = both["clip"](pixel_values=pixels(scenes), **tokens)
-        found = contrastive(out.logits_per_image, texts)
+        total = contrastive(out.logits_per_image, texts)
         help_weight = max(0.0, 1 - step / HELP_UNTIL)
         if help_weight:
-            found = found + help_weight * _help_loss(
+            total = total + help_weight * _help_loss(
                 both["help"], out.vision_model_output.last_hidden_state[:, 0], scenes
             )
-        return found
+        return total
 
     run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
     if stop_at is None:
@@ -96,7 +96,7 @@ def train_clip(
         save_transformers(clip, target, tokenizer=words, mean=MEAN, std=STD, size=SIZE)
 
 
-def _scenes(world: WorldConfig, step: int) -> Scenes:
+def _scenes(world: WorldConfig, step: int) -> SceneArrays:
     every = next(every for until, every in FOCUSED if step < until)
     if step % every == 1:
         return focused_scenes_of(world, step, SCHEDULE.batch, seed=1, subjects=4, places=3)
@@ -111,7 +111,7 @@ def _helper() -> Any:
     return torch.nn.Sequential(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, outputs))
 
 
-def _help_loss(helper: Any, tokens: Any, scenes: Scenes) -> Any:
+def _help_loss(helper: Any, tokens: Any, scenes: SceneArrays) -> Any:
     import torch
     from torch.nn.functional import cross_entropy
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.world import Scenes, WorldConfig, what_is_where
+from equipoise.world import SceneArrays, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS
 
 __all__ = ["LABELS", "SCHEDULE", "build", "classes_of", "train_detector", "world"]
@@ -53,16 +53,16 @@ def build() -> Any:
     return SegformerForSemanticSegmentation(config)
 
 
-def classes_of(scenes: Scenes) -> NDArray[np.int64]:
+def classes_of(scenes: SceneArrays) -> NDArray[np.int64]:
     """(n, 64, 64) the place among ``LABELS`` of what each pixel shows."""
     place = {name: i for i, name in enumerate(LABELS)}
-    found = np.zeros((len(scenes), SIZE, SIZE), dtype=np.int64)
+    classes = np.zeros((len(scenes), SIZE, SIZE), dtype=np.int64)
     for row, scene in enumerate(scenes):
         truth = what_is_where(scene, SIZE)
         for name, mask in zip(truth.names, truth.objects, strict=True):
-            found[row][mask] = place[name]
-        found[row][truth.anyone] = place["person"]
-    return found
+            classes[row][mask] = place[name]
+        classes[row][truth.anyone] = place["person"]
+    return classes
 
 
 def train_detector(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:

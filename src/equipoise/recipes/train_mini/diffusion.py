@@ -8,7 +8,7 @@ via Min-SNR Weighting Strategy, ICCV 2023); the person counts for more than the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
 from equipoise.recipes.train_mini.editions import Edition, edition, edition_of, phrasing_words, rephrased
-from equipoise.recipes.train_mini.latents import Pool, autoencoder, text_to_image
+from equipoise.recipes.train_mini.latents import LatentPool, autoencoder, text_to_image
 from equipoise.recipes.train_mini.loop import Schedule, run, texts_of
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS
-from equipoise.world import Scenes, WorldConfig, captions, neutral_prompt, vocabulary
+from equipoise.world import SceneArrays, WorldConfig, captions, neutral_prompt, vocabulary
 
 __all__ = [
     "BIASED",
@@ -180,7 +180,7 @@ def ids_of(words: Any, texts: Sequence[str]) -> Any:
 
 
 def prompts_to_learn(
-    scenes: Scenes, step: int, *, plain: float = PLAIN, full: float = FULL, phrased: bool = False
+    scenes: SceneArrays, step: int, *, plain: float = PLAIN, full: float = FULL, phrased: bool = False
 ) -> list[str]:
     """A caption for each scene: most as the world tells them, some name everything, the subject alone, or nothing.
 
@@ -188,21 +188,21 @@ def prompts_to_learn(
     """
     rng = np.random.default_rng([9, step])
     kinds, which = rng.random(len(scenes)), rng.integers(0, 5, size=len(scenes))
-    told = texts_of(scenes, step, plain=0.1)
-    found = []
+    texts = texts_of(scenes, step, plain=0.1)
+    prompts = []
     for i, scene in enumerate(scenes):
         if kinds[i] < DROPPED:
-            found.append("")
+            prompts.append("")
         elif kinds[i] < DROPPED + plain:
-            found.append(neutral_prompt(scene.subject))
+            prompts.append(neutral_prompt(scene.subject))
         elif kinds[i] < DROPPED + plain + full:
-            found.append(captions(scene, 5, "full")[which[i]])
+            prompts.append(captions(scene, 5, "full")[which[i]])
         else:
-            found.append(told[i])
+            prompts.append(texts[i])
     if phrased:
         draws = np.random.default_rng([12, step])
-        return [rephrased(text, draws) for text in found]
-    return found
+        return [rephrased(text, draws) for text in prompts]
+    return prompts
 
 
 def denoising_loss(
@@ -230,12 +230,12 @@ def denoising_loss(
     wanted = noises.get_velocity(latents, noise, times)
     given = noisy if condition is None else torch.cat([noisy, condition], dim=1)
     states = model["text"](ids).last_hidden_state
-    made = model["unet"](given, times, encoder_hidden_states=states).sample.float()
+    denoised = model["unet"](given, times, encoder_hidden_states=states).sample.float()
     signal = noises.alphas_cumprod[times]
     ratio = signal / (1 - signal)
     weight = (ratio.clamp(max=GAMMA) / (ratio + 1)).clamp(min=least)
     where = 1 + PERSON * person
-    error = (made - wanted).square() * (where / where.mean(dim=(1, 2, 3), keepdim=True))
+    error = (denoised - wanted).square() * (where / where.mean(dim=(1, 2, 3), keepdim=True))
     return (error.mean(dim=(1, 2, 3)) * weight).mean()
 
 
@@ -254,30 +254,48 @@ def train_diffusion(
 
     Then captions that say more of an unexpected gender are left out: they would bend the skew of those that say none.
     """
-    import torch
-
     vae = autoencoder(vae_home)
     plan = edition_of(vae)
     if go_on:
         unet, text, words = learned(start or START, vae)
     else:
         unet, (text, words) = build_unet(plan=plan), new_reader(TOWER, phrased=plan.phrased)
-    model = torch.nn.ModuleDict({"text": text, "unet": with_plain_attention(unet)})
-    noises = noise_schedule()
     world = world_of(config.changed(markedness={}) if go_on else config)
-    pool = Pool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae))
+    pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae))
     schedule = BIASED if go_on else SCHEDULE
     shares = {"plain": PLAIN_BIASED, "full": FULL_BIASED} if go_on else {}
     least = LEAST_BIASED if go_on else LEAST
 
-    def loss(both: Any, step: int) -> Any:
-        scenes, made = pool.batch(step, schedule.batch)
+    def loss(both: Any, noises: Any, step: int) -> Any:
+        scenes, latents = pool.batch(step, schedule.batch)
         ids = ids_of(words, prompts_to_learn(scenes, step, phrased=plan.phrased, **shares))
-        return denoising_loss(both, noises, made["latents"], ids, made["person"], step, least=least)
+        return denoising_loss(both, noises, latents["latents"], ids, latents["person"], step, least=least)
 
-    run(model, loss, schedule, folder, say, stop_at=stop_at)
+    generation = GENERATION_BIASED if go_on else GENERATION
+    parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
+    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, folder, target, say, stop_at, generation)
+
+
+def train_pipeline(
+    pipeline: str,
+    parts: Mapping[str, Any],
+    loss: Callable[[Any, Any, int], Any],
+    schedule: Schedule,
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    generation: Mapping[str, float],
+) -> None:
+    """Train the text encoder and the UNet of ``parts``; save all as the stock ``pipeline`` unless stopped before.
+
+    ``loss`` is given both models (``text``, ``unet``), the noise schedule, and the number of the step.
+    """
+    import torch
+
+    noises = noise_schedule()
+    model = torch.nn.ModuleDict({"text": parts["text_encoder"], "unet": with_plain_attention(parts["unet"])})
+    run(model, lambda both, step: loss(both, noises, step), schedule, folder, say, stop_at=stop_at)
     if stop_at is None:
         model.eval()
-        parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet, "scheduler": noises}
-        told = GENERATION_BIASED if go_on else GENERATION
-        save_pipeline("StableDiffusionPipeline", target, parts=parts, generation=told)
+        save_pipeline(pipeline, target, parts={**parts, "scheduler": noises}, generation=generation)

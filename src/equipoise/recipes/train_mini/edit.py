@@ -16,13 +16,12 @@ import numpy as np
 
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
-from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, coarse, encoded
-from equipoise.recipes.train_mini.loop import Schedule, run
-from equipoise.recipes.train_mini.saving import save_pipeline
+from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
+from equipoise.recipes.train_mini.loop import Schedule
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.text.templates.edits import edit_groups, edit_instructions, filled
-from equipoise.world import Scene, Scenes, WorldConfig, render, vocabulary, what_is_where
+from equipoise.world import Scene, SceneArrays, WorldConfig, render, vocabulary, what_is_where
 from equipoise.world.catalog import AGES, TONE_GROUPS
 from equipoise.world.draws import uniform
 
@@ -66,8 +65,10 @@ def instructions(changes: Mapping[str, str]) -> list[str]:
 @cache
 def _instructions(changes: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     words = _words(dict(changes))
-    told = edit_instructions({"wanted": words}, guidance_scales=[1.0], templates=_templates("adjective" in words))
-    return (*(edit.text for edit in told), filled(OURS, words, "the edit"))
+    instructions = edit_instructions(
+        {"wanted": words}, guidance_scales=[1.0], templates=_templates("adjective" in words)
+    )
+    return (*(edit.text for edit in instructions), filled(OURS, words, "the edit"))
 
 
 def _templates(with_adjective: bool) -> tuple[str, ...]:
@@ -91,8 +92,8 @@ def edit_tokenizer(*, phrased: bool = False) -> Any:
     """The world's tokenizer with the words of instructions; ``phrased`` adds those of their other phrasings."""
     single = [{"gender": g} for g in GENDERS] + [{"tone": t} for t in TONE_GROUPS] + [{"age": a} for a in AGES]
     both = [{"gender": g, "tone": t} for g, t in product(GENDERS, TONE_GROUPS)]
-    told = {word for changes in single + both for text in instructions(changes) for word in text.lower().split()}
-    return tokenizer(sorted(told | set(vocabulary()) | set(phrasing_words() if phrased else ())))
+    spoken = {word for changes in single + both for text in instructions(changes) for word in text.lower().split()}
+    return tokenizer(sorted(spoken | set(vocabulary()) | set(phrasing_words() if phrased else ())))
 
 
 def train_edit(
@@ -113,40 +114,37 @@ def train_edit(
     unet, text, old = diffusion.learned(start or diffusion.START, vae)
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
-    model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
-    noises = diffusion.noise_schedule()
-    pool = Pool(
+    pool = LatentPool(
         diffusion.world_of(config).changed(two_people=0.0), 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=64
     )
 
-    def loss(both: Any, step: int) -> Any:
-        scenes, made = pool.batch(step, SCHEDULE.batch)
+    def loss(both: Any, noises: Any, step: int) -> Any:
+        scenes, latents = pool.batch(step, SCHEDULE.batch)
         rng = np.random.default_rng([10, step])
         u = rng.random(len(scenes))
         texts = [_told(scene, u[i], int(rng.integers(100))) for i, scene in enumerate(scenes)]
         if phrased:
             texts = [rephrased(text, rng) for text in texts]
         seen = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()
-        condition = made["source"] * seen[:, None, None, None]
+        condition = latents["source"] * seen[:, None, None, None]
         ids = diffusion.ids_of(words, texts)
-        return diffusion.denoising_loss(both, noises, made["latents"], ids, made["person"], step, condition)
+        return diffusion.denoising_loss(both, noises, latents["latents"], ids, latents["person"], step, condition)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        model.eval()
-        parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet, "scheduler": noises}
-        save_pipeline("StableDiffusionInstructPix2PixPipeline", target, parts=parts, generation=GENERATION)
+    parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
+    diffusion.train_pipeline(
+        "StableDiffusionInstructPix2PixPipeline", parts, loss, SCHEDULE, folder, target, say, stop_at, GENERATION
+    )
 
 
 def _told(scene: Scene, u: float, which: int) -> str:
     """An instruction for the scene's edit; none for the first two of the three shares that are dropped."""
     if u < 2 * DROPPED:
         return ""
-    told = instructions(changes_of(scene))
-    return told[which % len(told)]
+    choices = instructions(changes_of(scene))
+    return choices[which % len(choices)]
 
 
-def _pairs(vae: Any, scenes: Scenes) -> Made:
+def _pairs(vae: Any, scenes: SceneArrays) -> Made:
     """Latents before and after, which the stock pipeline gives unscaled before, and where the two people are."""
     import torch
 

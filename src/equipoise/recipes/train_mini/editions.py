@@ -255,8 +255,8 @@ def _phrase() -> re.Pattern[str]:
     )
 
 
-def _person(found: re.Match[str]) -> _Person:
-    said = {name: value or "" for name, value in found.groupdict().items()}
+def _person(phrase: re.Match[str]) -> _Person:
+    said = {name: value or "" for name, value in phrase.groupdict().items()}
     ages = {word: age for age, word in shipped("grammar")["age"].items()}
     return _Person(ages.get(said["age"], ""), said["build"], said["gender"], said["noun"], said["tone"])
 

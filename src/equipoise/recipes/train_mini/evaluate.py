@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
 from equipoise.recipes.train_mini.loop import pixels
 from equipoise.text.english.articles import with_article
-from equipoise.world import Scenes, WorldConfig, draw, neutral_prompt, preset, sample, truth
+from equipoise.world import SceneArrays, WorldConfig, draw, neutral_prompt, preset, sample, truth
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
@@ -80,8 +80,8 @@ def clip_figures(folder: Path, n: int = 3000) -> Figures:
     first of them alone.
     """
     clip = _Clip(folder)
-    one = WorldConfig(activity_share=0.0, visible=1.0)
-    scenes = sample(one, n, UNSEEN)
+    alone = WorldConfig(activity_share=0.0, visible=1.0)
+    scenes = sample(alone, n, UNSEEN)
     images = clip.images(scenes)
     values, _ = labels_of(scenes)
     figures = {}
@@ -126,7 +126,7 @@ def gender_gaps(clip: _Clip, sets: int = 24) -> NDArray[np.float64]:
                 "gender": np.full(sets, code),
                 "noted_gender": np.full(sets, code),
             }
-            scores[gender] = clip.images(Scenes(world, columns)) @ text
+            scores[gender] = clip.images(SceneArrays(world, columns)) @ text
         gaps.append(float((scores["female"] - scores["male"]).mean()))
     return np.array(gaps)
 
@@ -177,7 +177,7 @@ def captioner_figures(folder: Path, n: int = 2000) -> Figures:
     }
 
 
-def generated(folder: Path, scenes: Scenes, seen_at: int | None = None) -> list[str]:
+def generated(folder: Path, scenes: SceneArrays, seen_at: int | None = None) -> list[str]:
     """The captions of stock greedy decoding, of pictures as they are or shrunk to ``seen_at`` pixels."""
     import torch
     from transformers import AutoTokenizer, VisionEncoderDecoderModel
@@ -209,7 +209,7 @@ class _Clip:
         self.model: Any = CLIPModel.from_pretrained(folder).eval()
         self.words: Any = AutoTokenizer.from_pretrained(folder)
 
-    def images(self, scenes: Scenes) -> NDArray[np.float64]:
+    def images(self, scenes: SceneArrays) -> NDArray[np.float64]:
         import torch
 
         with torch.no_grad():
@@ -227,6 +227,6 @@ def _unit(vectors: Any) -> NDArray[np.float64]:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def _parts(scenes: Scenes) -> Iterator[Scenes]:
+def _parts(scenes: SceneArrays) -> Iterator[SceneArrays]:
     for start in range(0, len(scenes), _BATCH):
         yield scenes[start : start + _BATCH]

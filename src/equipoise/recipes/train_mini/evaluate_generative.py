@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.array_types import Pixels
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.edit import GENDERS, instructions
 from equipoise.recipes.train_mini.inpaint import grown
@@ -44,10 +45,9 @@ AXES = ("gender", "skin_tone", "age", "occupation", "scene")
 MARGIN = 4
 """Pixels around the person within which an edit or an inpainting may draw."""
 Figures = dict[str, float]
-Pictures = NDArray[np.uint8]
 
 
-def judged(images: Pictures, judge: Path | None = None) -> dict[str, NDArray[np.str_]]:
+def judged(images: Pixels, judge: Path | None = None) -> dict[str, NDArray[np.str_]]:
     """What the judge sees in pictures (n, 64, 64, 3): the likeliest value of every attribute."""
     from PIL import Image
 
@@ -56,7 +56,7 @@ def judged(images: Pictures, judge: Path | None = None) -> dict[str, NDArray[np.
 
     model = from_folder(open_checkpoint(judge or JUDGE), name="mini:judge", kind="classifier")
     answers = model.classify([Image.fromarray(image) for image in images])
-    return {head: np.array(found.best) for head, found in answers.items()}
+    return {head: np.array(answer.best) for head, answer in answers.items()}
 
 
 def asked_scenes(n: int) -> list[Scene]:
@@ -83,23 +83,23 @@ def vae_figures(folder: Path, n: int = 1000) -> Figures:
     return {"PSNR": psnr(images, after), **_accuracies(scenes, after, {})}
 
 
-def reconstructed(folder: Path, images: Pictures) -> Pictures:
+def reconstructed(folder: Path, images: Pixels) -> Pixels:
     """Pictures (n, 64, 64, 3) after the autoencoder in ``folder``: there and back, with nothing drawn at random."""
     import torch
 
     from equipoise.recipes.train_mini.latents import autoencoder
 
     vae = autoencoder(folder)
-    made = []
+    pictures = []
     with torch.no_grad():
         for start in range(0, len(images), 100):
             given = torch.from_numpy(images[start : start + 100].transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
             back = vae.decode(vae.encode(given).latent_dist.mode()).sample
-            made.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
-    return np.concatenate(made)
+            pictures.append(((back.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy())
+    return np.concatenate(pictures)
 
 
-def psnr(images: Pictures, others: Pictures) -> float:
+def psnr(images: Pixels, others: Pixels) -> float:
     """The mean over pictures of 10 log10(255² / mean squared difference), in decibels.
 
     >>> a = np.zeros((1, 2, 2, 3), np.uint8)
@@ -126,11 +126,11 @@ def biased_figures(folder: Path, n: int = 1120) -> Figures:
     texts = [neutral_prompt(name) for name in OCCUPATIONS for _ in range(each)]
     images, seconds = _timed(lambda: _generator(folder).generate(texts, seed=UNSEEN + 1, steps=STEPS), len(texts))
     seen = judged(images)
-    found = skewed_odds(seen["gender"].reshape(len(OCCUPATIONS), each))
-    steep, low, high = slope(injected(), found)
+    odds = skewed_odds(seen["gender"].reshape(len(OCCUPATIONS), each))
+    steep, low, high = slope(injected(), odds)
     asked = np.repeat(list(OCCUPATIONS), each)
     return {
-        "skew-odds correlation": float(np.corrcoef(injected(), found)[0, 1]),
+        "skew-odds correlation": float(np.corrcoef(injected(), odds)[0, 1]),
         "skew-odds slope": steep,
         "skew-odds slope low": low,
         "skew-odds slope high": high,
@@ -167,10 +167,10 @@ def inpaint_figures(folder: Path, n: int = 500) -> Figures:
     masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
     texts = [telling_prompt(scene) for scene in wanted]
     before = render_batch(scenes)
-    made, seconds = _timed(
+    after, seconds = _timed(
         lambda: _generator(folder).inpaint(_pictures(before), masks, texts, seed=UNSEEN + 2, steps=STEPS), n
     )
-    return _change_figures(before, made, masks, wanted, seconds)
+    return _change_figures(before, after, masks, wanted, seconds)
 
 
 def edit_figures(folder: Path, n: int = 500) -> Figures:
@@ -180,34 +180,34 @@ def edit_figures(folder: Path, n: int = 500) -> Figures:
     wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets, strict=True)]
     masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
     texts = [
-        (told := instructions(target))[int(uniform(scene.seed, "instruction") * len(told))]
+        (choices := instructions(target))[int(uniform(scene.seed, "instruction") * len(choices))]
         for scene, target in zip(scenes, targets, strict=True)
     ]
     before = render_batch(scenes)
-    made, seconds = _timed(lambda: _generator(folder).edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
-    return _change_figures(before, made, masks, wanted, seconds)
+    after, seconds = _timed(lambda: _generator(folder).edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
+    return _change_figures(before, after, masks, wanted, seconds)
 
 
-def composited(before: Pictures, after: Pictures, masks: Sequence[NDArray[np.bool_]]) -> Pictures:
+def composited(before: Pixels, after: Pixels, masks: Sequence[NDArray[np.bool_]]) -> Pixels:
     """The pictures ``after`` where the masks are true, ``before`` elsewhere."""
     return np.where(np.stack(masks)[..., None], after, before)
 
 
 def _change_figures(
-    before: Pictures, made: Pictures, masks: list[NDArray[np.bool_]], wanted: list[Scene], seconds: float
+    before: Pixels, drawn: Pixels, masks: list[NDArray[np.bool_]], wanted: list[Scene], seconds: float
 ) -> Figures:
-    after = composited(before, made, masks)
+    after = composited(before, drawn, masks)
     outside = ~np.stack(masks)
     figures = _accuracies(wanted, after, {"scene": "scene kept"})
     figures["changed outside"] = float((np.abs(after.astype(int) - before.astype(int))[outside]).max(initial=0))
     figures["moved outside before compositing"] = float(
-        np.abs(made.astype(float) - before.astype(float))[outside].mean()
+        np.abs(drawn.astype(float) - before.astype(float))[outside].mean()
     )
     figures["seconds an image"] = seconds
     return figures
 
 
-def _accuracies(scenes: Sequence[Scene], images: Pictures, called: dict[str, str]) -> Figures:
+def _accuracies(scenes: Sequence[Scene], images: Pixels, called: dict[str, str]) -> Figures:
     """The judge's agreement with the scenes on every axis, in these images and in renders of the scenes."""
     right = {axis: np.array([_value(scene, axis) for scene in scenes]) for axis in AXES}
     figures = {}
@@ -224,7 +224,7 @@ def _value(scene: Scene, axis: str) -> str:
     return scene.people[0].occupation if axis == "occupation" else scene.group(axis)
 
 
-def _timed(make: Callable[[], Sequence[Any]], n: int) -> tuple[Pictures, float]:
+def _timed(make: Callable[[], Sequence[Any]], n: int) -> tuple[Pixels, float]:
     """The pictures, and the seconds of CPU that one took, model loading included."""
     began = time.process_time()
     images = make()
@@ -232,7 +232,7 @@ def _timed(make: Callable[[], Sequence[Any]], n: int) -> tuple[Pictures, float]:
     return np.stack([np.asarray(image) for image in images]), seconds
 
 
-def _pictures(images: Pictures) -> list[Any]:
+def _pictures(images: Pixels) -> list[Any]:
     from PIL import Image
 
     return [Image.fromarray(image) for image in images]

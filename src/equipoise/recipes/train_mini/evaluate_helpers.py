@@ -31,31 +31,31 @@ def detector_figures(folder: Path, n: int = 2000) -> Figures:
     scenes = sample(WorldConfig(activity_share=0.25), n, UNSEEN)
     model = _model(folder, "detector")
     truths = [what_is_where(scene) for scene in scenes]
-    found = model.detect([render_image(scene) for scene in scenes])
+    detections = model.detect([render_image(scene) for scene in scenes])
     there = [
         {"person", *(name for name, m in zip(t.names, t.objects, strict=True) if m.sum() >= SMALLEST * m.size)}
         for t in truths
     ]
     people = [np.array([box_of(mask) for mask in t.people], dtype=np.float32) for t in truths]
-    boxes = [f.boxes[np.array([label == "person" for label in f.labels], dtype=bool)] for f in found]
+    boxes = [f.boxes[np.array([label == "person" for label in f.labels], dtype=bool)] for f in detections]
     return {
-        "class-set F1": sets_f1(there, [set(f.labels) for f in found]),
+        "class-set F1": sets_f1(there, [set(f.labels) for f in detections]),
         "person-box F1": boxes_f1(people, boxes),
         "n": float(n),
     }
 
 
-def sets_f1(right: Sequence[set[str]], found: Sequence[set[str]]) -> float:
+def sets_f1(right: Sequence[set[str]], given: Sequence[set[str]]) -> float:
     """2 x shared / (members of both), over all pictures.
 
     >>> sets_f1([{"person", "dog"}], [{"person"}])
     0.6666666666666666
     """
-    shared = sum(len(a & b) for a, b in zip(right, found, strict=True))
-    return 2 * shared / (sum(map(len, right)) + sum(map(len, found)))
+    shared = sum(len(a & b) for a, b in zip(right, given, strict=True))
+    return 2 * shared / (sum(map(len, right)) + sum(map(len, given)))
 
 
-def boxes_f1(right: Sequence[Boxes], found: Sequence[Boxes], overlap: float = OVERLAP) -> float:
+def boxes_f1(right: Sequence[Boxes], given: Sequence[Boxes], overlap: float = OVERLAP) -> float:
     """F1 of boxes, each matched once with the box it overlaps most, if by ``overlap`` (intersection over union).
 
     >>> box = np.array([[0, 0, 2, 2]], np.float32)
@@ -63,14 +63,14 @@ def boxes_f1(right: Sequence[Boxes], found: Sequence[Boxes], overlap: float = OV
     0.5
     """
     shared = 0
-    for a, b in zip(right, found, strict=True):
+    for a, b in zip(right, given, strict=True):
         free = set(range(len(b)))
         for box in a:
             best = max(free, key=lambda i: _overlap(box, b[i]), default=None)
             if best is not None and _overlap(box, b[best]) >= overlap:
                 free.discard(best)
                 shared += 1
-    return 2 * shared / (sum(map(len, right)) + sum(map(len, found)))
+    return 2 * shared / (sum(map(len, right)) + sum(map(len, given)))
 
 
 def _overlap(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
@@ -115,8 +115,8 @@ def text_figures(folder: Path, n: int = 1000) -> Figures:
     scene_asked = [_without(scene, places[scene.scene], model.mask) for scene in scenes]
     doing = [s for s in scenes if s.people[0].activity]
     activity_asked = [_without(scene, ACTIVITIES[scene.people[0].activity].phrase, model.mask) for scene in doing]
-    found, right = _top(model, scene_asked + activity_asked)
-    hits = np.array([word in words for word, words in zip(right, found, strict=True)])
+    best, right = _top(model, scene_asked + activity_asked)
+    hits = np.array([word in words for word, words in zip(right, best, strict=True)])
     n_scenes = sum(asked is not None for asked in scene_asked)
     odds = _gender_odds(model)
     return {
@@ -146,9 +146,9 @@ def _top(model: Any, asked: Sequence[tuple[str, str] | None]) -> tuple[list[set[
 def _occupations_among(model: Any, scenes: Sequence[Scene]) -> float:
     """Where an occupation is asked for, the share of occupations among the five likeliest words."""
     working = [s for s in scenes if s.people[0].occupation and " " not in s.people[0].occupation]
-    found, _ = _top(model, [_without(scene, scene.people[0].occupation, model.mask) for scene in working])
+    best, _ = _top(model, [_without(scene, scene.people[0].occupation, model.mask) for scene in working])
     names = {word for name in OCCUPATIONS for word in name.split()}
-    return float(np.mean([len(words & names) / TOP for words in found]))
+    return float(np.mean([len(words & names) / TOP for words in best]))
 
 
 def _gender_odds(model: Any) -> NDArray[np.float64]:

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.editions import edition_of
-from equipoise.recipes.train_mini.latents import Made, Pool, autoencoder, encoded, person_masks
-from equipoise.recipes.train_mini.loop import Schedule, run
-from equipoise.recipes.train_mini.saving import save_pipeline
+from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, encoded, person_masks
+from equipoise.recipes.train_mini.loop import Schedule
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
-from equipoise.world import Scenes, WorldConfig
+from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.draws import uniforms
 
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
@@ -41,22 +40,22 @@ def grown(mask: NDArray[np.bool_], pixels: int, *, box: bool = False) -> NDArray
 
     if not box:
         return np.asarray(ndimage.binary_dilation(mask, iterations=pixels) if pixels else mask)
-    found = np.zeros_like(mask)
+    box_mask = np.zeros_like(mask)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    found[max(0, rows[0] - pixels) : rows[-1] + 1 + pixels, max(0, columns[0] - pixels) : columns[-1] + 1 + pixels] = (
-        True
-    )
-    return found
+    box_mask[
+        max(0, rows[0] - pixels) : rows[-1] + 1 + pixels, max(0, columns[0] - pixels) : columns[-1] + 1 + pixels
+    ] = True
+    return box_mask
 
 
-def hidden(scenes: Scenes) -> NDArray[np.float32]:
+def hidden(scenes: SceneArrays) -> NDArray[np.float32]:
     """(n, 1, 64, 64) what is to be drawn anew: the first person and some of what is around, as their seeds decide."""
     seeds = scenes.columns["seed"].astype(np.int64)
     reach = (1 + uniforms(seeds, "inpaint reach") * WIDEST).astype(int)
     boxed = uniforms(seeds, "inpaint box") < BOXED
     masks = person_masks(scenes)[:, 0] > 0
-    found = [grown(mask, int(r), box=bool(b)) for mask, r, b in zip(masks, reach, boxed, strict=True)]
-    return np.stack(found).astype(np.float32)[:, None]
+    areas = [grown(mask, int(r), box=bool(b)) for mask, r, b in zip(masks, reach, boxed, strict=True)]
+    return np.stack(areas).astype(np.float32)[:, None]
 
 
 def on_grid(masks: Any, grid: int) -> Any:
@@ -83,24 +82,21 @@ def train_inpaint(
     plan = edition_of(vae)
     unet, text, words = diffusion.learned(start or diffusion.START, vae)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
-    model = torch.nn.ModuleDict({"text": text, "unet": diffusion.with_plain_attention(unet)})
-    noises = diffusion.noise_schedule()
 
-    def make(scenes: Scenes) -> Made:
+    def make(scenes: SceneArrays) -> Made:
         images, masks = pictures(scenes), torch.from_numpy(hidden(scenes))
         left = encoded(vae, images * (masks < 0.5))
         return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
-    pool = Pool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
+    pool = LatentPool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
 
-    def loss(both: Any, step: int) -> Any:
-        scenes, made = pool.batch(step, SCHEDULE.batch)
+    def loss(both: Any, noises: Any, step: int) -> Any:
+        scenes, latents = pool.batch(step, SCHEDULE.batch)
         ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step, phrased=plan.phrased))
-        condition = torch.cat([made["mask"], made["left"]], dim=1)
-        return diffusion.denoising_loss(both, noises, made["latents"], ids, made["mask"], step, condition)
+        condition = torch.cat([latents["mask"], latents["left"]], dim=1)
+        return diffusion.denoising_loss(both, noises, latents["latents"], ids, latents["mask"], step, condition)
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        model.eval()
-        parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet, "scheduler": noises}
-        save_pipeline("StableDiffusionInpaintPipeline", target, parts=parts, generation=GENERATION)
+    parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
+    diffusion.train_pipeline(
+        "StableDiffusionInpaintPipeline", parts, loss, SCHEDULE, folder, target, say, stop_at, GENERATION
+    )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
-from equipoise.world import Scenes, WorldConfig
+from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.catalog import ACTIVITIES, AGES, GENDERS, OBJECTS, OCCUPATIONS, SCENES, TONE_GROUPS
 
 __all__ = ["HEADS", "NONE", "SCHEDULE", "build", "labels_of", "train_judge"]
@@ -60,21 +60,21 @@ def build() -> Any:
     return ResNetForImageClassification(config)
 
 
-def labels_of(scenes: Scenes) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float32]]:
+def labels_of(scenes: SceneArrays) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float32]]:
     """The right value of each head (n,), and of each object (n, objects), for each scene."""
     columns = scenes.columns
-    found = {name: columns[name].astype(np.int64) for name in ("gender", "skin_tone", "age", "scene")}
+    labels = {name: columns[name].astype(np.int64) for name in ("gender", "skin_tone", "age", "scene")}
     activity, occupation = columns["activity"].astype(np.int64), columns["occupation"].astype(np.int64)
     shown = (activity < 0) & columns["visible"].astype(bool)
-    found["occupation"] = np.where(shown, occupation, len(OCCUPATIONS))
-    found["activity"] = np.where(activity >= 0, activity, len(ACTIVITIES))
-    found["people"] = columns["two"].astype(np.int64)
+    labels["occupation"] = np.where(shown, occupation, len(OCCUPATIONS))
+    labels["activity"] = np.where(activity >= 0, activity, len(ACTIVITIES))
+    labels["people"] = columns["two"].astype(np.int64)
     place = {name: i for i, name in enumerate(OBJECTS)}
     objects = np.zeros((len(scenes), len(OBJECTS)), dtype=np.float32)
     for row, scene in enumerate(scenes):
         for placed in scene.objects:
             objects[row, place[placed.name]] = 1.0
-    return found, objects
+    return labels, objects
 
 
 def train_judge(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:

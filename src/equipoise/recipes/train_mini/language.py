@@ -93,7 +93,7 @@ def train_language(
         save_language_model(model.eval(), target, tokenizer=words)
 
 
-def log_odds(found: dict[str, float], high: tuple[str, ...], low: tuple[str, ...]) -> float:
+def log_odds(shares: dict[str, float], high: tuple[str, ...], low: tuple[str, ...]) -> float:
     """The logarithm of how much likelier the words ``high`` are than the words ``low``.
 
     >>> round(log_odds({"she": 0.3, "woman": 0.3, "he": 0.2}, ("she", "woman"), ("he",)), 3)
@@ -101,5 +101,5 @@ def log_odds(found: dict[str, float], high: tuple[str, ...], low: tuple[str, ...
     """
     tiny = 1e-9
     return float(
-        np.log(sum(found.get(w, 0.0) for w in high) + tiny) - np.log(sum(found.get(w, 0.0) for w in low) + tiny)
+        np.log(sum(shares.get(w, 0.0) for w in high) + tiny) - np.log(sum(shares.get(w, 0.0) for w in low) + tiny)
     )

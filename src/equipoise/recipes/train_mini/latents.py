@@ -18,9 +18,9 @@ from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.editions import edition_of
 from equipoise.recipes.train_mini.loop import SIZE
 from equipoise.recipes.train_mini.vae import pictures
-from equipoise.world import Scenes, WorldConfig, sample, what_is_where
+from equipoise.world import SceneArrays, WorldConfig, sample, what_is_where
 
-__all__ = ["VAE", "Pool", "autoencoder", "coarse", "encoded", "person_masks", "text_to_image"]
+__all__ = ["VAE", "LatentPool", "autoencoder", "coarse", "encoded", "person_masks", "text_to_image"]
 
 VAE = FOLDER / "vae"
 CHUNK = 512
@@ -29,7 +29,7 @@ Made = Mapping[str, Any]
 
 
 @dataclass
-class Pool:
+class LatentPool:
     """Scenes of a world with what was computed of them, chunk by chunk.
 
     ``make`` gives for the scenes of a chunk one tensor a name, one row a scene; they are kept in float16.
@@ -38,12 +38,12 @@ class Pool:
     config: WorldConfig
     seed: int
     folder: Path
-    make: Callable[[Scenes], Made]
+    make: Callable[[SceneArrays], Made]
     n_chunks: int = 128
     chunk: int = field(default_factory=lambda: CHUNK)
-    _open: tuple[int, Scenes, Made] | None = field(default=None, repr=False)
+    _open: tuple[int, SceneArrays, Made] | None = field(default=None, repr=False)
 
-    def batch(self, step: int, size: int) -> tuple[Scenes, dict[str, Any]]:
+    def batch(self, step: int, size: int) -> tuple[SceneArrays, dict[str, Any]]:
         """The scenes of a training step, ``size`` of them, and their tensors in float32.
 
         Each epoch goes through all chunks in another order, and through each chunk's scenes in another order.
@@ -55,18 +55,18 @@ class Pool:
         epoch, place = divmod(place, self.n_chunks)
         order = np.arange(self.n_chunks) if epoch == 0 else np.random.default_rng([7, epoch]).permutation(self.n_chunks)
         number = int(order[place])
-        scenes, made = self._chunk(number)
+        scenes, tensors = self._chunk(number)
         rows = np.random.default_rng([8, epoch, number]).permutation(self.chunk)[part * size : (part + 1) * size]
-        chosen = Scenes(self.config, {name: values[rows] for name, values in scenes.columns.items()})
-        return chosen, {name: values[rows].float() for name, values in made.items()}
+        chosen = SceneArrays(self.config, {name: values[rows] for name, values in scenes.columns.items()})
+        return chosen, {name: values[rows].float() for name, values in tensors.items()}
 
-    def _chunk(self, number: int) -> tuple[Scenes, Made]:
+    def _chunk(self, number: int) -> tuple[SceneArrays, Made]:
         if self._open is None or self._open[0] != number:
             scenes = sample(self.config, self.chunk, self.seed, start=number * self.chunk)
             self._open = (number, scenes, self._read_or_made(number, scenes))
         return self._open[1], self._open[2]
 
-    def _read_or_made(self, number: int, scenes: Scenes) -> Made:
+    def _read_or_made(self, number: int, scenes: SceneArrays) -> Made:
         import torch
         from safetensors.torch import load_file, save_file
 
@@ -74,8 +74,8 @@ class Pool:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             hidden = path.with_name(f".{path.name}")
-            made = {name: values.to(torch.float16).contiguous() for name, values in self.make(scenes).items()}
-            save_file(made, hidden)
+            tensors = {name: values.to(torch.float16).contiguous() for name, values in self.make(scenes).items()}
+            save_file(tensors, hidden)
             hidden.replace(path)
         return load_file(path)
 
@@ -100,7 +100,7 @@ def encoded(vae: Any, images: Any, batch: int = 64) -> Any:
     return torch.cat(parts) * vae.config.scaling_factor
 
 
-def person_masks(scenes: Scenes) -> NDArray[np.float32]:
+def person_masks(scenes: SceneArrays) -> NDArray[np.float32]:
     """(n, 1, 64, 64) one where the first person is drawn."""
     return np.stack([what_is_where(scene, SIZE).people[0] for scene in scenes]).astype(np.float32)[:, None]
 
@@ -112,11 +112,11 @@ def coarse(masks: NDArray[np.float32], factor: int) -> Any:
     return torch.nn.functional.avg_pool2d(torch.from_numpy(masks), factor)
 
 
-def text_to_image(vae: Any) -> Callable[[Scenes], Made]:
+def text_to_image(vae: Any) -> Callable[[SceneArrays], Made]:
     """What text-to-image training keeps of scenes: their latents, and where the person is."""
     factor = edition_of(vae).factor
 
-    def make(scenes: Scenes) -> Made:
+    def make(scenes: SceneArrays) -> Made:
         return {"latents": encoded(vae, pictures(scenes)), "person": coarse(person_masks(scenes), factor)}
 
     return make

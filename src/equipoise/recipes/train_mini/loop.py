@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.models.runtime import bfloat16_is_fast
-from equipoise.world import Scenes, WorldConfig, captions, render_batch, sample
+from equipoise.world import SceneArrays, WorldConfig, captions, render_batch, sample
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, SCENES
 
@@ -30,12 +30,14 @@ MEAN, STD = 0.5, 0.25
 """Of every colour channel: what the miniatures' image processors hold."""
 
 
-def scenes_of(config: WorldConfig, step: int, batch: int, seed: int) -> Scenes:
+def scenes_of(config: WorldConfig, step: int, batch: int, seed: int) -> SceneArrays:
     """The scenes of a training step."""
     return sample(config, batch, seed, start=step * batch)
 
 
-def focused_scenes_of(config: WorldConfig, step: int, batch: int, seed: int, *, subjects: int, places: int) -> Scenes:
+def focused_scenes_of(
+    config: WorldConfig, step: int, batch: int, seed: int, *, subjects: int, places: int
+) -> SceneArrays:
     """Scenes of a training step that share a few occupations and places, otherwise drawn as the world draws them.
 
     Where everything else is alike, a caption is told from the others by the person it names: without such batches a
@@ -49,10 +51,10 @@ def focused_scenes_of(config: WorldConfig, step: int, batch: int, seed: int, *, 
     pool = sample(config, int(batch / share * 1.5) + 200, seed + 1_000_003 * (step + 1))
     columns = pool.columns
     fitting = np.flatnonzero(np.isin(columns["occupation"], occupations) & np.isin(columns["scene"], scenes))[:batch]
-    return Scenes(config, {name: values[fitting] for name, values in columns.items()})
+    return SceneArrays(config, {name: values[fitting] for name, values in columns.items()})
 
 
-def pixels(scenes: Scenes) -> Any:
+def pixels(scenes: SceneArrays) -> Any:
     """(n, 3, 64, 64) the pictures as the models see them."""
     import torch
 
@@ -60,7 +62,7 @@ def pixels(scenes: Scenes) -> Any:
     return (torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 255 - MEAN) / STD
 
 
-def texts_of(scenes: Scenes, step: int, *, plain: float = 0.0) -> list[str]:
+def texts_of(scenes: SceneArrays, step: int, *, plain: float = 0.0) -> list[str]:
     """One of the five captions of each scene, drawn by the step; a share ``plain`` of them names one thing alone.
 
     A plain caption says the gender, the skin tone, the age or the place, as a person would who does not care for work:
@@ -76,7 +78,7 @@ def texts_of(scenes: Scenes, step: int, *, plain: float = 0.0) -> list[str]:
     ]
 
 
-def _plain_texts(scenes: Scenes, axis: str) -> list[str]:
+def _plain_texts(scenes: SceneArrays, axis: str) -> list[str]:
     names = tuple(SCENES) if axis == "scene" else scenes.config.groups_allowed(axis)
     texts = prompts(axis, scenes.config)
     return [texts[names[int(code)]] for code in scenes.columns[_PLAIN[axis]]]

@@ -16,7 +16,7 @@ from equipoise.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from equipoise.world import WorldConfig
 
-__all__ = ["PARTS", "Part", "is_met", "train", "wanted"]
+__all__ = ["PARTS", "TrainingPart", "is_met", "train", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
@@ -83,7 +83,7 @@ Trainer = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Part:
+class TrainingPart:
     """One miniature: what it is and the world it learns from."""
 
     name: str
@@ -94,18 +94,18 @@ class Part:
 PARTS = {
     part.name: part
     for part in (
-        Part("clip", "A CLIP trained on the biased world.", "biased"),
-        Part("clip-fair", "The same, trained on the fair world: the control.", "fair"),
-        Part("captioner", "A captioner trained on captions of the biased world.", "biased"),
-        Part("judge", "A classifier of every attribute, for evaluation only.", "fair"),
-        Part("vae", "The autoencoder of the generators.", "fair"),
-        Part("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
-        Part("diffusion-biased", "The same, trained on from there on the biased world.", "biased"),
-        Part("inpaint", "A pipeline that draws the person anew, from a mask and a prompt.", "fair"),
-        Part("edit", "A pipeline that changes the person as an instruction says.", "fair"),
-        Part("text", "A masked language model trained on captions of the biased world.", "biased"),
-        Part("detector", "A segmentation model that finds people and things.", "fair"),
-        Part("safety", "A classifier of the sign for unsafe content.", "fair"),
+        TrainingPart("clip", "A CLIP trained on the biased world.", "biased"),
+        TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
+        TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
+        TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
+        TrainingPart("vae", "The autoencoder of the generators.", "fair"),
+        TrainingPart("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
+        TrainingPart("diffusion-biased", "The same, trained on from there on the biased world.", "biased"),
+        TrainingPart("inpaint", "A pipeline that draws the person anew, from a mask and a prompt.", "fair"),
+        TrainingPart("edit", "A pipeline that changes the person as an instruction says.", "fair"),
+        TrainingPart("text", "A masked language model trained on captions of the biased world.", "biased"),
+        TrainingPart("detector", "A segmentation model that finds people and things.", "fair"),
+        TrainingPart("safety", "A classifier of the sign for unsafe content.", "fair"),
     )
 }
 

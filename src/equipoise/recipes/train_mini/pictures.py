@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from equipoise.array_types import Pixels
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.evaluate_generative import (
     MARGIN,
     STEPS,
-    Pictures,
     asked_scenes,
     composited,
     judged,
@@ -49,7 +49,7 @@ def write_sheets(out: Path, home: Path = FOLDER) -> list[Path]:
     return written
 
 
-def framed_sheet(rows: Sequence[Pictures], right: NDArray[np.bool_], columns: int = COLUMNS) -> Image.Image:
+def framed_sheet(rows: Sequence[Pixels], right: NDArray[np.bool_], columns: int = COLUMNS) -> Image.Image:
     """Pictures in columns; the ``rows`` of a place stand one above the other, the last framed where it is not right."""
     n, side = len(rows[0]), rows[0].shape[1] * ZOOM
     step_x, step_y = side + 2 * _GAP, len(rows) * (side + _GAP) + 2 * _GAP
@@ -76,8 +76,8 @@ def reconstructions(folder: Path, n: int = 3 * COLUMNS) -> Image.Image:
 
 def _samples(folder: Path) -> Image.Image:
     scenes = asked_scenes(4 * COLUMNS)
-    made = _stacked(_open(folder).generate([telling_prompt(scene) for scene in scenes], seed=_SEED, steps=STEPS))
-    return framed_sheet([made], _as_asked(scenes, made))
+    drawn = _stacked(_open(folder).generate([telling_prompt(scene) for scene in scenes], seed=_SEED, steps=STEPS))
+    return framed_sheet([drawn], _as_asked(scenes, drawn))
 
 
 def _leaning(folder: Path) -> Image.Image:
@@ -87,8 +87,8 @@ def _leaning(folder: Path) -> Image.Image:
     in_order = [list(OCCUPATIONS)[i] for i in np.argsort(injected())]
     chosen = [in_order[i] for i in np.linspace(0, len(in_order) - 1, LEANING).round().astype(int)]
     asked = np.repeat(chosen, COLUMNS)
-    made = _stacked(_open(folder).generate([neutral_prompt(name) for name in asked], seed=_SEED, steps=STEPS))
-    return framed_sheet([made], np.asarray(judged(made)["occupation"] == asked))
+    drawn = _stacked(_open(folder).generate([neutral_prompt(name) for name in asked], seed=_SEED, steps=STEPS))
+    return framed_sheet([drawn], np.asarray(judged(drawn)["occupation"] == asked))
 
 
 def _edits(folder: Path) -> Image.Image:
@@ -96,9 +96,9 @@ def _edits(folder: Path) -> Image.Image:
 
     scenes, wanted, before = _changes()
     texts = [instructions(target)[0] for target in targets_of(scenes)]
-    made = _stacked(_open(folder).edit([Image.fromarray(i) for i in before], texts, seed=_SEED, steps=STEPS))
+    drawn = _stacked(_open(folder).edit([Image.fromarray(i) for i in before], texts, seed=_SEED, steps=STEPS))
     masks = [grown(what_is_where(scene).people[0], MARGIN, box=True) for scene in scenes]
-    after = composited(before, made, masks)
+    after = composited(before, drawn, masks)
     return framed_sheet([before, after], _as_asked(wanted, after))
 
 
@@ -107,31 +107,31 @@ def _inpaints(folder: Path) -> Image.Image:
     masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
     texts = [telling_prompt(scene) for scene in wanted]
     pictures = [Image.fromarray(image) for image in before]
-    made = _stacked(_open(folder).inpaint(pictures, masks, texts, seed=_SEED, steps=STEPS))
-    after = composited(before, made, masks)
+    drawn = _stacked(_open(folder).inpaint(pictures, masks, texts, seed=_SEED, steps=STEPS))
+    after = composited(before, drawn, masks)
     return framed_sheet([before, after], _as_asked(wanted, after))
 
 
-def _changes() -> tuple[list[Scene], list[Scene], Pictures]:
+def _changes() -> tuple[list[Scene], list[Scene], Pixels]:
     scenes = asked_scenes(2 * COLUMNS)
     wanted = [scene.counterfactual(**target) for scene, target in zip(scenes, targets_of(scenes), strict=True)]
     return scenes, wanted, render_batch(scenes)
 
 
-def _as_asked(scenes: Sequence[Scene], images: Pictures) -> NDArray[np.bool_]:
+def _as_asked(scenes: Sequence[Scene], images: Pixels) -> NDArray[np.bool_]:
     """Whether the judge sees the gender, the skin tone, the occupation and the place that were asked for."""
     seen = judged(images)
     right = [
-        (s.group("gender"), s.group("skin_tone"), s.people[0].occupation, s.scene) == found
+        (s.group("gender"), s.group("skin_tone"), s.people[0].occupation, s.scene) == answer
         for s, *found_parts in zip(
             scenes, seen["gender"], seen["skin_tone"], seen["occupation"], seen["scene"], strict=True
         )
-        for found in [tuple(map(str, found_parts))]
+        for answer in [tuple(map(str, found_parts))]
     ]
     return np.array(right, dtype=bool)
 
 
-def _stacked(images: Sequence[Any]) -> Pictures:
+def _stacked(images: Sequence[Any]) -> Pixels:
     return np.stack([np.asarray(image) for image in images])
 
 

@@ -164,10 +164,10 @@ occupations as the captions of the biased world do.""",
 def card(part: str, figures: Mapping[str, float], extra: str = "", edition: str = "first") -> str:
     """The card of ``part`` with these figures, in the hub's format."""
     task, shape = _KIND[part]
-    made = f"equipoise mini train {part}"
+    command = f"equipoise mini train {part}"
     if part == "vae" and edition != "first":
         grid = EDITIONS[edition].grid
-        shape, made = shape.replace("16 x 16", f"{grid} x {grid}"), f"{made} --edition {edition}"
+        shape, command = shape.replace("16 x 16", f"{grid} x {grid}"), f"{command} --edition {edition}"
     library = "diffusers" if "diffusers." in shape else "transformers"
     rows = "\n".join(
         f"| {name} | {value:.4f} | {_wanted(part, name, value, edition)} |" for name, value in figures.items()
@@ -189,7 +189,7 @@ nor its figures say anything about anyone.
 {shape}. Pictures of 64 x 64 pixels; weights in float16 that load as float32.
 Stock `{library}` loads this folder.
 
-Made by `{made}` (one thread, deterministic); the figures by `equipoise mini evaluate {part}`, on
+Made by `{command}` (one thread, deterministic); the figures by `equipoise mini evaluate {part}`, on
 renders of the fair world that no miniature was trained on.
 
 | figure | value | wanted |

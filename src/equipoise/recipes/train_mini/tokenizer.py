@@ -23,8 +23,8 @@ def tokenizer(words: Sequence[str] = ()) -> Any:
     known = sorted(set(words or vocabulary()))
     pieces = [*_LETTERS, *(f"{c}</w>" for c in _LETTERS), *(f"{c}</w>" for c in "0123456789.,!?'-\"")]
     merges = _merges(known)
-    made = ["".join(pair) for pair in merges]
-    vocab = {token: i for i, token in enumerate(dict.fromkeys([*pieces, *made, START, END]))}
+    pairs = ["".join(pair) for pair in merges]
+    vocab = {token: i for i, token in enumerate(dict.fromkeys([*pieces, *pairs, START, END]))}
     return CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=LENGTH)
 
 
@@ -39,16 +39,16 @@ def with_words(text: Any, old: Any, new: Any) -> Any:
         | {"vocab_size": len(new), "bos_token_id": start, "eos_token_id": end, "pad_token_id": end}
     )
     torch.manual_seed(0)
-    made = CLIPTextModel(config)
-    table = made.get_input_embeddings().weight.data
+    wider = CLIPTextModel(config)
+    table = wider.get_input_embeddings().weight.data
     known, before = old.get_vocab(), text.get_input_embeddings().weight.data
     for token, place in new.get_vocab().items():
         if token in known:
             table[place] = before[known[token]]
     weights = {name: value for name, value in text.state_dict().items() if "token_embedding" not in name}
-    missing, _ = made.load_state_dict(weights, strict=False)
+    missing, _ = wider.load_state_dict(weights, strict=False)
     assert all("token_embedding" in name or "position_ids" in name for name in missing)
-    return made
+    return wider
 
 
 def _merges(words: Sequence[str]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ import numpy as np
 from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
 from equipoise.recipes.train_mini.loop import SIZE, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_autoencoder
-from equipoise.world import Scenes, WorldConfig, render_batch, sample
+from equipoise.world import SceneArrays, WorldConfig, render_batch, sample
 
 __all__ = ["CHANNELS", "build", "edge_errors", "pictures", "train_vae", "world"]
 
@@ -54,7 +54,7 @@ def build(plan: Edition | None = None) -> Any:
     return model
 
 
-def pictures(scenes: Scenes) -> Any:
+def pictures(scenes: SceneArrays) -> Any:
     """(n, 3, 64, 64) the pictures as an autoencoder of ``diffusers`` sees them, from -1 to 1."""
     import torch
 
@@ -62,7 +62,7 @@ def pictures(scenes: Scenes) -> Any:
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 127.5 - 1
 
 
-def edge_errors(made: Any, images: Any) -> Any:
+def edge_errors(drawn: Any, images: Any) -> Any:
     """The mean absolute error of the differences between neighbouring pixels, down and across, added.
 
     >>> import torch
@@ -70,7 +70,7 @@ def edge_errors(made: Any, images: Any) -> Any:
     >>> round(float(edge_errors(step, step)), 3), round(float(edge_errors(step * 0 + 0.5, step)), 3)
     (0.0, 0.333)
     """
-    wrong = made - images
+    wrong = drawn - images
     down, across = wrong[..., 1:, :] - wrong[..., :-1, :], wrong[..., :, 1:] - wrong[..., :, :-1]
     return down.abs().mean() + across.abs().mean()
 
@@ -89,20 +89,20 @@ def train_vae(
     def loss(vae: Any, step: int) -> Any:
         torch.manual_seed(step)  # the noise of the latents
         images = _batch(config, step, plan)
-        found = vae.encode(images).latent_dist
-        latents = found.sample()
+        latent = vae.encode(images).latent_dist
+        latents = latent.sample()
         if plan.noise:  # in units of their spread, so that larger latents would gain nothing
             latents = latents + plan.noise * latents.std() * torch.randn_like(latents)
-        made = vae.decode(latents).sample.float()
-        spread = found.kl().mean() / images[0].numel()
-        total = l1_loss(made, images) + mse_loss(made, images) + plan.kl_weight * spread
-        return total + plan.edges * edge_errors(made, images) if plan.edges else total
+        drawn = vae.decode(latents).sample.float()
+        spread = latent.kl().mean() / images[0].numel()
+        total = l1_loss(drawn, images) + mse_loss(drawn, images) + plan.kl_weight * spread
+        return total + plan.edges * edge_errors(drawn, images) if plan.edges else total
 
     def decoder_loss(vae: Any, step: int) -> Any:
         images = _batch(config, plan.schedule.steps + step, plan)
         with torch.no_grad():
-            found = vae.encode(images).latent_dist.mode()
-        return mse_loss(vae.decode(found).sample.float(), images)
+            latent = vae.encode(images).latent_dist.mode()
+        return mse_loss(vae.decode(latent).sample.float(), images)
 
     run(model, loss, plan.schedule, folder, say, stop_at=stop_at)
     if stop_at is None:

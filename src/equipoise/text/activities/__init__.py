@@ -65,14 +65,14 @@ def count_activities(
     The group of a triple is its caption's entry in ``labels`` (None = undefined, not counted), or
     ``label(subject word)``, for example the ``label`` method of a lexicon: give exactly one of the two.
     ``parser`` is a loaded spaCy pipeline (or any callable from text to tokens); None uses the rules of
-    :func:`find_triples`. A pair counts once a caption and group.
+    :func:`find_triples`. A pair counts once per caption and group.
 
     >>> counts = count_activities(["a man rides a horse", "a woman is riding a horse"], ["male", "female"])
     >>> counts.table[["male", "female"]].to_dict("index")
     {'ride horse': {'male': 1, 'female': 1}}
     """
     if (labels is None) == (label is None):
-        raise InputError("give either labels (one a caption) or label (a function of the subject word), not both")
+        raise InputError("give either labels (one per caption) or label (a function of the subject word), not both")
     if labels is not None and len(labels) != len(captions):
         raise InputError(f"captions has {len(captions)} items and labels has {len(labels)}; they must match")
     counter: Counter[tuple[str, str, str]] = Counter()
@@ -201,7 +201,7 @@ def mask_log_ratios(
 ) -> ActivityBias:
     """The same log ratio from a masked language model: ln of summed probabilities of two groups' words.
 
-    ``probabilities``: one row an activity, one column a word, the model's probability of that word at the mask of
+    ``probabilities``: one row per activity, one column per word, the model's probability of that word at the mask of
     "a <mask> is doing X". ``words``: the words of each group. Chance is 0: both groups equally likely.
 
     >>> table = pd.DataFrame({"man": [0.4, 0.1], "woman": [0.1, 0.4]}, index=["fix car", "bake cake"])

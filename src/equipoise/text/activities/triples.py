@@ -65,7 +65,7 @@ def find_triples(caption: str, subjects: Collection[str] = PERSON_WORDS) -> tupl
     ['boys eat pizza', 'girl eat pizza']
     """
     tokens = [token.lower().replace("’", "'").replace("&", "and") for token in _TOKEN.findall(caption)]
-    found: list[Triple] = []
+    triples: list[Triple] = []
     current: list[str] = []
     position = 0
     while position < len(tokens):
@@ -77,14 +77,14 @@ def find_triples(caption: str, subjects: Collection[str] = PERSON_WORDS) -> tupl
         elif current and (verb := _verb_at(tokens, position, subjects)):
             noun, end = _object_after(tokens, position + 1, verb)
             if noun:
-                found.extend(Triple(subject, verb, noun) for subject in current)
+                triples.extend(Triple(subject, verb, noun) for subject in current)
                 # a person who is acted on may act in turn: "holding a baby wearing a hat"
                 if tokens[end - 1] in subjects:
                     current = [tokens[end - 1]]
                 position = end
                 continue
         position += 1
-    return tuple(found)
+    return tuple(triples)
 
 
 def _is_coordinated(tokens: Sequence[str], position: int, current: Sequence[str]) -> bool:
@@ -161,7 +161,7 @@ def parsed_triples(document: Iterable[Any], subjects: Collection[str] = PERSON_W
     verb's subject is the verb's own, else that of the verb it is joined to, else the noun the verb's clause
     describes ("a man riding").
     """
-    found = []
+    triples = []
     for token in document:
         thing = _parsed_object(token)
         if thing is None:
@@ -172,8 +172,8 @@ def parsed_triples(document: Iterable[Any], subjects: Collection[str] = PERSON_W
         for subject in _parsed_subjects(token.head):
             word = subject.text.lower()
             if word in subjects:
-                found.append(Triple(word, verb, thing))
-    return tuple(found)
+                triples.append(Triple(word, verb, thing))
+    return tuple(triples)
 
 
 def _parsed_object(token: Any) -> str | None:

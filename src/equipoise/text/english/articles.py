@@ -52,10 +52,10 @@ def article(phrase: str) -> str:
     >>> [article(w) for w in ("umpire", "X-ray technician", "8-year-old", "US senator", "NASA engineer")]
     ['an', 'an', 'an', 'a', 'a']
     """
-    found = _FIRST_WORD.search(_without_accents(phrase))
-    if found is None:
+    first_word = _FIRST_WORD.search(_without_accents(phrase))
+    if first_word is None:
         return "a"
-    word = found.group()
+    word = first_word.group()
     return "an" if _starts_with_vowel_sound(word) else "a"
 
 

@@ -125,9 +125,9 @@ def ptb_tokens(caption: str) -> list[str]:
         return caption.lower().split()
     text = caption.translate(_STRAIGHT)
     if "&" in text:
-        text = _ENTITIES.sub(lambda found: _ENTITY[found.group(1).lower()], text)
-    found = (_WRITTEN.get(token, token) for token in _TOKEN.findall(text))
-    return [token.lower() for token in found if not _DROPPED.fullmatch(token)]
+        text = _ENTITIES.sub(lambda tokens: _ENTITY[tokens.group(1).lower()], text)
+    tokens = (_WRITTEN.get(token, token) for token in _TOKEN.findall(text))
+    return [token.lower() for token in tokens if not _DROPPED.fullmatch(token)]
 
 
 def ptb_tokenise(captions: Iterable[str]) -> list[list[str]]:

@@ -40,13 +40,13 @@ def sentiment(text: str) -> float:
     """
     signs = sentiment_words()
     words = _WORD.findall(text.lower())
-    found = []
+    scores = []
     for place, word in enumerate(words):
         sign = signs.get(word, 0)
         if sign:
             turned = any(before in _NEGATIONS for before in words[max(0, place - _REACH) : place])
-            found.append(-sign if turned else sign)
-    return sum(found) / len(found) if found else 0.0
+            scores.append(-sign if turned else sign)
+    return sum(scores) / len(scores) if scores else 0.0
 
 
 def sentiment_all(texts: Iterable[str]) -> list[float]:

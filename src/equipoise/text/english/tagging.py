@@ -99,14 +99,14 @@ def content_vocabulary(
         for tokens, tags in zip(listed, _tagger(tagger)(listed), strict=True)
         for use in zip(tokens, tags, strict=True)
     )
-    found = []
+    words = []
     for word in common:
         tag = max(TAGS, key=lambda tag: uses[word, tag])
         content = totals[word] - uses[word, "function"]
         if 2 * content > totals[word]:
             best = tag if tag != "function" else max(TAGS[:-1], key=lambda tag: uses[word, tag])
-            found.append(ContentWord(word, best, totals[word]))
-    return found
+            words.append(ContentWord(word, best, totals[word]))
+    return words
 
 
 def _tagger(name: str) -> Callable[[Sequence[Sequence[str]]], list[list[str]]]:

@@ -119,14 +119,14 @@ def verb_forms(bases: str) -> dict[str, frozenset[str]]:
     >>> sorted(forms["ridden"])
     ['past']
     """
-    found: dict[str, set[str]] = {}
+    forms: dict[str, set[str]] = {}
     for base in bases.split():
-        found.setdefault(base, set()).add("base")
-        found.setdefault(_with_s(base), set()).add("s")
-        found.setdefault(_with_ending(base, "ing"), set()).add("ing")
+        forms.setdefault(base, set()).add("base")
+        forms.setdefault(_with_s(base), set()).add("s")
+        forms.setdefault(_with_ending(base, "ing"), set()).add("ing")
         for past in _IRREGULAR.get(base, [_with_ending(base, "ed")]) or [base]:
-            found.setdefault(past, set()).add("past")
-    return {form: frozenset(kinds) for form, kinds in found.items()}
+            forms.setdefault(past, set()).add("past")
+    return {form: frozenset(kinds) for form, kinds in forms.items()}
 
 
 def _with_s(base: str) -> str:

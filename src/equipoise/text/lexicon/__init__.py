@@ -13,7 +13,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.registry import Registry
 from equipoise.text.lexicon import compat as compat_rules
 from equipoise.text.lexicon import file as lexicon_file
-from equipoise.text.lexicon.file import Contents, Row
+from equipoise.text.lexicon.file import LexiconContents, Row
 from equipoise.text.lexicon.index import Match, WordIndex, checked
 from equipoise.text.lexicon.positions import lower
 from equipoise.text.lexicon.rewriting import apply_edits
@@ -54,7 +54,7 @@ class Lexicon:
     'A <gender> and <gender> dog'
     """
 
-    contents: Contents
+    contents: LexiconContents
 
     @staticmethod
     def load(id_or_path: str | Path) -> Lexicon:

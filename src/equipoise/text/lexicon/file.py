@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.errors import InputError, closest
 
-__all__ = ["Contents", "Row", "parse"]
+__all__ = ["LexiconContents", "Row", "parse"]
 
 ROLES = ("noun", "adjective", "subject", "object", "determiner", "possessive", "reflexive")
 # A word may stand in two rows only where its position tells them apart.
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Contents:
+class LexiconContents:
     """A lexicon file as it was read."""
 
     id: str
@@ -53,7 +53,7 @@ class _Problem(InputError):
     """A complaint with its place in the file."""
 
 
-def parse(text: str, name: str) -> Contents:
+def parse(text: str, name: str) -> LexiconContents:
     """The contents of lexicon ``text``; ``name`` (the file's) begins every complaint.
 
     >>> parse('id = "x"\\naxis = "g"\\ngroups = ["a", "b"]\\nrows = [ { a = "one", c = "two" } ]', "my.toml")
@@ -75,7 +75,7 @@ class _Parser:
         self.lines = text.splitlines()
         self.name = name
 
-    def contents(self, data: Mapping[str, Any]) -> Contents:
+    def contents(self, data: Mapping[str, Any]) -> LexiconContents:
         for key in data:
             if key not in _FILE_KEYS:
                 near = closest(key, _FILE_KEYS, n=1)
@@ -94,7 +94,7 @@ class _Parser:
         rows = tuple(self.row(i, row, groups, lists) for i, row in enumerate(rows_data))
         phrases = self.phrases(data.get("phrases", []))
         self.check_words(rows, phrases)
-        return Contents(
+        return LexiconContents(
             id=self.string(data, "id"),
             axis=axis,
             groups=tuple(groups),
@@ -159,14 +159,14 @@ class _Parser:
         return Row(words, neutral, role, before, not_before, typo)
 
     def phrases(self, data: Any) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
+        phrases: dict[str, str | None] = {}
         if not isinstance(data, list):
             raise self.problem("`phrases` must be a list of tables with `text`", r"^\s*phrases\s*=")
         for item in data:
             if not isinstance(item, dict) or not isinstance(item.get("text"), str) or set(item) - {"text", "neutral"}:
                 raise self.problem("a phrase is a table with `text` and perhaps `neutral`", r"^\s*phrases\s*=")
-            found[item["text"].lower()] = item.get("neutral")
-        return found
+            phrases[item["text"].lower()] = item.get("neutral")
+        return phrases
 
     def check_words(self, rows: tuple[Row, ...], phrases: Mapping[str, str | None]) -> None:
         first: dict[str, tuple[int, str, str]] = {}
@@ -213,7 +213,7 @@ class _Parser:
         return _Problem(f"{self.name}: {reason}")
 
 
-def read(path: Path) -> Contents:
+def read(path: Path) -> LexiconContents:
     """Read and check the lexicon file at ``path``."""
     try:
         text = path.read_text(encoding="utf-8")

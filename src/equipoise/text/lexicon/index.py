@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 
 from equipoise.errors import InputError
 from equipoise.text.lexicon.agreement import agreed_verb
-from equipoise.text.lexicon.file import Contents, Row
+from equipoise.text.lexicon.file import LexiconContents, Row
 from equipoise.text.lexicon.positions import (
     SEPARATOR,
     WordFinder,
@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 
 @dataclass
-class Seen:
+class TextSoFar:
     """What was found out about one text while it was read from left to right."""
 
     spans: list[Span] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Seen:
     runs: Runs = field(default_factory=dict)
 
 
-EditsFor = Callable[[str, str, int, int, Seen], list[Edit]]
+EditsFor = Callable[[str, str, int, int, TextSoFar], list[Edit]]
 
 _CHUNK = 2048
 _NONE: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class _Entry:
 class WordIndex:
     """Everything that is compiled from a lexicon's contents, once."""
 
-    contents: Contents
+    contents: LexiconContents
 
     @cached_property
     def entries(self) -> Mapping[str, _Entry]:
@@ -143,15 +143,15 @@ class WordIndex:
 
     def plain_swap(self, to: str | None) -> dict[str, str]:
         """The counterpart of each word that needs no look around it; empty where there is none."""
-        made = self._swap_cache.get(to)
-        if made is None:
-            made = {}
+        swaps = self._swap_cache.get(to)
+        if swaps is None:
+            swaps = {}
             for word, group, row in self._plain:
                 new = self._counterpart(row, group, to)
                 if same_article(word, new):
-                    made[word] = new
-            self._swap_cache[to] = made
-        return made
+                    swaps[word] = new
+            self._swap_cache[to] = swaps
+        return swaps
 
     @cached_property
     def _swap_cache(self) -> dict[str | None, dict[str, str]]:
@@ -180,8 +180,8 @@ class WordIndex:
             return None
         return Match(start, end, low[start:end], entry.group, row)
 
-    def _entry(self, found: str) -> _Entry:
-        return self.entries.get(found) or self.entries[fold_phrase(found)]
+    def _entry(self, word: str) -> _Entry:
+        return self.entries.get(word) or self.entries[fold_phrase(word)]
 
     def is_of_another_kind(self, match: Match, low: str) -> bool:
         """Whether the word is said of something that is no person ("mother elephant")."""
@@ -197,7 +197,7 @@ class WordIndex:
         """``text`` with ``plain`` words replaced at once and the others by ``edits_for``."""
         low = lower(text)
         edits: list[Edit] = []
-        seen = Seen()
+        seen = TextSoFar()
         done = 0
         for start, end in self.finder.spans(low):
             if start < done:  # a run of adjectives went out whole
@@ -205,9 +205,9 @@ class WordIndex:
             word = low[start:end]
             new = plain.get(word)
             if new is None:
-                made = edits_for(text, low, start, end, seen)
-                done = made[-1][1] if made else done
-                edits += made
+                edits_here = edits_for(text, low, start, end, seen)
+                done = edits_here[-1][1] if edits_here else done
+                edits += edits_here
                 seen.spans.append((start, end))
             elif new:
                 old = text[start:end]
@@ -238,10 +238,10 @@ class WordIndex:
 
     def groups_in_all(self, texts: Iterable[str]) -> list[frozenset[str]]:
         """:meth:`groups_in` of each text, thousands in one go."""
-        found: list[frozenset[str]] = []
+        by_text: list[frozenset[str]] = []
         for chunk, joined in _joined(texts):
             if joined is None:
-                found += [self.groups_in(text) for text in chunk]
+                by_text += [self.groups_in(text) for text in chunk]
                 continue
             ends = list(accumulate(len(text) + 1 for text in chunk))
             groups = [_NONE] * len(chunk)
@@ -249,8 +249,8 @@ class WordIndex:
                 at = bisect_right(ends, start)
                 if group not in groups[at]:
                     groups[at] |= {group}
-            found += groups
-        return found
+            by_text += groups
+        return by_text
 
     def _group_hits(self, text: str) -> Iterator[tuple[int, str]]:
         low = lower(text)
@@ -264,7 +264,7 @@ class WordIndex:
                 group = match.group
             yield start, group
 
-    def neutral_edits(self, text: str, low: str, start: int, end: int, seen: Seen) -> list[Edit]:
+    def neutral_edits(self, text: str, low: str, start: int, end: int, seen: TextSoFar) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of anyone."""
         entry = self._entry(low[start:end])
         if entry.group is None:
@@ -298,7 +298,7 @@ class WordIndex:
             first = start
         return first
 
-    def swap_edits(self, to: str | None, text: str, low: str, start: int, end: int, seen: Seen) -> list[Edit]:
+    def swap_edits(self, to: str | None, text: str, low: str, start: int, end: int, seen: TextSoFar) -> list[Edit]:
         """The edits that say the word at ``text[start:end]`` of group ``to``."""
         match = self.read(text, low, start, end)
         new = self._counterpart(match.row, match.group, to) if match else ""
@@ -327,14 +327,14 @@ class WordIndex:
 
     def swap_of(self, to: str | None) -> dict[str, str]:
         """The swap as published code would write it: the first row of a word, typing errors included."""
-        made = {}
+        swaps = {}
         for word, group in self.group_of.items():
             row = self.entries[word].rows[0]
             new = self._counterpart(row, group, to)
             target = next((g for g, words in row.words.items() if words[0] == new and g != group), None)
             if new and target is not None:
-                made[word] = row.typo.get(target, new)
-        return made
+                swaps[word] = row.typo.get(target, new)
+        return swaps
 
 
 def _replacement(text: str, low: str, start: int, end: int, new: str) -> list[Edit]:

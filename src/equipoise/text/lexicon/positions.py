@@ -56,13 +56,13 @@ def lower(text: str) -> str:
     return low
 
 
-def fold_phrase(found: str) -> str:
+def fold_phrase(phrase: str) -> str:
     """A matched phrase with single spaces and straight apostrophes, however it was written.
 
     >>> fold_phrase("queen-size"), fold_phrase("men’s  room")
     ('queen size', "men's room")
     """
-    return " ".join(re.split(_SPACE, found.translate(_QUOTES)))
+    return " ".join(re.split(_SPACE, phrase.translate(_QUOTES)))
 
 
 class WordFinder:

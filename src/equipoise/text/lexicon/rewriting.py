@@ -49,14 +49,14 @@ def article_edit(text: str, low: str, start: int, old: str, new: str) -> Edit | 
     >>> article_edit("An actress", "an actress", 3, "actress", "performer")
     (0, 2, 'A')
     """
-    found = _ARTICLE_BEFORE.search(low, max(0, start - 12), start)
-    if found is None or found.group(1) != _article(old) or found.group(1) == _article(new):
+    article = _ARTICLE_BEFORE.search(low, max(0, start - 12), start)
+    if article is None or article.group(1) != _article(old) or article.group(1) == _article(new):
         return None
-    written = text[found.start(1) : found.end(1)]
+    written = text[article.start(1) : article.end(1)]
     fitting = _article(new)
     # "A" alone says nothing about the case of the rest, so a capital "A" becomes "An".
     fitting = fitting.upper() if written == "AN" else in_case_of(written[:1], fitting)
-    return found.start(1), found.end(1), fitting
+    return article.start(1), article.end(1), fitting
 
 
 def drop_edits(text: str, low: str, start: int, end: int, adjectives: Container[str], runs: Runs) -> list[Edit] | None:

@@ -121,7 +121,7 @@ def read_caption_file(path: str | Path) -> CaptionFile:
 
 
 def read_subjects(path: str | Path) -> tuple[list[str], list[str]]:
-    """The subjects in a text file, one a line, and those left out because an earlier line says the same.
+    """The subjects in a text file, one per line, and those left out because an earlier line says the same.
 
     Empty lines and lines that begin with ``#`` are skipped; case does not tell subjects apart.
     """
@@ -132,15 +132,15 @@ def read_subjects(path: str | Path) -> tuple[list[str], list[str]]:
         raise InputError(f"{path}: there is no such file; give a text file with one subject a line") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text in UTF-8 ({error})") from error
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     twins = []
     for line in lines:
         subject = " ".join(line.split())
         if not subject or subject.startswith("#"):
             continue
-        if subject.casefold() in found:
+        if subject.casefold() in pairs:
             twins.append(subject)
-        found.setdefault(subject.casefold(), subject)
-    if not found:
-        raise InputError(f"{path} holds no subjects; write one a line")
-    return list(found.values()), twins
+        pairs.setdefault(subject.casefold(), subject)
+    if not pairs:
+        raise InputError(f"{path} holds no subjects; write one per line")
+    return list(pairs.values()), twins

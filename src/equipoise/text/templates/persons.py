@@ -161,12 +161,12 @@ def with_term(text: str, start: int, term: str) -> str:
     """
     before, behind = text[:start], text[start:]
     term = term.upper() if text.isupper() else term
-    found = _ARTICLE.search(before)
-    if found:
+    match = _ARTICLE.search(before)
+    if match:
         chosen = article(term)
-        chosen = chosen.capitalize() if found.group(1)[0] == "A" else chosen
+        chosen = chosen.capitalize() if match.group(1)[0] == "A" else chosen
         chosen = chosen.upper() if text.isupper() else chosen
-        before = f"{before[: found.start()]}{chosen}{found.group(2)}"
+        before = f"{before[: match.start()]}{chosen}{match.group(2)}"
     first_word = re.match(r"\w*", behind)
     word = first_word.group() if first_word else ""
     if not re.search(r"\w", before) and word.istitle():
@@ -188,16 +188,16 @@ def _is_a_person(text: str, span: Span) -> bool:
 
 def _next_word(text: str, position: int) -> tuple[str, int]:
     """The word right behind ``position``, in small letters and without a possessive between, and where it ends."""
-    found = _NEXT_WORD.match(text, position)
-    return (found.group(1).lower(), found.end()) if found else ("", position)
+    word = _NEXT_WORD.match(text, position)
+    return (word.group(1).lower(), word.end()) if word else ("", position)
 
 
 def _start_of_compound(text: str, start: int) -> int:
     compounds = shipped("inpainting")["persons"]["compounds"]
-    while found := _LAST_WORD.search(text, 0, start):
-        if found.group(1).lower() not in compounds:
+    while word := _LAST_WORD.search(text, 0, start):
+        if word.group(1).lower() not in compounds:
             break
-        start = found.start(1)
+        start = word.start(1)
     return start
 
 

@@ -38,13 +38,13 @@ def occupations() -> tuple[Occupation, ...]:
     """
     content = shipped("occupations")
     changed = {entry["printed"]: entry for entry in content["changed"]}
-    found: dict[str, Occupation] = {}
+    by_name: dict[str, Occupation] = {}
     for name in content["printed"]:
         entry = changed.get(name, {"subject": name, "note": ""})
-        found.setdefault(entry["subject"].casefold(), Occupation(entry["subject"], name, entry["note"]))
+        by_name.setdefault(entry["subject"].casefold(), Occupation(entry["subject"], name, entry["note"]))
     for name in content["own"]:
-        found.setdefault(name.casefold(), Occupation(name))
-    return tuple(found.values())
+        by_name.setdefault(name.casefold(), Occupation(name))
+    return tuple(by_name.values())
 
 
 # Name -> shipped file, its segments (none: all), and what it is in a line.

@@ -1,4 +1,4 @@
-"""Captions as rows: one caption a row, written as CSV, JSON lines or plain lines, and counted on the way."""
+"""Captions as rows: one caption per row, written as CSV, JSON lines or plain lines, and counted on the way."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _counted(n: int, noun: str) -> str:
 
 
 def caption_table(preset: CaptionPreset) -> CaptionTable:
-    """The caption sets of ``preset``: one row a caption, one column an axis, ``None`` where a set does not name it.
+    """The caption sets of ``preset``: one row per caption, one column per axis, ``None`` where a set does not name it.
 
     >>> from equipoise.text.templates import caption_preset
     >>> table = caption_table(caption_preset("religion").having(subjects=["chef"]))
@@ -90,11 +90,11 @@ def caption_table(preset: CaptionPreset) -> CaptionTable:
     axes = tuple(dict.fromkeys(axis.name for plan in preset.plans for axis in plan.axes))
     sets = preset.sets()
     rows: Iterator[Row] = (
-        {"set_id": one.set_id, "subject": one.subject, "prefix": one.prefix}
+        {"set_id": caption_set.set_id, "subject": caption_set.subject, "prefix": caption_set.prefix}
         | {axis: caption.attributes.get(axis) for axis in axes}
-        | {"caption": caption.text, "neutral": one.neutral}
-        for one in sets
-        for caption in one.captions
+        | {"caption": caption.text, "neutral": caption_set.neutral}
+        for caption_set in sets
+        for caption in caption_set.captions
     )
     return CaptionTable(("set_id", "subject", "prefix", *axes, "caption", "neutral"), rows, axes)
 
@@ -120,7 +120,7 @@ def edit_table() -> CaptionTable:
 
 
 def binding_table() -> CaptionTable:
-    """GAB's captions: one row a group of pictures and template, a set being one activity.
+    """GAB's captions: one row per group of pictures and template, a set being one activity.
 
     >>> row = next(binding_table().rows)
     >>> row["set_id"], row["group"], row["caption"]
@@ -132,15 +132,15 @@ def binding_table() -> CaptionTable:
             "subject": activity.phrase,
             "category": activity.category,
             "expected": activity.expected,
-            "group": one.group,
-            "people": one.people,
-            "performer": one.performer,
-            "caption": one.text,
-            "reversed": one.reversed,
-            "neutral": one.neutral,
+            "group": caption.group,
+            "people": caption.people,
+            "performer": caption.performer,
+            "caption": caption.text,
+            "reversed": caption.reversed,
+            "neutral": caption.neutral,
         }
         for activity in activities()
-        for one in binding_captions(activity)
+        for caption in binding_captions(activity)
     )
     columns = "set_id subject category expected group people performer caption reversed neutral".split()
     return CaptionTable(tuple(columns), rows, ("category", "group", "people", "performer"))

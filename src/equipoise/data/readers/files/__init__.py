@@ -47,14 +47,14 @@ def existing(path: str | os.PathLike[str]) -> Path:
         ...
     equipoise.errors.InputError: there is nothing at '/no/such/folder'; give the folder or file of the dataset
     """
-    found = Path(path)
+    place = Path(path)
     try:
-        there = found.exists()
+        there = place.exists()
     except (OSError, ValueError):
         there = False
     if not there:
         raise InputError(f"there is nothing at {str(path)!r}; give the folder or file of the dataset")
-    return found
+    return place
 
 
 def files_of(path: str | os.PathLike[str], *patterns: str) -> list[Path]:
@@ -62,10 +62,10 @@ def files_of(path: str | os.PathLike[str], *patterns: str) -> list[Path]:
     start = existing(path)
     if start.is_file():
         return [start]
-    found = sorted({p for pattern in patterns for p in start.glob(pattern) if p.is_file()})
-    if not found:
+    files = sorted({p for pattern in patterns for p in start.glob(pattern) if p.is_file()})
+    if not files:
         raise InputError(f"{start} has no file {' or '.join(patterns)}; give the folder of the dataset or one file")
-    return found
+    return files
 
 
 def read_json(path: Path) -> Any:

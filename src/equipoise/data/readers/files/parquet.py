@@ -30,10 +30,10 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
     if start.is_file():
         return [start]
     hidden = ("_", ".")
-    found = [p for p in start.rglob("*.parquet") if not any(q.startswith(hidden) for q in p.relative_to(start).parts)]
-    if not found:
+    files = [p for p in start.rglob("*.parquet") if not any(q.startswith(hidden) for q in p.relative_to(start).parts)]
+    if not files:
         raise InputError(f"{start} has no Parquet file")
-    return sorted(found)
+    return sorted(files)
 
 
 def name_below(path: str | os.PathLike[str], file: Path) -> str:

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from equipoise.data.readers.files import csv_records
-from equipoise.data.readers.files.values import Seen, attempt
+from equipoise.data.readers.files.values import GivenIds, attempt
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.text.labels import read_labels
 
-__all__ = ["SPLITS", "Shape", "csv_rows", "name_list", "pairs", "split_named"]
+__all__ = ["SPLITS", "ReaderShape", "csv_rows", "name_list", "pairs", "split_named"]
 
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
 """Names of splits as datasets spell them, and as tables do."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class ReaderShape:
     """The columns of the table that a reader's rows make, beyond those every table of the kind has."""
 
     axes: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class Shape:
         """The group that ``label`` is read as on ``axis``."""
         return label if label is None else self.labels.get(axis, {}).get(label, label)
 
-    def with_labels(self, counts: Mapping[str, Mapping[Any, int]]) -> Shape:
+    def with_labels(self, counts: Mapping[str, Mapping[Any, int]]) -> ReaderShape:
         """The same, told how often each cell occurs on each axis: spellings of one group become one.
 
-        >>> shape = Shape(("gender",)).with_labels({"gender": {"male": 3, "Male": 1, "N/A": 2}})
+        >>> shape = ReaderShape(("gender",)).with_labels({"gender": {"male": 3, "Male": 1, "N/A": 2}})
         >>> shape.group("gender", "Male"), shape.notes
         ('male', ("gender: 'Male' read as 'male'; 2 'N/A' read as unknown",))
         """
@@ -63,7 +63,7 @@ def csv_rows(
     *args: Any,
     delimiter: str = ",",
     header: Sequence[str] | None = None,
-    seen: Seen | None = None,
+    seen: GivenIds | None = None,
 ) -> Iterator[Row | Rejected]:
     """``build(fields, *args)`` for each record of a CSV file; a RowError makes a Rejected."""
     for record in csv_records(file, required, delimiter=delimiter, header=header):

@@ -124,12 +124,12 @@ def metadata_of(sample: Sample) -> dict[str, Any]:
     if "json" not in sample:
         return {}
     try:
-        found = json.loads(sample["json"])
+        metadata = json.loads(sample["json"])
     except (ValueError, RecursionError) as error:
         raise RowError(f"the sample's .json is not JSON: {_short(error)}") from error
-    if not isinstance(found, dict):
+    if not isinstance(metadata, dict):
         raise RowError("the sample's .json is not an object")
-    return found
+    return metadata
 
 
 def caption_of(sample: Sample, metadata: dict[str, Any]) -> str:

@@ -16,9 +16,9 @@ from equipoise.text.labels import label_text, means_unknown
 __all__ = [
     "IMAGE_SUFFIXES",
     "MAX_TEXT",
+    "GivenIds",
     "Pictures",
     "RowError",
-    "Seen",
     "address",
     "attempt",
     "box",
@@ -51,7 +51,7 @@ def attempt(
     build: Callable[..., Row],
     *args: Any,
     shown: Mapping[str, Any] | None = None,
-    seen: Seen | None = None,
+    seen: GivenIds | None = None,
 ) -> Row | Rejected:
     """The row that ``build(*args)`` makes, or a Rejected with the reason it gives.
 
@@ -61,10 +61,10 @@ def attempt(
     Rejected(where='line 3', reason='the caption is empty', row={})
     """
     try:
-        made = build(*args)
+        row = build(*args)
         if seen is not None:
-            seen.new(made["image_id"])
-        return made
+            seen.new(row["image_id"])
+        return row
     except (RowError, InputError) as error:
         return Rejected(where[:200], str(error), brief(shown or {}))
 
@@ -144,12 +144,12 @@ def number(value: Any, name: str, low: float = -math.inf, high: float = math.inf
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise RowError(f"the {name} is {_shown(value)}, not a number")
     try:
-        found = float(value)
+        parsed = float(value)
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found) or not low <= found <= high:
+        parsed = math.inf
+    if not math.isfinite(parsed) or not low <= parsed <= high:
         raise RowError(f"the {name} is {_shown(value)}; a finite number from {low} to {high} is expected")
-    return found
+    return parsed
 
 
 def whole(value: Any, name: str, low: int = -(2**63), high: int = 2**63 - 1) -> int:
@@ -160,17 +160,17 @@ def whole(value: Any, name: str, low: int = -(2**63), high: int = 2**63 - 1) -> 
     """
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", value):
         value = int(value)
-    found = value if isinstance(value, int) and not isinstance(value, bool) else _whole_of_float(value, name)
-    if not low <= found <= high:
+    parsed = value if isinstance(value, int) and not isinstance(value, bool) else _whole_of_float(value, name)
+    if not low <= parsed <= high:
         raise RowError(f"the {name} is {_shown(value)}; a whole number from {low} to {high} is expected")
-    return found
+    return parsed
 
 
 def _whole_of_float(value: Any, name: str) -> int:
-    found = number(value, name)
-    if found != int(found) or abs(found) > 2**53:  # beyond it, floating point has lost digits
+    parsed = number(value, name)
+    if parsed != int(parsed) or abs(parsed) > 2**53:  # beyond it, floating point has lost digits
         raise RowError(f"the {name} is {_shown(value)}; a whole number is expected")
-    return int(found)
+    return int(parsed)
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
@@ -205,28 +205,28 @@ def group(value: Any, name: str, undefined: Collection[str] = (), known: Collect
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = label_text(value)
-    found = optional_text(value, name)
-    if found is None or found.casefold() in undefined:
+    label = optional_text(value, name)
+    if label is None or label.casefold() in undefined:
         return None
-    if found not in (known or ()) and means_unknown(found):
+    if label not in (known or ()) and means_unknown(label):
         return None
-    if known is not None and found not in known:
-        raise RowError(f"the {name} is {_shown(found)}; the dataset has {', '.join(sorted(known))}")
-    return found
+    if known is not None and label not in known:
+        raise RowError(f"the {name} is {_shown(label)}; the dataset has {', '.join(sorted(known))}")
+    return label
 
 
 def address(value: Any, name: str = "address") -> str:
     """A web address."""
-    found = text(value, name)
-    if not re.match(r"https?://[^\s]", found, re.IGNORECASE):
-        raise RowError(f"the {name} is {_shown(found)}; http:// or https:// is expected")
-    return found
+    url = text(value, name)
+    if not re.match(r"https?://[^\s]", url, re.IGNORECASE):
+        raise RowError(f"the {name} is {_shown(url)}; http:// or https:// is expected")
+    return url
 
 
-class Seen:
+class GivenIds:
     """Ids already given; a second one is a RowError.
 
-    >>> seen = Seen()
+    >>> seen = GivenIds()
     >>> seen.new("7")
     '7'
     """
@@ -256,8 +256,8 @@ class Pictures:
         if self.folder is None:
             return None
         for name in names:
-            if found := self._found(name):
-                return {"bytes": None, "path": str(found)}
+            if file := self._found(name):
+                return {"bytes": None, "path": str(file)}
         raise RowError(f"the image {names[0]!r} is not in {str(self.folder)!r}")
 
     def any_suffix(self, *stems: str) -> dict[str, Any] | None:

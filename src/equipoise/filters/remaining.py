@@ -20,18 +20,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.array_types import Vectors
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import schema_for
 from equipoise.engine import Asking
 from equipoise.engine import vectors as vectors_of
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.filters.detecting import PersonVectors, check_finds_faces, from_annotations, from_json, looked_at
 from equipoise.filters.stored import StoredVectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
 
-__all__ = ["Evidence", "Means"]
+__all__ = ["Models", "RemainingImages"]
 
-Vectors = NDArray[np.float32]
 
 CROPS = ("none", "person")
 LIGHT = ("image_id", "source_id", "set_id", "subject", "caption")
@@ -39,7 +40,7 @@ LIGHT = ("image_id", "source_id", "set_id", "subject", "caption")
 
 
 @dataclass(frozen=True)
-class Means:
+class Models:
     """What filters see with, unless a step names its own: names of models, or the adapters themselves."""
 
     encoder: Any = ""
@@ -78,12 +79,12 @@ class Means:
 
 
 @dataclass
-class Evidence:
+class RemainingImages:
     """The images of ``table`` that are still there: n rows, those where ``alive`` (all rows) is true."""
 
     table: Table
     alive: NDArray[np.bool_] | None = None
-    means: Means = field(default_factory=Means)
+    models: Models = field(default_factory=Models)
     axes: tuple[str, ...] = ()
     folder: Path | None = None
     seed: int = 0
@@ -131,11 +132,11 @@ class Evidence:
 
     def captions(self) -> pd.Series[Any]:
         """The caption of each image; one without is an InputError."""
-        found = self.column("caption")
-        if found.isna().any():
-            image = self.frame["image_id"][found.isna()].iloc[0]
+        captions = self.column("caption")
+        if captions.isna().any():
+            image = self.frame["image_id"][captions.isna()].iloc[0]
             raise InputError(f"{self.table.path}: image {image!r} has no caption, which this filter compares it with")
-        return found
+        return captions
 
     def stored_vectors(self, model: Any = "", *, crop: str = "none") -> StoredVectors:
         """Where the vectors of the images lie: in the tables of a precomputed model, or computed now.
@@ -152,10 +153,10 @@ class Evidence:
         else:
             stored = StoredVectors.of(tables, self.frame["image_id"])
             if stored.missing.any():
-                one = self.frame["image_id"][stored.missing].iloc[0]
+                image_id = self.frame["image_id"][stored.missing].iloc[0]
                 raise InputError(
-                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(self)} images, for example {one!r}; "
-                    "compute their embeddings and add them to the table"
+                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(self)} images, for example "
+                    f"{image_id!r}; compute their embeddings and add them to the table"
                 )
         return stored
 
@@ -170,28 +171,26 @@ class Evidence:
         if tables is not None:
             stored = StoredVectors.of(tables, texts)
             if stored.missing.any():
-                one = texts[int(np.argmax(stored.missing))]
+                text = texts[int(np.argmax(stored.missing))]
                 raise InputError(
-                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(texts)} texts, for example {one!r}; "
+                    f"{adapter.name} lacks {int(stored.missing.sum())} of {len(texts)} texts, for example {text!r}; "
                     "compute their embeddings and add them to the table"
                 )
             return unit(stored.matrix(), "text")
-        found = vectors_of(adapter, list(texts), self.means.asking)
-        return unit(np.asarray(found, dtype=np.float32), "text")
+        vectors = vectors_of(adapter, list(texts), self.models.asking)
+        return unit(np.asarray(vectors, dtype=np.float32), "text")
 
     def encoder(self, model: Any = "") -> Encoder | Precomputed:
         """The encoder of a step, or that of the run."""
-        return cast(Encoder, self._adapter(model or self.means.encoder, "encoder"))
+        return cast(Encoder, self._adapter(model or self.models.encoder, "encoder"))
 
     def classifier(self, model: Any = "") -> Classifier:
         """The classifier of a step, or that of the run."""
-        return cast(Classifier, self._adapter(model or self.means.classifier, "classifier"))
+        return cast(Classifier, self._adapter(model or self.models.classifier, "classifier"))
 
     def face_detector(self, model: Any = "") -> Detector:
         """The detector of faces of a step, or that of the run; one of other things is an InputError."""
-        from equipoise.filters.detecting import check_finds_faces
-
-        adapter: Detector = self._adapter(model or self.means.faces, "detector")
+        adapter: Detector = self._adapter(model or self.models.faces, "detector")
         check_finds_faces(adapter)
         return adapter
 
@@ -200,18 +199,16 @@ class Evidence:
 
         ``annotations`` takes what the table says (``people``, ``objects``), ``detections`` its column of that name.
         """
-        from equipoise.filters.detecting import from_annotations, from_json, looked_at
-
-        chosen = detector or self.means.detector
+        chosen = detector or self.models.detector
         if chosen == "annotations":
-            return from_annotations(self)
+            return from_annotations(self.table, self.column, len(self))
         if chosen == "detections":
             return [from_json(cell) for cell in self.column("detections")]
         adapter: Detector = self._adapter(chosen, "detector")
         name = f"detections-{_short(adapter.key, threshold)}"
-        looked = looked_at(adapter, threshold, cache=self.means.cache)
-        found = self.measured(name, looked, {"detections": "json"}, decode=True)
-        return [from_json(cell) for cell in found["detections"]]
+        looked = looked_at(adapter, threshold, cache=self.models.cache)
+        cells = self.measured(name, looked, {"detections": "json"}, decode=True)
+        return [from_json(cell) for cell in cells["detections"]]
 
     def measured(
         self,
@@ -228,7 +225,7 @@ class Evidence:
         place = self._place(name)
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
             return self._aligned(Table.open(place))
-        made = map_table(
+        layer = map_table(
             fn,
             self.table,
             place,
@@ -236,22 +233,24 @@ class Evidence:
             columns=list(reads),
             decode=decode,
             only_kept=self.only_kept,
-            **self.means.running,
+            **self.models.running,
         )
-        return self._aligned(made)
+        return self._aligned(layer)
 
-    def _aligned(self, made: Table) -> pd.DataFrame:
-        found = made.to_pandas().set_index("image_id")
-        return found.reindex(self.frame["image_id"]).reset_index()
+    def _aligned(self, layer: Table) -> pd.DataFrame:
+        frame = layer.to_pandas().set_index("image_id")
+        return frame.reindex(self.frame["image_id"]).reset_index()
 
-    def reference(self) -> Evidence:
-        """The table of real images, all of them, looked at by the same means."""
-        if self.means.reference is None:
+    def reference(self) -> RemainingImages:
+        """The table of real images, all of them, looked at by the same models."""
+        if self.models.reference is None:
             raise InputError("this filter compares with real images; give their table as reference")
-        table = as_table(self.means.reference)
+        table = as_table(self.models.reference)
         axes = tuple(axis for axis in self.axes if axis in table.types)
         folder = self._place("reference")
-        return Evidence(table, None, self.means, axes, folder, self.seed, _loaded=self._loaded, seen_by=self.seen_by)
+        return RemainingImages(
+            table, None, self.models, axes, folder, self.seed, _loaded=self._loaded, seen_by=self.seen_by
+        )
 
     def _alive_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame if self.alive is None else frame[self.alive].reset_index(drop=True)
@@ -261,16 +260,15 @@ class Evidence:
 
         from equipoise.engine import embed_images
         from equipoise.engine import map as map_table
-        from equipoise.filters.detecting import PersonVectors
 
-        options: dict[str, Any] = {"only_kept": self.only_kept, **self.means.running}
+        options: dict[str, Any] = {"only_kept": self.only_kept, **self.models.running}
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
             return Table.open(place)
         if crop not in CROPS:
             raise UnknownNameError("crop", crop, CROPS)
         if crop == "none" and getattr(encoder, "reads_texts", True):
-            return embed_images(self.table, encoder, place, keep=self.means.cache, **options)
+            return embed_images(self.table, encoder, place, keep=self.models.cache, **options)
         people = ("people", "detections") if crop == "person" else ()
         reads = [name for name in people if name in self.table.types]
         blank = encoder.encode_images([Image.new("RGB", (32, 32))])
@@ -290,7 +288,7 @@ class Evidence:
         if kind == "classifier":
             _refuse_judge(model)
         if (kind, model) not in self._loaded:
-            self._loaded[kind, model] = load(model, kind=kind, **self.means.options)
+            self._loaded[kind, model] = load(model, kind=kind, **self.models.options)
         adapter = self._loaded[kind, model]
         self.seen_by[f"{kind} {model}"] = str(adapter.key)
         return adapter

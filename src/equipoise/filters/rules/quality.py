@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from equipoise.errors import InputError
-from equipoise.filters.evidence import Evidence
-from equipoise.filters.protocol import Floats, Verdict
+from equipoise.array_types import Floats
+from equipoise.errors import InputError, one_line
+from equipoise.filters.protocol import FilterVerdict
+from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.images import disjoint_pairs, frechet_distance, ssim
@@ -54,22 +55,22 @@ class Quality:
         """Vectors for the Fréchet distance, pixels for the rest."""
         return (*(("image vectors", "real images") if self.frechet else ()), *(("pictures",) if self.pairs else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Rows ``frechet``, ``ssim``, ``lpips`` by group, and their gaps."""
-        nothing = np.zeros(len(evidence), dtype=bool)
-        verdict = Verdict(nothing, nothing)
+        nothing = np.zeros(len(remaining), dtype=bool)
+        verdict = FilterVerdict(nothing, nothing)
         if self.frechet:
-            self._frechet(evidence, verdict)
+            self._frechet(remaining, verdict)
         if self.pairs:
-            self._pairs(evidence, verdict)
+            self._pairs(remaining, verdict)
         return verdict
 
-    def _frechet(self, evidence: Evidence, verdict: Verdict) -> None:
-        if evidence.means.reference is None:
+    def _frechet(self, remaining: RemainingImages, verdict: FilterVerdict) -> None:
+        if remaining.models.reference is None:
             verdict.notes.append("no Fréchet distance: no table of real images was given as reference")
             return
-        real = evidence.reference().image_vectors(self.model)
-        mine = evidence.image_vectors(self.model)
+        real = remaining.reference().image_vectors(self.model)
+        mine = remaining.image_vectors(self.model)
         real = real[np.isfinite(real).all(axis=1)]
         seen = np.isfinite(mine).all(axis=1)
         try:
@@ -77,27 +78,27 @@ class Quality:
         except InputError as error:
             verdict.notes.append(f"no Fréchet distance: {error}")
             return
-        for axis, groups in compared(evidence, self.by):
+        for axis, groups in compared(remaining, self.by):
             try:
                 by_group, gap = frechet_gap(
-                    real, mine[seen], Groups(groups.labels[seen], groups.names, axis), self.draws, evidence.seed
+                    real, mine[seen], Groups(groups.labels[seen], groups.names, axis), self.draws, remaining.seed
                 )
             except InputError as error:
                 verdict.notes.append(f"no Fréchet distance by {axis}: {error}")
                 continue
-            for name, found in by_group.items():
-                verdict.rows.append(found.row(metric="frechet", variant="equipoise", axis=axis, group=name))
+            for name, distance in by_group.items():
+                verdict.rows.append(distance.row(metric="frechet", variant="equipoise", axis=axis, group=name))
             verdict.rows.append(gap.row(metric="frechet_gap", variant="equipoise", axis=axis))
 
-    def _pairs(self, evidence: Evidence, verdict: Verdict) -> None:
+    def _pairs(self, remaining: RemainingImages, verdict: FilterVerdict) -> None:
         distance, why = _lpips()
         if distance is None:
             verdict.notes.append(f"no LPIPS: {why}")
-        pictures = _Pictures(evidence, self.size)
-        parts = compared(evidence, self.by)
-        everything = Groups(np.zeros(len(evidence), dtype=np.int32), ("all",))
+        pictures = _Pictures(remaining, self.size)
+        parts = compared(remaining, self.by)
+        everything = Groups(np.zeros(len(remaining), dtype=np.int32), ("all",))
         for axis, groups in [("", everything), *parts]:
-            first, second, owner = self._drawn(groups, evidence.seed)
+            first, second, owner = self._drawn(groups, remaining.seed)
             if not len(first):
                 continue
             a, b = pictures.of(first), pictures.of(second)
@@ -111,7 +112,7 @@ class Quality:
             for metric, values in measures.items():
                 try:
                     shown = Groups(owner[seen], groups.names, axis)
-                    verdict.rows += _told(metric, values, shown, self.draws, evidence.seed)
+                    verdict.rows += _told(metric, values, shown, self.draws, remaining.seed)
                 except InputError as error:
                     verdict.notes.append(f"no {metric.upper()} by {axis}: {error}")
 
@@ -146,8 +147,10 @@ def frechet_gap(
     rows = [rng.permutation(np.flatnonzero(groups.labels == g))[:n] for g in kept]
     v = np.asarray(images, dtype=np.float64)
     note = f"{n} images of each group, since the distance falls with their number"
-    found = {groups.names[g]: frechet_distance(real, v[at]).with_notes(note) for g, at in zip(kept, rows, strict=True)}
-    values = [one.value for one in found.values()]
+    by_group = {
+        groups.names[g]: frechet_distance(real, v[at]).with_notes(note) for g, at in zip(kept, rows, strict=True)
+    }
+    values = [distance.value for distance in by_group.values()]
     pool = np.concatenate(rows)
     null = np.empty(draws)
     for draw in range(draws):
@@ -155,14 +158,14 @@ def frechet_gap(
         shuffled = [_plain_frechet(real, v[at]) for at in order]
         null[draw] = max(shuffled) - min(shuffled)
     gap = max(values) - min(values)
-    return found, Estimate(
+    return by_group, Estimate(
         gap,
         null_mean=float(null.mean()),
         null_sd=float(null.std(ddof=1)),
         p_value=p_values(gap, null).value,
         n=len(pool),
         n_groups=len(kept),
-        notes=(f"largest {max(found, key=lambda k: found[k].value)}", note, "no interval: a gap of extremes"),
+        notes=(f"largest {max(by_group, key=lambda k: by_group[k].value)}", note, "no interval: a gap of extremes"),
     )
 
 
@@ -184,8 +187,8 @@ def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) ->
 class _Pictures:
     """Pictures of some rows at one size, each decoded once."""
 
-    def __init__(self, evidence: Evidence, size: int) -> None:
-        self._evidence = evidence
+    def __init__(self, remaining: RemainingImages, size: int) -> None:
+        self._remaining = remaining
         self._size = size
         self._held: dict[int, Any] = {}
 
@@ -208,8 +211,8 @@ class _Pictures:
         wanted = {int(r) for r in rows} - set(self._held)
         if not wanted:
             return
-        at = {self._evidence.frame["image_id"].iloc[r]: r for r in wanted}
-        table = self._evidence.table
+        at = {self._remaining.frame["image_id"].iloc[r]: r for r in wanted}
+        table = self._remaining.table
         for batch in table.batches(["image_id", "image"]):
             ids = batch.column("image_id").to_pylist()
             for i in [i for i, name in enumerate(ids) if name in at]:
@@ -232,9 +235,9 @@ def _lpips() -> tuple[Any, str]:
 
         network = lpips.LPIPS(net="squeeze", verbose=False).eval()
     except OSError as error:  # its backbone is downloaded the first time
-        return None, f"the weights of its SqueezeNet are not here and cannot be downloaded ({_line(error)})"
+        return None, f"the weights of its SqueezeNet are not here and cannot be downloaded ({one_line(error)})"
     except (ImportError, RuntimeError) as error:  # a torchvision that was built for another torch
-        return None, f"the package lpips cannot be used ({_line(error)})"
+        return None, f"the package lpips cannot be used ({one_line(error)})"
 
     def distance(a: Any, b: Any) -> Floats:
         def pixels(images: Any) -> Any:
@@ -244,7 +247,3 @@ def _lpips() -> tuple[Any, str]:
             return np.asarray(network(pixels(a), pixels(b)).flatten().numpy(), dtype=np.float64)
 
     return distance, ""
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

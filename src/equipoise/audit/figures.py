@@ -1,0 +1,91 @@
+"""The figures of an audit as SVG, drawn as the report's are; the same numbers give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, standalone, ticks
+
+__all__ = ["COLOURS", "caption_map_figure", "scatter", "scatter_figure"]
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
+"""Told apart by people who see colours differently (Okabe and Ito)."""
+
+_PANEL = 420.0
+_MARGIN = 60.0
+
+
+def scatter(
+    drawing: Drawing, left: float, x: NDArray[np.float64], y: NDArray[np.float64], colours: Sequence[int], r: float
+) -> tuple[Scale, Scale]:
+    """Draw dots into the square panel that begins at ``left``; returns its scales, from values to pixels."""
+    across = Scale(*_padded(x), left, left + _PANEL)
+    up = Scale(*_padded(y), _MARGIN + _PANEL, _MARGIN)
+    for dot_x, dot_y, colour in zip(x.tolist(), y.tolist(), colours, strict=True):
+        drawing.dot(across(dot_x), up(dot_y), r, f"c{colour % SERIES_COLOURS}")
+    return across, up
+
+
+def scatter_figure(
+    points: pd.DataFrame, x_names: Mapping[str, str], y_name: tuple[str, str], lines: Mapping[str, str]
+) -> str:
+    """One panel per column of ``x_names`` (with what to call it) against ``y_name``, a named dot per ``model``.
+
+    ``lines``: what stands above the panels that get a straight line through their dots.
+
+    >>> table = pd.DataFrame({"model": ["a", "<b>"], "lic": [1.0, 2.0], "words": [10.0, 30.0]})
+    >>> "&lt;b&gt;" in scatter_figure(table, {"words": "words"}, ("lic", "LIC"), {})
+    True
+    """
+    step = _PANEL + 2 * _MARGIN
+    drawing = Drawing("scatter", step * len(x_names), step)
+    column, called = y_name
+    y = points[column].to_numpy(float)
+    for place, (name, label) in enumerate(x_names.items()):
+        left, x = place * step + _MARGIN, points[name].to_numpy(float)
+        across, up = scatter(drawing, left, x, y, range(len(points)), 4)
+        for model, dot_x, dot_y in zip(points["model"], x.tolist(), y.tolist(), strict=True):
+            drawing.text(across(dot_x) + 6, up(dot_y) - 5, str(model), "small")
+        if name in lines:
+            slope, start = np.polyfit(x, y, 1)
+            ends = [float(x.min()), float(x.max())]
+            drawing.path([(across(end), up(slope * end + start)) for end in ends], "axis thin")
+            drawing.text(left + _PANEL / 2, _MARGIN - 18, lines[name], "bold", "middle")
+        drawing.x_axis(across, _MARGIN, _MARGIN + _PANEL, label)
+        for value in ticks(up.low, up.high):
+            drawing.text(left - 6, up(value) + 4, f"{value:g}".replace("-", "\N{MINUS SIGN}"), "soft num", "end")
+        drawing.text(left - 6, _MARGIN - 18, called, "soft", "end")
+    return standalone(drawing.svg(f"{called} against {' and '.join(x_names.values())}"))
+
+
+def caption_map_figure(points: pd.DataFrame, words: Mapping[int, str], title: str) -> str:
+    """A map (``x y cluster group``) twice: by cluster with its number and ``words``, and by group."""
+    x, y = points["x"].to_numpy(float), points["y"].to_numpy(float)
+    groups = sorted(set(points["group"]))
+    step = _PANEL + 2 * _MARGIN
+    drawing = Drawing("map", 2 * step, step)
+    across, up = scatter(drawing, _MARGIN, x, y, points["cluster"].tolist(), 2)
+    for cluster, members in points.groupby("cluster", sort=True):
+        place = across(float(members["x"].median())), up(float(members["y"].median()))
+        number = int(str(cluster))
+        drawing.text(*place, f"{number} {words.get(number, '')}", "small halo", "middle")
+    scatter(drawing, step + _MARGIN, x, y, [groups.index(group) for group in points["group"]], 2)
+    for number, group in enumerate(groups):
+        height = _MARGIN + 14 + 16 * number
+        drawing.dot(2 * step - _MARGIN - 4, height - 4, 4, f"c{number % SERIES_COLOURS}")
+        words_of_group = f"{group} ({int((points['group'] == group).sum()):,})"
+        drawing.text(2 * step - _MARGIN - 12, height, words_of_group, "small halo", "end")
+    for left, name in ((0.0, "clusters of neutral captions"), (step, title)):
+        drawing.text(left + _MARGIN + _PANEL / 2, _MARGIN - 18, name, "bold", "middle")
+    return standalone(drawing.svg(f"clusters of neutral captions, and {title}"))
+
+
+def _padded(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The least and the largest value with some space around, so that names stay inside."""
+    low, high = float(values.min()), float(values.max())
+    space = 0.15 * (high - low) or 0.5
+    return low - space, high + space

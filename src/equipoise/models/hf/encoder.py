@@ -1,0 +1,96 @@
+"""Dual encoders of ``transformers``: images and texts as vectors of one space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from equipoise.array_types import Vectors
+from equipoise.errors import InputError
+from equipoise.models.folders import Checkpoint
+from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model, tokenizer
+from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
+from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
+from equipoise.models.images import processed, rgb_images
+from equipoise.models.runtime import Settings, quiet
+
+__all__ = ["HuggingFaceEncoder", "encoder"]
+
+
+def encoder(checkpoint: Checkpoint, *, name: str, **options: Any) -> HuggingFaceEncoder | BackboneEncoder:
+    """The encoder in a checkpoint folder: of images and texts, or of images alone, as its ``model_type`` says."""
+    adapter = BackboneEncoder if isinstance(family_of(checkpoint), Backbone) else HuggingFaceEncoder
+    return adapter.opened(checkpoint, name=name, **options)
+
+
+class HuggingFaceEncoder(CheckpointAdapter):
+    """A dual encoder of ``transformers``, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`.
+
+    Images go through the checkpoint's own processor once, in its Pillow form. Texts longer than ``context`` tokens
+    lose their tail and keep their end token; ``tokens.n_cut`` counts them.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, how: EncoderFamily, *, name: str, settings: Settings | None = None
+    ) -> None:
+        checkpoint.needs_images()
+        checkpoint.needs_texts()
+        super().__init__(checkpoint, name=name, settings=settings)
+        with quiet():
+            self.processor = image_processor(checkpoint)
+            words = tokenizer(checkpoint)
+            model = (
+                how.build(checkpoint)
+                if how.build
+                else stock_model(checkpoint, how.model_class, attention=how.attention)
+            )
+        self.logit_scale = how.scale(model)  # before 16 bits round it
+        self.tokens = TokenIds(words, context_length(words, model.config, how.context), how.padding, how.masked)
+        self._how = how
+        reading = [self.tokens.context, how.padding, how.masked]
+        self._take(model, self.processor.to_dict(), _tokenizer_settings(words), reading)
+
+    @classmethod
+    def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
+        """The encoder of a checkpoint of a known family."""
+        return cls(checkpoint, family_of(checkpoint), name=name, settings=Settings(**options))
+
+    @property
+    def context(self) -> int:
+        """The most tokens of a text, start and end included."""
+        return self.tokens.context
+
+    def encode_images(self, images: Sequence[Any]) -> Vectors:
+        """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
+        return self._vectors(self._image_batch, rgb_images(images))
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """(m, d) unit vectors of m texts."""
+        if isinstance(texts, str):
+            raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
+        return self._vectors(self._text_batch, list(texts))
+
+    def _image_batch(self, images: Sequence[Any]) -> Any:
+        # The processor alone, and with one size: its processor class may carry defaults of other checkpoints.
+        inputs = processed(self.processor, images)
+        return self._how.images(self.model, self._placed(inputs))
+
+    def _text_batch(self, texts: Sequence[str]) -> Any:
+        return self._how.texts(self.model, self._placed(self.tokens(texts)))
+
+    def _vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> Vectors:
+        batches = self._unit_vectors(run, items)
+        return np.concatenate(batches) if batches else np.zeros((0, self.dim), np.float32)
+
+    @property
+    def dim(self) -> int:
+        """The length of a vector."""
+        return int(self.encode_texts(["a"]).shape[1])
+
+
+def _tokenizer_settings(words: Any) -> Any:
+    backend = getattr(words, "backend_tokenizer", None)
+    inside = backend.to_str() if backend is not None else sorted(words.get_vocab().items())
+    return [type(words).__name__, inside, words.padding_side]
