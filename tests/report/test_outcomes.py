@@ -17,6 +17,7 @@ import pytest
 
 from equipoise.audit.config import AuditConfig
 from equipoise.data.results import write_results
+from equipoise.measure.notes import codes_of, note
 from equipoise.report import verdict_of, write
 from equipoise.report.verdict.judging import Verdict
 from equipoise.report.verdict.outcomes import Outcome
@@ -85,10 +86,12 @@ def filters(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
 
 def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str, Any]]:
     keys = {"variant": "sharp", "group": "female", "pool": None}
-    note = "how far the drop rate of female is above what is even: no group is farther, in its own spread"
+    side = "above" if rate > 0.1 else "below"
+    told = note("filter_test", what="drop", group="female", side=side)
+    size = abs(rate - 0.1), None, None, p
     return [
         row("filter_drop", (rate, low, high, p), chance=0.1, n=400, **keys),
-        row("filter_bias", (abs(rate - 0.1), None, None, p), chance=0.01, sd=0.01, n=800, notes=note, **keys),
+        row("filter_bias", size, chance=0.01, sd=0.01, n=800, notes=told, side=side, **keys),
     ]
 
 
@@ -115,14 +118,15 @@ def shares(value: float, half: float, p: float, n: int) -> list[dict[str, Any]]:
     ]
 
 
-def captions(*rows: dict[str, Any], mask: bool = True, notes: tuple[str, ...] = ()) -> Callable[[Path], Verdict]:
+def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = None) -> Callable[[Path], Verdict]:
     def build(home: Path) -> Verdict:
         from equipoise.audit.findings import Findings
 
-        findings = Findings("captions", "", notes=list(notes))
+        findings = Findings("captions", "")
         findings.rows = [{**one, "suite": "captions", "pool": None, "model": one["model"] or "nic"} for one in rows]
         findings.save(home / "out")
-        (home / "out" / "config.json").write_text(json.dumps({"command": "captions", "settings": {"mask": mask}}))
+        about = {"command": "captions", "settings": {"mask": mask}, "words_masked": mask if masked is None else masked}
+        (home / "out" / "config.json").write_text(json.dumps(about))
         return verdict_of(home / "out")
 
     return build
@@ -130,7 +134,8 @@ def captions(*rows: dict[str, Any], mask: bool = True, notes: tuple[str, ...] = 
 
 def compared(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
     def build(home: Path) -> Verdict:
-        write_results(home / "c" / "results.parquet", [{**one, "model": "A - B"} for one in rows])
+        codes = codes_of([note("compared", first="A", second="B", first_mean=0.1, second_mean=0.2)])
+        write_results(home / "c" / "results.parquet", [{**one, "model": "A - B", "codes": codes} for one in rows])
         return verdict_of(home / "c")
 
     return build
@@ -391,7 +396,7 @@ CASES = [
     ),
     Case(
         "captions of an axis that no lexicon names",
-        captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), notes=("gender: nothing is masked",)),
+        captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), masked=False),
         NOTHING,
         ("No word was masked", "what matters would have been found"),
         ("were masked",),

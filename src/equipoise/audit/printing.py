@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pandas as pd
@@ -12,13 +11,12 @@ __all__ = ["DETAILS", "table_of"]
 DETAILS = ("representation", "skew", "exposure", "exposure_ratio", "infeasible_index", "infeasible_count")
 """Metrics that are in the results and not in the printed table, unless everything is asked for."""
 
-_PUBLISHED = re.compile(r"published (-?\d+(?:\.\d+)?)")
 _TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
 _WIDEST = 40
 
 
 def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60, level: float = 0.95) -> str:
-    """One line a number: value, chance, excess, interval, p and n, and the published value where a note gives one.
+    """One line a number: value, chance, excess, interval, p and n, and the published value where there is one.
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
@@ -42,7 +40,6 @@ def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
     interval = ""
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         interval = f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-    published = _PUBLISHED.search(_text(row["notes"]))
     return {
         "metric": row["metric"],
         "variant": _text(row["variant"]),
@@ -58,7 +55,7 @@ def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
         heading: interval,
         "p": _p(row["p_value"]),
         "n": _text(row["n"]),
-        "published": "" if published is None else published[1],
+        "published": "" if pd.isna(row["published"]) else f"{row['published']:.2f}",
     }
 
 

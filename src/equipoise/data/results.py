@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.arrays import batches_of
 from equipoise.data.atomic import atomic_file
-from equipoise.data.schema import schema_for
-from equipoise.data.shards import read_columns
+from equipoise.data.schema import TableSchema, schema_for
+from equipoise.data.shards import open_parquet, read_columns
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.text.labels import read_labels
@@ -44,6 +44,8 @@ __all__ = [
     "write_results",
 ]
 
+
+_FACTS = ("dropped", "published", "side", "codes")
 
 Positions = NDArray[np.int64]
 """Row numbers of a frame, as ``frame.iloc`` takes them."""
@@ -137,13 +139,19 @@ def write_results(path: str | Path, rows: Any) -> Path:
 
 
 def read_results(path: str | Path) -> pd.DataFrame:
-    """The results in ``path``: that file, or ``results.parquet`` in that folder."""
+    """The results in ``path``: that file, or ``results.parquet`` in that folder.
+
+    Files from before the columns of facts (``dropped``, ``published``, ``side``, ``codes``) are read as if these were
+    empty.
+    """
     source = Path(path)
     if source.is_dir():
         source = source / "results.parquet"
     schema = schema_for("results")
+    if not set(_FACTS).intersection(open_parquet(source).schema_arrow.names):
+        schema = TableSchema(schema.kind, (), tuple(c for c in schema.columns if c[0] not in _FACTS))
     frame: pd.DataFrame = read_columns(source, schema.names, schema).to_pandas(types_mapper=_nullable)
-    return frame
+    return frame.assign(**{name: None for name in _FACTS if name not in frame})
 
 
 def _nullable(kind: Any) -> Any:

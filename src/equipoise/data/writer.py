@@ -24,7 +24,7 @@ from equipoise.data.shards import (
     shard_name,
     write_shard,
 )
-from equipoise.errors import InputError
+from equipoise.errors import InputError, OtherSettingsError
 
 if TYPE_CHECKING:
     from equipoise.data.table import Table
@@ -190,7 +190,7 @@ class TableWriter:
         elif not self._resume:
             self._discard()
         elif note.read_bytes() != head:
-            raise InputError(
+            raise OtherSettingsError(
                 f"{self.path} holds an unfinished table that was made with other settings; "
                 "repeat those settings to finish it, choose another path, or delete it"
             )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.notes import note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
 from equipoise.text.labels import read_labels
@@ -255,14 +256,13 @@ def result_rows(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) ->
             n=int(one.test.n.sum()),
             n_groups=len(one.test.names),
             notes=(
-                f"how far the {one.what} rate of {one.test.worst} is {one.side} what is even: no group is farther, in "
-                "its own spread",
-                f"shuffled within {one.test.within}",
-                "p corrected over all steps and axes (Holm)",
-                "no interval: a maximum over groups",
+                note("filter_test", what=one.what, group=one.test.worst, side=one.side),
+                note("shuffled_within", within=one.test.within),
+                note("holm_run"),
+                note("no_interval", why="a maximum over groups"),
             ),
         )
-        rows.append(overall.row(metric="filter_bias", group=one.test.worst, **keys))
+        rows.append(overall.row(metric="filter_bias", group=one.test.worst, side=one.side, **keys))
     for outcome in outcomes:
         rows += [{**row, "suite": "filter", "pool": outcome.label} for row in outcome.rows]
     return rows

@@ -28,6 +28,7 @@ from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Means, Step
 from equipoise.filters import run as sieve
 from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
+from equipoise.measure.notes import Note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.recipes.set_figures import (
     Pool,
@@ -299,12 +300,12 @@ def _counts(own: Pool, kept: Any) -> list[str]:
 
 def _without_interval(figures: Sequence[Figure]) -> list[str]:
     """Why some figures have no interval."""
-    told: dict[str, dict[str, None]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for figure in figures:
         for note in figure.value.notes:
-            if note.startswith("no interval"):
-                told.setdefault(note, {})[figure.name] = None
-    return [f"{', '.join(names)}: {note}" for note, names in told.items()]
+            if isinstance(note, Note) and note.code == "no_interval":
+                reasons.setdefault(note, {})[figure.name] = None
+    return [f"{', '.join(names)}: {note}" for note, names in reasons.items()]
 
 
 def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path) -> list[Path]:

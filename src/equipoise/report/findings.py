@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from equipoise.measure.notes import ResultRow, facts_of, pair_of
 from equipoise.report.sources import Series
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "main_rows",
     "metric_name",
     "perceived",
+    "rate_tested",
     "subject_rows",
 ]
 
@@ -210,12 +212,18 @@ def leans(one: Series) -> list[Lean]:
     found = []
     for (axis, subject), some in rows.groupby(["axis", "subject"], sort=True):
         scores: dict[str, list[float]] = {}
-        for pair, value in zip(some["group"], some["value"], strict=True):
-            first, _, second = str(pair).partition(" - ")
-            scores.setdefault(first, []).append(float(value))
-            scores.setdefault(second, []).append(-float(value))
+        for row in some.to_dict("records"):
+            first, second = pair_of(row) or (str(row["group"]), "")
+            scores.setdefault(first, []).append(float(row["value"]))
+            scores.setdefault(second, []).append(-float(row["value"]))
         means = {group: sum(values) / len(values) for group, values in scores.items()}
         top, bottom = max(means, key=lambda g: means[g]), min(means, key=lambda g: means[g])
         p = min(1.0, float(some["p_value"].min()) * len(some)) if some["p_value"].notna().any() else 1.0
         found.append(Lean(str(subject), str(axis), top, bottom, means[top] - means[bottom], p))
     return found
+
+
+def rate_tested(test: ResultRow) -> str:
+    """The metric whose rates a row of ``filter_bias`` tests: of images that failed themselves, or of those dropped."""
+    facts = facts_of(test, "filter_test")
+    return "filter_drop" if facts is None else f"filter_{facts['what']}"

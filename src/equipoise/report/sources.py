@@ -14,8 +14,9 @@ import pandas as pd
 from equipoise.data import Table
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
+from equipoise.measure.notes import facts_of
 
-__all__ = ["Given", "Series", "Source", "plain_name", "read_given", "with_names"]
+__all__ = ["Given", "Series", "Source", "compared_models", "plain_name", "read_given", "with_names", "words_masked"]
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
@@ -156,7 +157,7 @@ def _source(path: Path, problems: list[str]) -> Source:
             kind, settings = known, _json(path / name, "its settings are not shown", problems)
             break
     else:
-        if results["model"].astype(str).str.contains(" - ", regex=False).all() and (results["null_mean"] == 0).all():
+        if compared_models(results) is not None:
             return Source(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
     told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
@@ -165,6 +166,27 @@ def _source(path: Path, problems: list[str]) -> Source:
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
     return Source(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+
+
+def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:
+    """The two models of a comparison, as its rows name them; ``None`` where the rows compare nothing.
+
+    Older files have no codes: theirs joined the two names and had 0 as their chance level.
+    """
+    facts = [facts_of(row, "compared") for row in results[["codes"]].to_dict("records")]
+    first = facts[0] if facts else None
+    if first is not None and all(facts):
+        return plain_name(str(first["first"])), plain_name(str(first["second"]))
+    if results["codes"].notna().any() or not (results["null_mean"] == 0).all():
+        return None
+    names = [plain_name(name) for name in str(results["model"].iloc[0]).split(" - ")]
+    return (names[0], names[1]) if len(names) == 2 else None
+
+
+def words_masked(settings: Mapping[str, Any]) -> bool:
+    """Whether words were masked, as the folder says; folders of before say what was asked for."""
+    asked = settings.get("settings")
+    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
 
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:

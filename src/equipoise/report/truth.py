@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.measure.notes import pair_of
 from equipoise.report.findings import axis_name, subject_rows
 from equipoise.report.numbers import amount
 from equipoise.report.sources import Series
@@ -103,8 +104,10 @@ def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
     )
     found: dict[str, tuple[float, Recovered]] = {}
     for key, some in gaps.groupby(["axis", "group"], sort=True):
-        axis, pair = (str(part) for part in key)
-        first, _, second = pair.partition(" - ")
+        axis, pair = str(key[0]), pair_of(some.iloc[0])
+        if pair is None:
+            continue
+        first, second = pair
         measured = some.set_index("subject")["value"].astype(float)
         known = {group: injected.xs((axis, group)) for group in (first, second) if (axis, group) in injected.index}
         if len(known) < 2:

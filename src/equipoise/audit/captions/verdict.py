@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.measure.notes import add_notes, facts_of, note
 from equipoise.measure.stats.permutation import holm
 from equipoise.measure.stats.power import minimum_detectable_effect
 
@@ -87,11 +88,13 @@ def adjust_over_models(rows: Sequence[dict[str, Any]]) -> list[Adjusted | None]:
         adjusted = holm([float(rows[i]["p_value"]) for i in numbers])
         for i, p in zip(numbers, adjusted, strict=True):
             found[i] = Adjusted(float(p), len(numbers))
-            told = [f"Holm p {p:.3g} over {len(numbers)} test{'' if len(numbers) == 1 else 's'}"]
+            unit = "test" if len(numbers) == 1 else "tests"
+            further = [note("holm_over", p=float(p), tests=len(numbers), unit=unit)]
             least = smallest_found(rows[i], len(numbers))
             if least is not None:
-                told.append(f"finds {'a log ratio' if rows[i]['metric'] == 'ratio' else 'an excess'} of {least:.3g}")
-            rows[i]["notes"] = "; ".join(part for part in (rows[i].get("notes"), *told) if part)
+                what = "a log ratio" if rows[i]["metric"] == "ratio" else "an excess"
+                further.append(note("finds", what=what, least=least))
+            add_notes(rows[i], *further)
     return found
 
 
@@ -188,10 +191,9 @@ def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
     if metric == "lic":
         return f"its captions{hidden} give {axis} away {'more' if above else 'less'} than the references do"
     if metric == "ratio":
-        notes = str(row.get("notes") or "")
-        pair = next((part for part in notes.split("; ") if part.count("/") == 1 and " " not in part), "first/second")
-        one, other = pair.split("/")
-        return f"its captions name {one if above else other} more often, beside the other group, than the labels do"
+        pair = facts_of(row, "named_pair") or {"first": "first", "second": "second"}
+        group = pair["first" if above else "second"]
+        return f"its captions name {group} more often, beside the other group, than the labels do"
     more = "further" if above else "less"
     if metric == "ba":
         return f"its words lean {more} than those of the references, beyond what exchange gives"

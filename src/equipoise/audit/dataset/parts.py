@@ -28,6 +28,7 @@ from equipoise.measure.dataset import (
     presence_of,
 )
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.notes import add_notes, no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
 
@@ -116,10 +117,9 @@ class Family:
             margin = margin_of(metric, int(row["n_groups"]))
             size = abs(float(row["excess"])) if metric == "group_share" else float(row["excess"])
             judged = Judged(adjusted, metric != "group_evenness" and size > margin, margin)
-            told = f"Holm p {adjusted:.3g} over {len(asked)} questions about the dataset"
+            add_notes(row, note("holm_over", p=adjusted, tests=len(asked), unit="questions about the dataset"))
             if metric != "group_evenness":
-                told += f"; {'beyond' if judged.matters else 'within'} the margin of {margin:.3g}"
-            row["notes"] = "; ".join(part for part in (row["notes"], told) if part)
+                add_notes(row, note("margin", side="beyond" if judged.matters else "within", margin=margin))
             found[metric, axis, group] = judged
         return found
 
@@ -293,7 +293,7 @@ def _row_notes(row: dict[Any, Any], correction: str, lone: bool) -> tuple[str, .
     if correction != "Holm":
         told.append(f"from {row['sources']:,} sources or sets")
     if lone:
-        told.append("no interval: one source or set has them all")
+        told.append(no_interval("one source or set has them all"))
     return tuple(told)
 
 

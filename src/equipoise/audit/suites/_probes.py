@@ -28,6 +28,7 @@ from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
 from equipoise.measure.embedding.probe import deleted_blocks, held_out_variance, jackknife_variance, score_estimate
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import compare, p_values
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
@@ -151,7 +152,7 @@ def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float 
     own = np.diag(covariance)
     error = np.sqrt(np.maximum(own[:, None] + own - 2 * covariance, 0.0))
     if width < 2 or not (error > 1e-12)[~np.eye(width, dtype=bool)].all():
-        return None, None, ("no interval: the wording makes the same difference for every image, or none",)
+        return None, None, (no_interval("the wording makes the same difference for every image, or none"),)
     means = distinct.mean(axis=0)
     bounds = t_bounds(means, error, n - 1)
     if width == 2:

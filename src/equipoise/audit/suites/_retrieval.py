@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import SetStructure
+from equipoise.measure.notes import no_interval
 from equipoise.measure.retrieval import (
     VARIANTS,
     Candidates,
@@ -60,7 +61,7 @@ def seeded_estimate(
     bounds: tuple[Any, Any] = interval or (None, None)
     spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
     about = "the interval is over seeds, and at least as wide as chance spreads"
-    about = about if interval else "no interval: one seed"
+    about = about if interval else no_interval("one seed")
     return Estimate(
         value,
         *bounds,

@@ -22,6 +22,7 @@ from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
 
@@ -289,7 +290,7 @@ def _text_encoder(to: _Rows, contrast: Contrast, evidence: Evidence, config: Aud
             keys: dict[str, Any] = {"metric": "text_encoder_margin", "variant": shown, **to.keys}
             to.findings.add(found.margin, **keys)
             for name, margin in zip(names, found.margins, strict=True):
-                one = Estimate(float(margin), null_mean=0.0, n=1, notes=("no interval: one pair of sentences",))
+                one = Estimate(float(margin), null_mean=0.0, n=1, notes=(no_interval("one pair of sentences"),))
                 to.findings.add(one, subject=name, **keys)
             to.findings.add_queries(found.margins, names, **keys)
 

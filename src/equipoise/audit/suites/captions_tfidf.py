@@ -22,6 +22,7 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
+from equipoise.measure.notes import add_notes, note
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
@@ -165,7 +166,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 def _adjust(rows: Sequence[dict[str, Any]]) -> None:
     """Holm over the metrics, depths and pools of one ranking."""
     for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
-        row["notes"] = "; ".join(part for part in (row["notes"], f"Holm p {p:.3g} over {len(rows)} tests") if part)
+        add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="tests"))
 
 
 def _balanced(
@@ -196,9 +197,10 @@ def _add(
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
         estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0].cluster, config)
         known = published.get((model, pool))
-        note = f"published {known[(*BIAS_K, *SKEW_K).index(k)]:.2f} (GenSynth, Table 1)" if known else ""
-        row = estimate.with_notes(note).row(
-            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k
+        paper = known[(*BIAS_K, *SKEW_K).index(k)] if known else None
+        beside = "" if paper is None else note("published", value=paper, source="GenSynth, Table 1")
+        row = estimate.with_notes(beside).row(
+            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k, published=paper
         )
         findings.rows.append(row)
         if pool == "natural":

@@ -28,6 +28,7 @@ from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
+from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import Candidates
 from equipoise.measure.stats.group_means import group_means
 
@@ -157,7 +158,7 @@ def _add_association(
     )
     keys = {"axis": axis, "pool": pool_name(frame), "variant": "equipoise"}
     for group, estimate in found.by_group.items():
-        note = "no null: it depends on the captions; see the gap"
+        note = no_null("it depends on the captions; see the gap")
         findings.add(estimate.with_notes(note), metric="negative_association", group=group, **keys)
         at = inside & (groups.labels == groups.index(group))
         findings.add_queries(

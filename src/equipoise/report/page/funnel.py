@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.report.findings import rate_tested
 from equipoise.report.numbers import count, share
 from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
 
@@ -64,9 +65,9 @@ def read_funnel(path: Path) -> pd.DataFrame:
 
 def own_p_values(results: pd.DataFrame, axis: str) -> dict[str, float]:
     """What a filter run itself found: for each step the p-value of even losses on ``axis``, corrected over the run."""
-    rows = results[(results["metric"] == "filter_bias") & (results["axis"] == axis)]
-    rows = rows[rows["notes"].astype(str).str.contains("drop rate", regex=False)]
-    return {str(step): float(p) for step, p in zip(rows["variant"], rows["p_value"], strict=True) if pd.notna(p)}
+    rows = results[(results["metric"] == "filter_bias") & (results["axis"] == axis) & results["p_value"].notna()]
+    tests = [row for row in rows.to_dict("records") if rate_tested(row) == "filter_drop"]
+    return {str(row["variant"]): float(row["p_value"]) for row in tests}
 
 
 def funnel_table(frame: pd.DataFrame, known: Mapping[str, float] | None = None) -> pd.DataFrame:

@@ -17,11 +17,10 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.measure import METRICS
 from equipoise.report.findings import metric_name
-from equipoise.report.sources import Given, Series, Source
+from equipoise.report.sources import Given, Series, Source, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
 
-_DROPPED = re.compile(r"dropped (\d+) \(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _PLAIN = (
     "max_skew standard_gap standard_gap_size outranks placebo_excess min_skew ndkl representation skew exposure "
     "exposure_gap counterfactual_gap counterfactual_gap_size lic "
@@ -67,7 +66,7 @@ def method(series: Sequence[Series]) -> list[str]:
 
 def _of_captions(series: Sequence[Series]) -> str:
     """What LIC is, with what was done: words masked or not, references or none."""
-    masked = all(_words_masked(one.source.settings) for one in series)
+    masked = all(words_masked(one.source.settings) for one in series)
     told = "For captions, a classifier guesses the group from captions"
     told += " in which the words that name a group are masked; " if masked else ", all words left in; "
     if all((one.results["metric"] == "lic").any() for one in series):
@@ -75,12 +74,6 @@ def _of_captions(series: Sequence[Series]) -> str:
         return f"{told}images, in points."
     told += "LIC_M is how sure it is of the right group, in points. Without reference captions it does not say whether "
     return f"{told}a model adds to what people's captions give away."
-
-
-def _words_masked(settings: Mapping[str, Any]) -> bool:
-    """Whether words were masked, as the folder says; folders of before say what was asked for."""
-    asked = settings.get("settings")
-    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
 
 
 def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
@@ -158,10 +151,10 @@ def _public_text(text: str) -> str:
 
 def _from_rows(results: pd.DataFrame) -> list[str]:
     most: Counter[tuple[str, str]] = Counter()
-    for metric, notes in zip(results["metric"], results["notes"], strict=True):
-        if isinstance(notes, str):
-            for number, reason in _DROPPED.findall(notes):
-                key = (str(metric), reason)
+    for metric, counts in zip(results["metric"], results["dropped"], strict=True):
+        if isinstance(counts, str):
+            for reason, number in json.loads(counts).items():
+                key = (str(metric), str(reason))
                 most[key] = max(most[key], int(number))
     return [f"{metric_name(metric)}: {n:,} left out ({reason})" for (metric, reason), n in most.items()]
 

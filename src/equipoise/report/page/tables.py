@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.measure.notes import pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
 from equipoise.report.numbers import amount, count, interval, p_text, share, signed
 from equipoise.report.sources import Series
@@ -69,7 +70,7 @@ def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
     named = []
     for row in rows.to_dict("records"):
         if row["metric"] == _GAP:
-            first, _, second = str(row["group"]).partition(" - ")
+            first, second = pair_of(row) or (str(row["group"]), "–")
             named.append(first if row["value"] > 0 else second)
         else:
             named.append(known.get((row["axis"], row["subject"]), "–"))
@@ -77,7 +78,8 @@ def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
 
 
 def _row(row: Mapping[Any, Any]) -> SubjectRow:
-    pair = f": {row['group']}".replace(" - ", " − ") if isinstance(row["group"], str) else ""
+    groups = pair_of(row)
+    pair = f": {groups[0]} − {groups[1]}" if groups else f": {row['group']}" if isinstance(row["group"], str) else ""
     digits = 3 if row["metric"] == _GAP else 2
     p = row["p_value"]
     numbers = [

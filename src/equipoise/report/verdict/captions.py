@@ -9,7 +9,7 @@ import pandas as pd
 from equipoise.measure.stats import holm
 from equipoise.report.findings import main_rows, perceived
 from equipoise.report.numbers import amount, interval, joined, p_text, percent, plural, share
-from equipoise.report.sources import Series
+from equipoise.report.sources import Series, words_masked
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, Verdict, level_of
 from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text, read_row
@@ -30,14 +30,6 @@ def _readings(captions: Sequence[Series]) -> dict[str, Reading]:
                 break
     p = holm([float(row["p_value"]) for row in rows.values()])
     return {label: read_row(row, float(at)) for (label, row), at in zip(rows.items(), p, strict=True)}
-
-
-def _masked(one: Series) -> bool:
-    """Whether the words that name a group were hidden from the classifier."""
-    settings = one.source.settings.get("settings")
-    if isinstance(settings, dict) and settings.get("mask") is False:
-        return False
-    return not any("nothing is masked" in note for note in one.source.notes)
 
 
 def _verb(reading: Reading) -> str:
@@ -132,7 +124,7 @@ def on_captions(captions: Sequence[Series]) -> Verdict:
     }[top]
     if top is Outcome.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
-    about = _about(axis, masked=all(_masked(one) for one in captions), amplify=amplify)
+    about = _about(axis, masked=all(words_masked(one.source.settings) for one in captions), amplify=amplify)
     made = Verdict(lead, [about, *(_sentence(one, found.get(one.label)) for one in captions)], outcome=top)
     made.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
     p = joined([f"{label} {p_text(reading.p)}" for label, reading in found.items()])

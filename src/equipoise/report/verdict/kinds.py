@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.measure.stats import holm
-from equipoise.report.findings import axis_name, metric_name
+from equipoise.report.findings import axis_name, metric_name, rate_tested
 from equipoise.report.numbers import amount, joined, p_text, percent, plural, share
-from equipoise.report.sources import Series
+from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, Judgement, Verdict, judge, level_of
 from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text, read_row, refined_p
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
@@ -73,25 +73,26 @@ def _filter_readings(results: pd.DataFrame) -> list[Reading]:
     found = []
     for _, test in tests.iterrows():
         same = rates[(rates["variant"] == test["variant"]) & (rates["axis"] == test["axis"])]
-        what = "filter_fail" if "how far the fail rate" in str(test["notes"]) else "filter_drop"
-        same = same[(same["group"] == test["group"]) & (same["metric"] == what)]
+        same = same[(same["group"] == test["group"]) & (same["metric"] == rate_tested(test))]
         row = (same.iloc[0] if len(same) else test).copy()
-        row["notes"] = test["notes"]
+        row["side"] = test["side"]
         reading = read_row(row, float(test["p_value"]), signed=len(same) > 0)
         found.append(reading)
     return sorted(found, key=lambda r: r.p)
 
 
 def _side(reading: Reading) -> str:
-    """What a filter does to the group that is farthest from even; the test's note says on which side it is."""
+    """What a filter does to the group that is farthest from even; without a side (older files) the rate says which."""
     row = reading.row
-    more = "less" if "is below what is even" in str(row["notes"]) else "more"
+    of_rates = row["metric"] != "filter_bias"
+    below = row["side"] == "below" or (pd.isna(row["side"]) and of_rates and row["value"] < row["null_mean"])
+    more = "less" if below else "more"
     return f"Filter {row['variant']} takes {row['group']} {more} than is even on {axis_name(row['axis'])}"
 
 
 def on_comparison(one: Series) -> Verdict:
     """Two audits, paired: which has more, as A - B."""
-    first, _, second = one.label.partition(" - ")
+    first, second = compared_models(one.results) or (one.label, "the other")
     found = judge(one, difference=True)
     if not found:
         return Verdict(f"Whether {first} and {second} differ cannot be told: no paired difference has a chance level.")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pandas as pd
 
+from equipoise.measure.notes import facts_of, pair_of
 from equipoise.report.findings import metric_name, perceived
 from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
 from equipoise.report.sources import Series
@@ -73,9 +73,10 @@ def sides(row: pd.Series) -> tuple[str, str] | None:
     >>> sides(pd.Series({"group": "female - male", "value": -0.2, "null_mean": 0.0}))
     ('male', 'female')
     """
-    if not isinstance(row["group"], str) or " - " not in row["group"]:
+    pair = pair_of(row)
+    if pair is None:
         return None
-    first, _, second = row["group"].partition(" - ")
+    first, second = pair
     return (first, second) if row["value"] > row["null_mean"] else (second, first)
 
 
@@ -185,16 +186,13 @@ def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
     return more
 
 
-_BESIDE = re.compile(r"([\d.e+-]+) beside ([\d.e+-]+) of placebos")
-
-
 def _beside_placebo(found: Judgement) -> tuple[float, float]:
-    """The size of the axis and that of its placebos, as the row's note gives them, or from the sizes themselves."""
+    """The size of the axis and that of its placebos, as the row gives them, or from the sizes themselves."""
     excess = found.placebo
     assert excess is not None
-    told = _BESIDE.search(str(excess.row["notes"]))
-    if told:
-        return float(told[1]), float(told[2])
+    facts = facts_of(excess.row, "beside_placebos")
+    if facts is not None:
+        return float(facts["size"]), float(facts["beside"])
     gaps = [r.size for r in found.readings if r.metric == "standard_gap_size"]
     return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
 
