@@ -27,6 +27,7 @@ __all__ = [
     "SetStructure",
     "SubjectQueries",
     "groups_to_rank",
+    "joined_prompts",
     "links_of",
     "placebo_axes",
     "pool_name",
@@ -169,6 +170,11 @@ def subject_queries(evidence: Evidence, subjects: Sequence[str], config: AuditCo
         names = list(subjects)
     pools = pd.Index(list(subjects)).get_indexer(pd.Index(names))
     return SubjectQueries(source, names, pools, config.prompt_pool != "metric_mean")
+
+
+def joined_prompts(config: AuditConfig) -> str:
+    """How several prompts of a subject become one query where there must be one: unit vectors for ``metric_mean``."""
+    return "embed_mean_unit" if config.prompt_pool == "metric_mean" else config.prompt_pool
 
 
 def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int64] | None:

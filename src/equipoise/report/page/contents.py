@@ -22,7 +22,7 @@ from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_valu
 from equipoise.report.page.gallery import Gallery, gallery
 from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
-from equipoise.report.page.ranking import Ranking, read_ranking
+from equipoise.report.page.ranking import PictureOrder, read_ranking
 from equipoise.report.page.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
@@ -330,7 +330,7 @@ def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels:
 
 
 def _groups(
-    audits: Sequence[Series], rankings: dict[str, Ranking], labels: list[str], metric: str | None
+    audits: Sequence[Series], rankings: dict[str, PictureOrder], labels: list[str], metric: str | None
 ) -> list[Figure]:
     parts = []
     for one in audits:
@@ -363,7 +363,7 @@ def _groups(
     return figures
 
 
-def _subject_groups(audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> list[Figure]:
+def _subject_groups(audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> list[Figure]:
     one = next((some for some in audits if some.label in rankings), None)
     if one is None or metric is None:
         return []

@@ -18,7 +18,7 @@ from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.numbers import p_text, signed
-from equipoise.report.page.ranking import Ranking
+from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
 from equipoise.report.svg import SERIES_COLOURS
 
@@ -112,7 +112,7 @@ class Gallery:
     note: str = ""
 
 
-def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> Gallery:
+def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> Gallery:
     """The pictures of the first audit whose table is known; empty where none is."""
     for one in audits:
         table = given.table_of(one.source)
@@ -132,7 +132,7 @@ def _of_audit(
     one: Series,
     table: Table,
     audits: Sequence[Series],
-    rankings: dict[str, Ranking],
+    rankings: dict[str, PictureOrder],
     metric: str,
 ) -> Gallery:
     chosen = _axis(one, metric, table)
@@ -180,7 +180,7 @@ def _axis(one: Series, metric: str, table: Table) -> tuple[str, int] | None:
     return str(row["axis"]), int(row["k"])
 
 
-def _ends(one: Series, metric: str, axis: str, ranking: Ranking) -> list[tuple[str, str]]:
+def _ends(one: Series, metric: str, axis: str, ranking: PictureOrder) -> list[tuple[str, str]]:
     """The most and the least skewed subjects, and what to say of them."""
     rows = subject_rows(one, metric)
     rows = rows[(rows["axis"] == axis) & rows["subject"].isin(ranking.order)]
