@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from equipoise.data import Table
 from equipoise.data.images import encode
 from equipoise.errors import InputError
-from equipoise.filters import Evidence, Means, Step
+from equipoise.filters import FilterEvidence, Means, Step
 from equipoise.filters.detecting import as_json, from_json, largest_person
 from equipoise.filters.quality import Quality, frechet_gap
 from equipoise.filters.rules.duplicates import Duplicates, _set_sums, earlier_twin
@@ -50,11 +50,11 @@ def unsafe_world(tmp_path_factory):
 
 
 def test_a_classifier_finds_what_was_planted(unsafe_world, magenta):
-    verdict = Safety().judge(Evidence(unsafe_world, means=Means(classifier=magenta)))
+    verdict = Safety().judge(FilterEvidence(unsafe_world, means=Means(classifier=magenta)))
     planted = unsafe_world.to_pandas(["unsafe"])["unsafe"]
     assert 5 < planted.sum() < 25
     assert (verdict.failed == planted).all()
-    by_column = Safety(column="unsafe", black_from=2.0).judge(Evidence(unsafe_world))
+    by_column = Safety(column="unsafe", black_from=2.0).judge(FilterEvidence(unsafe_world))
     assert (by_column.failed == planted).all()
 
 
@@ -62,14 +62,14 @@ def test_a_set_goes_with_one_unsafe_image(images):
     rows = [{"image_id": f"{s}{i}", "set_id": s, "score_x": float(s == "a" and i == 1)} for s in "ab" for i in (0, 1)]
     table = images(rows, columns=["score_x"])
     by_set, by_image = (Safety(column="score_x", black_from=2.0, scope=scope) for scope in ("set", "image"))
-    assert by_set.judge(Evidence(table)).dropped.tolist() == [True, True, False, False]
-    assert by_image.judge(Evidence(table)).dropped.tolist() == [False, True, False, False]
+    assert by_set.judge(FilterEvidence(table)).dropped.tolist() == [True, True, False, False]
+    assert by_image.judge(FilterEvidence(table)).dropped.tolist() == [False, True, False, False]
 
 
 def test_a_column_of_words_cannot_say_how_unsafe(images):
     table = images([{"image_id": "a", "caption": "a nurse"}])
     with pytest.raises(InputError, match=r"'caption' of .* holds string; how unsafe"):
-        Safety(column="caption", black_from=2.0).judge(Evidence(table))
+        Safety(column="caption", black_from=2.0).judge(FilterEvidence(table))
 
 
 def test_black_images_are_found_without_a_classifier(images):
@@ -80,7 +80,7 @@ def test_black_images_are_found_without_a_classifier(images):
         {"image_id": "dark", "image": picture(Image.new("RGB", (8, 8), (20, 20, 20)))},
         {"image_id": "broken", "image": {"bytes": b"no image", "path": None}},
     ]
-    verdict = Safety(**Safety.presets["black"]).judge(Evidence(images(rows)))
+    verdict = Safety(**Safety.presets["black"]).judge(FilterEvidence(images(rows)))
     assert verdict.dropped.tolist() == [True, True, False, True]
     assert "unsafe" not in verdict.scores
     assert any("1 images could not be decoded" in note for note in verdict.notes)
@@ -92,23 +92,23 @@ def test_pictograms_have_an_embedded_default_and_photographs_none(unsafe_world, 
     if not (miniatures.FOLDER / "safety").is_dir():
         pytest.skip("the miniature safety is not in this installation")
     planted = unsafe_world.to_pandas(["unsafe"])["unsafe"]
-    verdict = Safety().judge(Evidence(unsafe_world))
+    verdict = Safety().judge(FilterEvidence(unsafe_world))
     assert (verdict.failed == planted).all()
     assert any("mini:safety, which knows the sign of the pictogram world alone" in note for note in verdict.notes)
     photo = images([{"image_id": "a", "image": picture(Image.new("RGB", (65, 40), "red"))}], "photo")
-    verdict = Safety().judge(Evidence(photo))
+    verdict = Safety().judge(FilterEvidence(photo))
     assert not verdict.failed.any()
     assert "unsafe" not in verdict.scores
     assert any("for photographs name a real one" in note for note in verdict.notes)
     monkeypatch.setattr(miniatures, "FOLDER", tmp_path)
-    assert any("mini:safety is not installed" in note for note in Safety().judge(Evidence(unsafe_world)).notes)
+    assert any("mini:safety is not installed" in note for note in Safety().judge(FilterEvidence(unsafe_world)).notes)
 
 
 def test_prompts_in_place_of_a_classifier(images, embedded):
     table = images([{"image_id": "a"}, {"image_id": "b"}])
     spec = embedded("v", ["a", "b"], np.eye(2), ["blood", "flowers"], np.eye(2))
     settings = Safety(unsafe_texts=("blood",), safe_texts=("flowers",), black_from=2.0)
-    verdict = settings.judge(Evidence(table, means=Means(encoder=spec)))
+    verdict = settings.judge(FilterEvidence(table, means=Means(encoder=spec)))
     assert verdict.failed.tolist() == [True, False]
     with pytest.raises(InputError, match="belong together"):
         Safety(unsafe_texts=("blood",))
@@ -117,19 +117,19 @@ def test_prompts_in_place_of_a_classifier(images, embedded):
 def test_the_judge_may_not_filter(unsafe_world):
     for name in ("mini", "mini:judge"):
         with pytest.raises(InputError, match="would judge itself"):
-            Safety(classifier=name).judge(Evidence(unsafe_world))
+            Safety(classifier=name).judge(FilterEvidence(unsafe_world))
 
 
 def test_a_classifier_without_an_unsafe_label_is_refused(unsafe_world, magenta):
     with pytest.raises(InputError, match="no unsafe label"):
-        Safety(unsafe_labels=("violence",)).judge(Evidence(unsafe_world, means=Means(classifier=magenta)))
+        Safety(unsafe_labels=("violence",)).judge(FilterEvidence(unsafe_world, means=Means(classifier=magenta)))
 
 
 # people
 
 
 def test_annotations_count_people(world):
-    verdict = People(exactly=1).judge(Evidence(world))
+    verdict = People(exactly=1).judge(FilterEvidence(world))
     n = world.to_pandas(["people"])["people"].map(lambda cell: len(json.loads(cell)))
     assert (verdict.failed == (n != 1)).all()
     assert (verdict.scores["persons"] == n).all()
@@ -142,7 +142,7 @@ def test_persons_among_objects_and_a_face(images, detector, face_detector):
         {"image_id": "few", "image": picture(squares(1, 3))},
         {"image_id": "two", "image": picture(squares(2, 1))},
     ]
-    evidence = Evidence(images(rows), means=Means(detector=detector, faces=face_detector))
+    evidence = FilterEvidence(images(rows), means=Means(detector=detector, faces=face_detector))
     assert People(exactly=1).judge(evidence).failed.tolist() == [False, True, False, True]
     assert People(at_least=2).judge(evidence).failed.tolist() == [True, True, True, False]
     found = People(share_least=0.3).judge(evidence)
@@ -152,14 +152,14 @@ def test_persons_among_objects_and_a_face(images, detector, face_detector):
     assert (gab.share_least, gab.face) == (0.15, True)
     assert gab.judge(evidence).failed.tolist() == [False, True, False, False]
     with pytest.raises(InputError, match="no detector of faces"):
-        gab.judge(Evidence(evidence.table, means=Means(detector=detector)))
+        gab.judge(FilterEvidence(evidence.table, means=Means(detector=detector)))
     faces = gab.judge(evidence).scores["faces"]
     assert faces.tolist() == [1, 0, 1, 2]  # the dogs are none
 
 
 def test_a_detector_of_people_finds_no_faces(images, detector):
     table = images([{"image_id": "one", "image": picture(squares(1, 0))}])
-    evidence = Evidence(table, means=Means(detector=detector, faces=detector))
+    evidence = FilterEvidence(table, means=Means(detector=detector, faces=detector))
     for one in (People(face=True), Sharpness(of="face")):
         with pytest.raises(InputError, match="no label of squares named 'face'"):
             one.judge(evidence)
@@ -169,34 +169,34 @@ def test_faces_of_a_column_are_those_that_are_sure(images):
     found = [("person", 0.9), ("Human face", 0.9), ("face", 0.2)]
     cell = json.dumps([{"box": [0, 0, 1, 1], "label": label, "score": score} for label, score in found])
     table = images([{"image_id": "a", "detections": cell}], columns={"detections": "json"})
-    verdict = People(detector="detections", face=True, faces="detections").judge(Evidence(table))
+    verdict = People(detector="detections", face=True, faces="detections").judge(FilterEvidence(table))
     assert verdict.scores["faces"].tolist() == [1.0]
 
 
 def test_nobody_counted_is_not_nobody_there(images):
     cells = {"none": "[]", "unknown": None, "one": '[{"box": [0, 0, 1, 1]}]'}
     table = images([{"image_id": i, "people": cell} for i, cell in cells.items()], columns={"people": "json"})
-    verdict = People().judge(Evidence(table))
+    verdict = People().judge(FilterEvidence(table))
     np.testing.assert_array_equal(verdict.scores["persons"], [0, np.nan, 1])
     assert verdict.failed.tolist() == [True, True, False]
     assert verdict.notes == ["1 images could not be looked at"]
     named = [{"image_id": "a", "people": None, "objects": ["dog"]}]  # of this one something is known
     table = images(named, name="named", columns={"people": "json", "objects": "list<string>"})
-    assert People(at_least=0).judge(Evidence(table)).scores["persons"].tolist() == [0.0]
+    assert People(at_least=0).judge(FilterEvidence(table)).scores["persons"].tolist() == [0.0]
 
 
 def test_a_column_of_detections_is_taken_as_it_is(images):
     found = Detections(np.float32([[0, 0, 2, 3], [1, 1, 2, 2]]), ("person", "dog"), np.float32([0.9, 0.2]))
     rows = [{"image_id": "a", "detections": as_json(found)}, {"image_id": "b", "detections": None}]
     table = images(rows, columns={"detections": "json"})
-    verdict = People(detector="detections").judge(Evidence(table))
+    verdict = People(detector="detections").judge(FilterEvidence(table))
     assert verdict.scores["persons"][0] == 1
     assert verdict.failed.tolist() == [False, True]
     assert verdict.scores["person_share"][0] == 1.0  # the dog is too unsure
     with pytest.raises(InputError, match="box, label and score"):
         from_json('{"label": 1}')
     with pytest.raises(InputError, match="name a detector"):
-        People().judge(Evidence(images([{"image_id": "a"}], name="bare")))
+        People().judge(FilterEvidence(images([{"image_id": "a"}], name="bare")))
 
 
 def test_the_largest_person_in_fractions_and_crowds():
@@ -224,11 +224,11 @@ def test_a_limit_drops_blurred_images_and_none_only_scores(images, face_detector
         {"image_id": "blurred", "image": picture(sharp.filter(ImageFilter.GaussianBlur(4)))},
     ]
     table = images(rows)
-    scores = Sharpness(of="image").judge(Evidence(table)).scores["sharpness"]
+    scores = Sharpness(of="image").judge(FilterEvidence(table)).scores["sharpness"]
     assert scores[0] > scores[1]
     limit = float(scores.mean())
-    assert Sharpness(least=limit, of="image").judge(Evidence(table)).dropped.tolist() == [False, True]
-    faces = Sharpness(of="face").judge(Evidence(table, means=Means(faces=face_detector)))
+    assert Sharpness(least=limit, of="image").judge(FilterEvidence(table)).dropped.tolist() == [False, True]
+    faces = Sharpness(of="face").judge(FilterEvidence(table, means=Means(faces=face_detector)))
     assert np.isnan(faces.scores["sharpness"][1])  # no red pixel is left to be a face
     assert not faces.dropped.any()
     assert "no face was found in 1 images" in faces.notes[0]
@@ -240,7 +240,7 @@ def test_the_sharpness_of_a_broken_image_is_not_that_of_an_empty_one(images, fac
         {"image_id": "empty", "image": picture(squares(0, 3))},
         {"image_id": "broken", "image": BROKEN},
     ]
-    evidence = Evidence(images(rows), means=Means(faces=face_detector))
+    evidence = FilterEvidence(images(rows), means=Means(faces=face_detector))
     scored = Sharpness(of="face").judge(evidence)
     assert not scored.dropped.any()
     assert "1 images could not be decoded and stay, since no limit is set" in scored.notes
@@ -278,7 +278,7 @@ def test_the_first_of_two_copies_stays_and_a_set_may_be_alike(images, embedded):
     frame = {"image_id": list("abcd"), "set_id": ["s", "s", "t", "t"]}
     table = images(pd.DataFrame(frame))
     v = np.array([[1.0, 0.0], [1.0, 0.01], [1.0, 0.0], [0.0, 1.0]])
-    evidence = Evidence(table, means=Means(encoder=embedded("v", frame["image_id"], v)))
+    evidence = FilterEvidence(table, means=Means(encoder=embedded("v", frame["image_id"], v)))
     assert Duplicates().judge(evidence).dropped.tolist() == [False, False, True, False]
     assert not Duplicates(unit="set").judge(evidence).dropped.any()
 
@@ -288,7 +288,7 @@ def test_a_set_like_an_earlier_one_goes(images, embedded):
     e = np.eye(3)
     by_set = {"a": e[0] + e[1], "b": e[2], "c": e[0] + 1.01 * e[1]}
     spec = embedded("v", [row["image_id"] for row in rows], [by_set[row["set_id"]] for row in rows])
-    verdict = Duplicates(unit="set").judge(Evidence(images(rows), means=Means(encoder=spec)))
+    verdict = Duplicates(unit="set").judge(FilterEvidence(images(rows), means=Means(encoder=spec)))
     assert verdict.dropped.tolist() == [False, False, True] * 2
 
 
@@ -346,7 +346,7 @@ def test_the_best_edit_of_each_group_stays(images, embedded, detector):
     e = np.eye(3)
     vectors = [e[2], e[0], e[0] + 0.1 * e[2], e[1] + e[2], e[1]]
     spec = embedded("v", [r["image_id"] for r in rows], vectors, ["x", "woman", "man"], [e[2], e[0], e[1]])
-    evidence = Evidence(table, means=Means(encoder=spec, detector=detector))
+    evidence = FilterEvidence(table, means=Means(encoder=spec, detector=detector))
     verdict = Fidelity().judge(evidence)
     assert verdict.dropped.tolist() == [False, False, True, True, False]
     assert not verdict.judged[0]
@@ -358,7 +358,7 @@ def test_the_best_edit_of_each_group_stays(images, embedded, detector):
     assert object_f1({"a"}, set()) == 0.0
     lost = images([rows[1]], name="lost")
     with pytest.raises(InputError, match="the original 'o' is neither"):
-        Fidelity().judge(Evidence(lost, means=Means(encoder=spec, detector=detector)))
+        Fidelity().judge(FilterEvidence(lost, means=Means(encoder=spec, detector=detector)))
 
 
 def test_broken_edits_do_not_win(images):
@@ -370,7 +370,7 @@ def test_broken_edits_do_not_win(images):
     table = images(rows, columns={"objects": "list<string>"})
     # the annotations speak for m1, which cannot be seen
     for weights in ({"prompt": 0, "objects": 0}, {"prompt": 0, "objects": 9}):
-        verdict = Fidelity(weights=weights).judge(Evidence(table))
+        verdict = Fidelity(weights=weights).judge(FilterEvidence(table))
         assert verdict.dropped.tolist() == [False, True, True, True, False]
         assert verdict.notes == ["3 edits (or their originals) could not be looked at and go"]
 
@@ -379,7 +379,7 @@ def test_an_original_that_an_earlier_filter_dropped_is_not_missing(images):
     rows = [{"image_id": "o", "image": picture(squares(1, 2)), "caption": "x"}]
     rows.append({**rows[0], "image_id": "f", "source_id": "o", "gender": "f"})
     with pytest.raises(InputError, match="'o' was dropped by an earlier filter; put fidelity first"):
-        Fidelity().judge(Evidence(images(rows), alive=np.array([False, True])))
+        Fidelity().judge(FilterEvidence(images(rows), alive=np.array([False, True])))
 
 
 # quality
@@ -390,7 +390,7 @@ def test_a_group_of_one_image_does_not_stop_the_run(images):
         {"image_id": f"{i}", "image": picture(squares(i, 9 - i)), "gender": "female" if i == 0 else "male"}
         for i in range(9)
     ]
-    verdict = Quality(frechet=False, size=16).judge(Evidence(images(rows)))
+    verdict = Quality(frechet=False, size=16).judge(FilterEvidence(images(rows)))
     assert any(note.startswith("no SSIM by gender: a gap needs two groups") for note in verdict.notes)
     assert [row["metric"] for row in verdict.rows if row["metric"] == "ssim"] == ["ssim"]  # of all together
 
@@ -416,7 +416,7 @@ def test_quality_drops_nothing_and_measures_by_group(world, tmp_path, embedded):
     spec = embedded("v", [*ids, *(f"r{i}" for i in range(60))], rng.normal(size=(len(ids) + 60, 4)))
     reference = Table.create(tmp_path / "real", [{"image_id": f"r{i}"} for i in range(60)])
     settings = Quality(by=("gender",), pairs=20, draws=19, size=32)
-    verdict = settings.judge(Evidence(world, means=Means(encoder=spec, reference=reference)))
+    verdict = settings.judge(FilterEvidence(world, means=Means(encoder=spec, reference=reference)))
     assert not verdict.dropped.any()
     rows = pd.DataFrame(verdict.rows)
     assert {"frechet", "frechet_gap", "ssim", "ssim_gap"} <= set(rows["metric"])
@@ -424,7 +424,7 @@ def test_quality_drops_nothing_and_measures_by_group(world, tmp_path, embedded):
     assert set(by_group["group"]) == {"female", "male"}
     if find_spec("lpips") is None:
         assert "no LPIPS: the package lpips is not installed" in verdict.notes
-    alone = Quality(by=("gender",), pairs=0).judge(Evidence(world, means=Means(encoder=spec)))
+    alone = Quality(by=("gender",), pairs=0).judge(FilterEvidence(world, means=Means(encoder=spec)))
     assert "no Fréchet distance: no table of real images was given as reference" in alone.notes
 
 
@@ -462,7 +462,7 @@ def test_lpips_is_measured_where_its_package_is_and_says_why_not(world, tmp_path
     monkeypatch.setitem(sys.modules, "lpips", module)
     settings = Quality(by=("gender",), frechet=False, pairs=10, draws=19, size=32)
     module.LPIPS = _Distance
-    rows = pd.DataFrame(settings.judge(Evidence(world)).rows)
+    rows = pd.DataFrame(settings.judge(FilterEvidence(world)).rows)
     mine = rows[rows["metric"] == "lpips"].set_index("group")["value"]
     assert (mine > 0.01).all()
     assert {"female", "male"} <= set(mine.index)
@@ -472,7 +472,7 @@ def test_lpips_is_measured_where_its_package_is_and_says_why_not(world, tmp_path
         (RuntimeError("operator torchvision::nms does not exist"), "cannot be used (operator torchvision::nms"),
     ):
         module.LPIPS = _refused(error)
-        verdict = settings.judge(Evidence(world))
+        verdict = settings.judge(FilterEvidence(world))
         assert any(words in note for note in verdict.notes), verdict.notes
         assert "lpips" not in set(pd.DataFrame(verdict.rows)["metric"])
 
@@ -489,15 +489,15 @@ def test_expected_and_unexpected_scenes_are_compared(images, embedded, tmp_path)
     table = images(rows, columns={"cell": "string"})
     settings = Sharpness(of="image", by=("expected", "gender"))
     assert settings.columns == ("cell", "gender")
-    found = pd.DataFrame(settings.judge(Evidence(table)).rows).set_index(["metric", "axis", "group"])["value"]
+    found = pd.DataFrame(settings.judge(FilterEvidence(table)).rows).set_index(["metric", "axis", "group"])["value"]
     assert found["sharpness", "expected", "expected"] > 2 * found["sharpness", "expected", "unexpected"]
-    p = pd.DataFrame(settings.judge(Evidence(table)).rows).set_index(["metric", "axis"])["p_value"]
+    p = pd.DataFrame(settings.judge(FilterEvidence(table)).rows).set_index(["metric", "axis"])["p_value"]
     assert p["sharpness_gap", "expected"] == pytest.approx(1 / 200)
     assert p["sharpness_gap", "gender"] > 0.01
     quality = Quality(**Quality.presets["gab"], frechet=False, pairs=8, draws=19, size=16)
-    rows_of_pairs = pd.DataFrame(quality.judge(Evidence(table)).rows)
+    rows_of_pairs = pd.DataFrame(quality.judge(FilterEvidence(table)).rows)
     assert {"expected", "unexpected"} <= set(rows_of_pairs[rows_of_pairs["axis"] == "expected"]["group"].dropna())
     spoiled = images([{"image_id": "a", "cell": "E1"}], "bare", columns={"cell": "string"})
     with pytest.raises(InputError, match="cell"):
-        Sharpness(by=("expected",)).judge(Evidence(images([{"image_id": "a"}], "none")))
-    assert Quality(by=("expected",), frechet=False, pairs=0).judge(Evidence(spoiled)).rows == []
+        Sharpness(by=("expected",)).judge(FilterEvidence(images([{"image_id": "a"}], "none")))
+    assert Quality(by=("expected",), frechet=False, pairs=0).judge(FilterEvidence(spoiled)).rows == []

@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 from equipoise.data import Table
-from equipoise.filters.evidence import Evidence, Means
+from equipoise.filters.evidence import FilterEvidence, Means
 from equipoise.models.protocols import Detections
 
 
@@ -31,13 +31,13 @@ def test_a_detector_is_asked_about_an_image_once(tmp_path):
     rows = [{"image_id": str(i), "image": Image.new("RGB", (4, 4), (20 * i, 0, 0))} for i in range(6)]
     table = Table.create(tmp_path / "in", rows, rows_per_shard=4)
     finder = Finder()
-    found = [Evidence(table, means=Means(detector=finder)).detections() for _ in range(2)]
+    found = [FilterEvidence(table, means=Means(detector=finder)).detections() for _ in range(2)]
     assert finder.n == 6
     assert [float(one.scores[0]) for one in found[0]] == [float(one.scores[0]) for one in found[1]]
     assert found[0][3].scores[0] == np.float32(60 / 255)
-    Evidence(table, means=Means(detector=finder)).detections(threshold=0.9)
+    FilterEvidence(table, means=Means(detector=finder)).detections(threshold=0.9)
     assert finder.n == 12, "another threshold is another question"
-    Evidence(table, means=Means(detector=finder, cache=False)).detections()
+    FilterEvidence(table, means=Means(detector=finder, cache=False)).detections()
     assert finder.n == 18
 
 
@@ -59,13 +59,13 @@ def test_texts_and_images_of_an_encoder_are_kept_unless_told_otherwise(tmp_path)
     rows = [{"image_id": str(i), "image": Image.new("RGB", (4, 4), (20 * i, 0, 0))} for i in range(6)]
     table = Table.create(tmp_path / "in", rows)
     encoder = Colours()
-    first = [Evidence(table, means=Means(encoder=encoder)) for _ in range(2)]
+    first = [FilterEvidence(table, means=Means(encoder=encoder)) for _ in range(2)]
     images = [evidence.image_vectors() for evidence in first]
     texts = [evidence.text_vectors(["a", "bc"]) for evidence in first]
     asked = encoder.n
     assert asked in (8, 9)  # six images, two texts, and perhaps one text to learn the dimension by
     np.testing.assert_array_equal(images[0], images[1])
     np.testing.assert_array_equal(texts[0], texts[1])
-    again = Evidence(table, means=Means(encoder=encoder, cache=False))
+    again = FilterEvidence(table, means=Means(encoder=encoder, cache=False))
     np.testing.assert_array_equal(again.image_vectors(), images[0])
     assert encoder.n >= asked + 6

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from equipoise.cli.filter import filter as command
 from equipoise.data import Table, read_results
 from equipoise.errors import InputError
-from equipoise.filters import FILTERS, Evidence, Means, Step, Verdict, read_steps, run, steps_from_toml
+from equipoise.filters import FILTERS, FilterEvidence, Means, Step, Verdict, read_steps, run, steps_from_toml
 from equipoise.filters.steps import planned
 
 
@@ -116,7 +116,7 @@ def test_dropped_images_are_not_looked_at_again(world, tmp_path):
     class Half:
         presets = columns = needs = ()
 
-        def judge(self, evidence: Evidence) -> Verdict:
+        def judge(self, evidence: FilterEvidence) -> Verdict:
             seen.append(len(evidence))
             gone = np.arange(len(evidence)) % 2 == 0
             return Verdict(gone, gone, {"half": gone.astype(float)})
@@ -244,7 +244,7 @@ def test_what_was_seen_in_another_table_is_not_taken_over(images, tmp_path):
         presets = columns = needs = ()
         name = "looks"
 
-        def judge(self, evidence: Evidence) -> Verdict:
+        def judge(self, evidence: FilterEvidence) -> Verdict:
             found = evidence.measured("x", lambda rows: [{"x": 1.0} for _ in rows], {"x": "float64"}, decode=False)
             seen.append(found["x"].tolist())
             raise InputError("stop")
@@ -324,7 +324,7 @@ def test_the_example_of_a_new_filter_works(world):
     code = page.read_text(encoding="utf-8").split("```python")[1].split("```")[0]
     names = {"__name__": "brightness"}
     exec(textwrap.dedent(code), names)
-    evidence = Evidence(world)
+    evidence = FilterEvidence(world)
     verdict = names["Brightness"](least=0.5).judge(evidence)
     expected = [np.asarray(image).mean() / 255 < 0.5 for _, image in world.images()]
     assert verdict.dropped.tolist() == expected

@@ -19,8 +19,8 @@ from equipoise.audit.config import AuditConfig
 from equipoise.data.results import write_results
 from equipoise.measure.notes import codes_of, note
 from equipoise.report import verdict_of, write
-from equipoise.report.verdict.judging import Verdict
-from equipoise.report.verdict.outcomes import Outcome
+from equipoise.report.verdict.judging import BiasVerdict
+from equipoise.report.verdict.outcomes import Conclusion
 
 from .folders import folder, of_sets, row
 
@@ -32,18 +32,18 @@ HALF = [1.0] * 14 + [-1.0] * 14
 @dataclass(frozen=True)
 class Case:
     name: str
-    build: Callable[[Path], Verdict]
-    outcome: Outcome
+    build: Callable[[Path], BiasVerdict]
+    outcome: Conclusion
     must: tuple[str, ...]
     must_not: tuple[str, ...] = ()
     repair: bool = False
 
 
-def audit(*rows: dict[str, Any], **keys: Any) -> Callable[[Path], Verdict]:
+def audit(*rows: dict[str, Any], **keys: Any) -> Callable[[Path], BiasVerdict]:
     return lambda home: verdict_of(folder(home / "audit", list(rows), **keys))
 
 
-def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Path], Verdict]:
+def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Path], BiasVerdict]:
     truth = pd.DataFrame(
         [
             {"subject": f"s{i}", "axis": "gender", "group": group, "log_odds": sign * float(value)}
@@ -54,8 +54,8 @@ def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Pa
     return lambda home: verdict_of(folder(home / "audit", rows), truth=truth)
 
 
-def repair(before: list[dict[str, Any]], after: list[dict[str, Any]], **of: Any) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def repair(before: list[dict[str, Any]], after: list[dict[str, Any]], **of: Any) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         pair = folder(home / "before", before, model="m"), folder(home / "after", after, model="m + fix", **of)
         return verdict_of(list(pair), before_after=pair)
 
@@ -75,8 +75,8 @@ def leaning(size: float, low: float, high: float, *, n: int = 28, **keys: Any) -
     return of_sets(size=(size, low, high, 0.001), gap=(0.0, -0.3, 0.3, 0.95), each=each, n=n, **keys)
 
 
-def filters(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def filters(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         write_results(home / "sieve" / "results.parquet", [{**one, "suite": "filter"} for one in rows])
         (home / "sieve" / "filter.json").write_text("{}")
         return verdict_of(home / "sieve")
@@ -95,8 +95,8 @@ def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str
     ]
 
 
-def dataset(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def dataset(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         from equipoise.audit.dataset import _save_settings
         from equipoise.audit.dataset.parts import DatasetSettings
         from equipoise.audit.findings import Findings
@@ -118,8 +118,8 @@ def shares(value: float, half: float, p: float, n: int) -> list[dict[str, Any]]:
     ]
 
 
-def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = None) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = None) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         from equipoise.audit.findings import Findings
 
         findings = Findings("captions", "")
@@ -132,8 +132,8 @@ def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = Non
     return build
 
 
-def compared(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def compared(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         codes = codes_of([note("compared", first="A", second="B", first_mean=0.1, second_mean=0.2)])
         write_results(home / "c" / "results.parquet", [{**one, "model": "A - B", "codes": codes} for one in rows])
         return verdict_of(home / "c")
@@ -141,12 +141,12 @@ def compared(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
     return build
 
 
-def contrast(natural: dict[str, Any], *edited: dict[str, Any]) -> Callable[[Path], Verdict]:
+def contrast(natural: dict[str, Any], *edited: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     rows = [{**natural, "pool": "natural"}, *({**one, "pool": "edited"} for one in edited)]
     return audit(*rows, suite="contrast")
 
 
-LEANS, SMALL, NOTHING, UNKNOWN = Outcome.LEANS, Outcome.TOO_SMALL, Outcome.NOTHING, Outcome.CANNOT_TELL
+LEANS, SMALL, NOTHING, UNKNOWN = Conclusion.LEANS, Conclusion.TOO_SMALL, Conclusion.NOTHING, Conclusion.CANNOT_TELL
 ONE_WAY = of_sets(gap=(0.8, 0.6, 1.0, 0.0001), size=(0.82, 0.62, 1.02, 0.001), ranks=(0.71, 0.64, 0.78, 0.0001))
 QUIRKS = leaning(0.8, 0.6, 1.0)
 DISTANCE = {"pool": None, "variant": None, "n": 40}
@@ -611,7 +611,7 @@ def test_each_paragraph_is_short_and_whole(case, tmp_path):
 
 def test_every_outcome_and_kind_is_in_the_table():
     assert len(CASES) >= 25
-    assert {case.outcome for case in CASES} == set(Outcome)
+    assert {case.outcome for case in CASES} == set(Conclusion)
 
 
 def test_the_level_of_the_intervals_is_the_folders_own(tmp_path):

@@ -12,7 +12,7 @@ from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
     from equipoise.filters.bias import BiasTest, bias_test
-    from equipoise.filters.evidence import Evidence, Means
+    from equipoise.filters.evidence import FilterEvidence, Means
     from equipoise.filters.protocol import Filter, Verdict
     from equipoise.filters.rules.fidelity import rank_sum
     from equipoise.filters.rules.knn import nearest
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "FILTERS",
     "BiasTest",
-    "Evidence",
     "Filter",
+    "FilterEvidence",
     "FilterRun",
     "Means",
     "Step",
@@ -42,7 +42,7 @@ __all__ = [
 
 _HOMES = {
     "BiasTest": "bias",
-    "Evidence": "evidence",
+    "FilterEvidence": "evidence",
     "Filter": "protocol",
     "FilterRun": "running",
     "Means": "evidence",

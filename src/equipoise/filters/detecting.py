@@ -17,7 +17,7 @@ from equipoise.models.protocols import Detections, Detector, Encoder
 if TYPE_CHECKING:
     from PIL import Image
 
-    from equipoise.filters.evidence import Evidence
+    from equipoise.filters.evidence import FilterEvidence
 
 __all__ = [
     "PersonVectors",
@@ -82,7 +82,7 @@ def check_finds_faces(detector: Any) -> None:
         raise UnknownNameError(f"label of {detector.name}", FACE, labels)
 
 
-def from_annotations(evidence: Evidence) -> list[Detections | None]:
+def from_annotations(evidence: FilterEvidence) -> list[Detections | None]:
     """The people and objects that the table itself names, surest first because all are sure."""
     table = evidence.table
     if "people" not in table.types and "objects" not in table.types:

@@ -29,7 +29,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.stored import StoredVectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
 
-__all__ = ["Evidence", "Means"]
+__all__ = ["FilterEvidence", "Means"]
 
 Vectors = NDArray[np.float32]
 
@@ -78,7 +78,7 @@ class Means:
 
 
 @dataclass
-class Evidence:
+class FilterEvidence:
     """The images of ``table`` that are still there: n rows, those where ``alive`` (all rows) is true."""
 
     table: Table
@@ -244,14 +244,16 @@ class Evidence:
         found = made.to_pandas().set_index("image_id")
         return found.reindex(self.frame["image_id"]).reset_index()
 
-    def reference(self) -> Evidence:
+    def reference(self) -> FilterEvidence:
         """The table of real images, all of them, looked at by the same means."""
         if self.means.reference is None:
             raise InputError("this filter compares with real images; give their table as reference")
         table = as_table(self.means.reference)
         axes = tuple(axis for axis in self.axes if axis in table.types)
         folder = self._place("reference")
-        return Evidence(table, None, self.means, axes, folder, self.seed, _loaded=self._loaded, seen_by=self.seen_by)
+        return FilterEvidence(
+            table, None, self.means, axes, folder, self.seed, _loaded=self._loaded, seen_by=self.seen_by
+        )
 
     def _alive_rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         return frame if self.alive is None else frame[self.alive].reset_index(drop=True)

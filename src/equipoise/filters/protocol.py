@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from PIL import Image
 
-    from equipoise.filters.evidence import Evidence
+    from equipoise.filters.evidence import FilterEvidence
 
 __all__ = ["FILTERS", "Filter", "Verdict", "below", "whole_sets"]
 
@@ -137,7 +137,7 @@ class Filter(Protocol):
     def needs(self) -> tuple[str, ...]:
         """What must be computed or given, in words, for the dry run."""
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """What this filter says of the images that are still there."""
 
 

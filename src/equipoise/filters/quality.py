@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.errors import InputError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Floats, Verdict
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
@@ -55,7 +55,7 @@ class Quality:
         """Vectors for the Fréchet distance, pixels for the rest."""
         return (*(("image vectors", "real images") if self.frechet else ()), *(("pictures",) if self.pairs else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Rows ``frechet``, ``ssim``, ``lpips`` by group, and their gaps."""
         nothing = np.zeros(len(evidence), dtype=bool)
         verdict = Verdict(nothing, nothing)
@@ -65,7 +65,7 @@ class Quality:
             self._pairs(evidence, verdict)
         return verdict
 
-    def _frechet(self, evidence: Evidence, verdict: Verdict) -> None:
+    def _frechet(self, evidence: FilterEvidence, verdict: Verdict) -> None:
         if evidence.means.reference is None:
             verdict.notes.append("no Fréchet distance: no table of real images was given as reference")
             return
@@ -90,7 +90,7 @@ class Quality:
                 verdict.rows.append(found.row(metric="frechet", variant="equipoise", axis=axis, group=name))
             verdict.rows.append(gap.row(metric="frechet_gap", variant="equipoise", axis=axis))
 
-    def _pairs(self, evidence: Evidence, verdict: Verdict) -> None:
+    def _pairs(self, evidence: FilterEvidence, verdict: Verdict) -> None:
         distance, why = _lpips()
         if distance is None:
             verdict.notes.append(f"no LPIPS: {why}")
@@ -185,7 +185,7 @@ def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) ->
 class _Pictures:
     """Pictures of some rows at one size, each decoded once."""
 
-    def __init__(self, evidence: Evidence, size: int) -> None:
+    def __init__(self, evidence: FilterEvidence, size: int) -> None:
         self._evidence = evidence
         self._size = size
         self._held: dict[int, Any] = {}

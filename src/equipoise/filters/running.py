@@ -21,7 +21,7 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
-from equipoise.filters.evidence import Evidence, Means, as_table
+from equipoise.filters.evidence import FilterEvidence, Means, as_table
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
 from equipoise.filters.protocol import Verdict
 from equipoise.filters.steps import Step, check_columns
@@ -35,7 +35,7 @@ _PAIRS = 4
 _MARGIN = 40
 
 
-def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
+def decile_gallery(evidence: FilterEvidence, verdict: Verdict) -> Any:
     """A contact sheet: for each decile of realness (1 the least real) some sources with their chosen edits.
 
     ``None`` where no picture can be shown.
@@ -63,7 +63,7 @@ def decile_gallery(evidence: Evidence, verdict: Verdict) -> Any:
     return sheet
 
 
-def _pictures(evidence: Evidence, wanted: set[str]) -> dict[str, Any]:
+def _pictures(evidence: FilterEvidence, wanted: set[str]) -> dict[str, Any]:
     from PIL import Image
 
     found: dict[str, Any] = {}
@@ -178,7 +178,7 @@ class _Runner:
         self.outcomes: list[StepOutcome] = []
         self.layers: list[Table] = []
         self.loaded: dict[tuple[str, str], Any] = {}
-        self.everything = Evidence(table, None, means, axes, _loaded=self.loaded)
+        self.everything = FilterEvidence(table, None, means, axes, _loaded=self.loaded)
         self.frame = self.everything.frame
         self.alive, self._some_gone = _alive(table)
 
@@ -222,7 +222,7 @@ class _Runner:
 
     def _judge(self, step: Step, place: Path) -> None:
         view = self.table.with_layers([*self.table.layers, *self.layers])
-        evidence = Evidence(
+        evidence = FilterEvidence(
             view,
             self.alive,
             self.means,
@@ -250,7 +250,7 @@ class _Runner:
             place.name, _nulls(data, columns), columns=columns, config=step.plain(), uses=uses, path=place
         )
 
-    def _keep_extras(self, step: Step, place: Path, evidence: Evidence, verdict: Verdict) -> None:
+    def _keep_extras(self, step: Step, place: Path, evidence: FilterEvidence, verdict: Verdict) -> None:
         """Notes, figures and small tables, written before the layer: its presence says that all is there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         for name, frame in verdict.files.items():

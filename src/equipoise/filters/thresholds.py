@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import group_means
 from equipoise.text.labels import read_labels
@@ -50,7 +50,7 @@ def columns_for(by: Sequence[str]) -> tuple[str, ...]:
     return tuple(_CELL if name == EXPECTED else name for name in by)
 
 
-def compared(evidence: Evidence, by: Sequence[str]) -> list[tuple[str, Groups]]:
+def compared(evidence: FilterEvidence, by: Sequence[str]) -> list[tuple[str, Groups]]:
     """The groups of each name in ``by`` (the axes unless given) of which more than one is there."""
     found = []
     for name in by or evidence.axes:
@@ -60,7 +60,7 @@ def compared(evidence: Evidence, by: Sequence[str]) -> list[tuple[str, Groups]]:
     return found
 
 
-def _values(evidence: Evidence, name: str) -> list[str | None]:
+def _values(evidence: FilterEvidence, name: str) -> list[str | None]:
     if name == EXPECTED and name not in evidence.table.types:
         return [None if pd.isna(cell) else _WORDS.get(str(cell)[:1]) for cell in evidence.column(_CELL)]
     return evidence.column(name).tolist()

@@ -20,7 +20,7 @@ from equipoise.report.page.method import limits
 from equipoise.report.sources import Given, Series
 
 if TYPE_CHECKING:
-    from equipoise.report.page.contents import Contents
+    from equipoise.report.page.contents import PageContents
 
 __all__ = ["cards", "model_card"]
 
@@ -69,7 +69,7 @@ def model_card(one: Series, verdict: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def cards(given: Given, contents: Contents) -> dict[str, str]:
+def cards(given: Given, contents: PageContents) -> dict[str, str]:
     """A model card for each model and a dataset card for each table: their text by the name of the file."""
     made: dict[str, str] = {}
     for number, one in enumerate(contents.series):

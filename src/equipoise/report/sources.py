@@ -16,14 +16,23 @@ from equipoise.data.results import read_results
 from equipoise.errors import InputError
 from equipoise.measure.notes import facts_of
 
-__all__ = ["Given", "Series", "Source", "compared_models", "plain_name", "read_given", "with_names", "words_masked"]
+__all__ = [
+    "Given",
+    "ResultFolder",
+    "Series",
+    "compared_models",
+    "plain_name",
+    "read_given",
+    "with_names",
+    "words_masked",
+]
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
 
 
 @dataclass(frozen=True)
-class Source:
+class ResultFolder:
     """One result folder: its numbers, and whatever else of it could be read."""
 
     path: Path
@@ -46,7 +55,7 @@ class Series:
     """The numbers of one model in one folder, under the name that the page shows."""
 
     label: str
-    source: Source
+    source: ResultFolder
     results: pd.DataFrame
     model: str
 
@@ -55,13 +64,13 @@ class Series:
 class Given:
     """Everything that was given, sorted; ``problems`` are sentences on what could not be used."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ResultFolder] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     funnels: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def table_of(self, source: Source) -> Table | None:
+    def table_of(self, source: ResultFolder) -> Table | None:
         """The table that ``source`` asked about: one given, or one that lies beside its folder."""
         if source.fingerprint is None:
             return None
@@ -144,11 +153,11 @@ def _take(path: Path, given: Given) -> None:
         given.sources.append(_source(path, given.problems))
 
 
-def _source(path: Path, problems: list[str]) -> Source:
+def _source(path: Path, problems: list[str]) -> ResultFolder:
     results = read_results(path)
     results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
     if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
-        return Source(path, "filter", results)
+        return ResultFolder(path, "filter", results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
     kind, settings = "results", {}
@@ -158,14 +167,14 @@ def _source(path: Path, problems: list[str]) -> Source:
             break
     else:
         if compared_models(results) is not None:
-            return Source(path, "comparison", results)
+            return ResultFolder(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
     told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
     notes = told.get("notes") or []
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
-    return Source(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
 
 
 def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:
@@ -218,7 +227,7 @@ def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
         return None
 
 
-def _series(sources: Sequence[Source], names: Mapping[Path, str]) -> list[Series]:
+def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[Series]:
     made: list[Series] = []
     for source in sources:
         model = source.results["model"].astype("object").where(source.results["model"].notna(), "")
@@ -243,7 +252,7 @@ def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Se
     return named
 
 
-def _beside(source: Source) -> Table | None:
+def _beside(source: ResultFolder) -> Table | None:
     """A table of images with the right fingerprint in the folder that holds the result folder."""
     from equipoise.data.atomic import sha256_of
 

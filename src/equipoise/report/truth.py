@@ -14,7 +14,7 @@ from equipoise.measure.notes import pair_of
 from equipoise.report.findings import axis_name, subject_rows
 from equipoise.report.numbers import amount
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
 __all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
 
@@ -132,7 +132,7 @@ def truth_figure(found: list[Recovered], colours: dict[str, int]) -> tuple[str, 
     """Scatter plots, one a model and axis: across what was put in, up what was measured."""
     width, height, left, gap, columns = 330.0, 250.0, 52.0, 24.0, 2
     rows = math.ceil(len(found) / columns)
-    drawing = Drawing("truth", columns * (width + gap), rows * (height + 62) + 4)
+    drawing = SvgDrawing("truth", columns * (width + gap), rows * (height + 62) + 4)
     for number, one in enumerate(found):
         x0, y0 = (number % columns) * (width + gap), (number // columns) * (height + 62)
         same = [other for other in found if other.axis == one.axis]
@@ -147,7 +147,7 @@ def truth_figure(found: list[Recovered], colours: dict[str, int]) -> tuple[str, 
     return drawing.svg(label), pd.concat(tables, ignore_index=True)
 
 
-def _panel(drawing: Drawing, one: Recovered, across: Scale, up: Scale, colour: int, x0: float, y0: float) -> None:
+def _panel(drawing: SvgDrawing, one: Recovered, across: Scale, up: Scale, colour: int, x0: float, y0: float) -> None:
     first, second = one.pair
     r = "flat" if one.correlation is None else f"r = {amount(one.correlation)}"
     drawing.text(x0 + 8, y0 + 15, f"{one.label}: {axis_name(one.axis)}", "bold")

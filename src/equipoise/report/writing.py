@@ -14,11 +14,11 @@ from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
 from equipoise.report.cards import cards
-from equipoise.report.page.contents import Contents, gather
+from equipoise.report.page.contents import PageContents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
-from equipoise.report.verdict.judging import Verdict
+from equipoise.report.verdict.judging import BiasVerdict
 
 __all__ = ["verdict_of", "write", "write_into"]
 
@@ -78,7 +78,7 @@ def verdict_of(
     truth: str | Path | pd.DataFrame | None = None,
     before_after: tuple[str | Path, str | Path] | None = None,
     naive: Folders = (),
-) -> Verdict:
+) -> BiasVerdict:
     """The verdict that :func:`write` puts on the page, for a terminal: ``text`` is its paragraph.
 
     The arguments are those of :func:`write`; nothing is written.
@@ -92,7 +92,7 @@ def _gathered(
     truth: str | Path | pd.DataFrame | None,
     before_after: tuple[str | Path, str | Path] | None,
     naive: Folders,
-) -> tuple[Given, Contents]:
+) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     pair = None if before_after is None else _pair(given, before_after)
@@ -124,7 +124,7 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
         return None, f"the page could not be made ({type(error).__name__}: {' '.join(str(error).split())})"
 
 
-def rendered(contents: Contents, files: str) -> str:
+def rendered(contents: PageContents, files: str) -> str:
     """The page as text."""
     from jinja2 import Environment
 

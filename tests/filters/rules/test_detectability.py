@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from equipoise.errors import InputError
-from equipoise.filters import Evidence, Means, Step
+from equipoise.filters import FilterEvidence, Means, Step
 from equipoise.filters.rules.detectability import SOCIALCF_THRESHOLDS, Detectability, recognised_share, zero_shot
 
 RACES = ("White", "Black", "Asian")
@@ -29,7 +29,7 @@ def sets(images, embedded):
 
 def judge(sets, **settings):
     table, spec = sets
-    return Detectability(look_at_subject=False, **settings).judge(Evidence(table, means=Means(encoder=spec)))
+    return Detectability(look_at_subject=False, **settings).judge(FilterEvidence(table, means=Means(encoder=spec)))
 
 
 def kept_sets(sets, verdict):
@@ -79,7 +79,7 @@ def test_the_subject_is_looked_at_too(images, embedded):
     vectors = [e[0] + e[2], e[0] + e[3], e[0] + e[2], e[1] + e[3]]  # one nurse looks like a chef
     prompts = {"a photo of a chef": e[0], "a photo of a nurse": e[1], "a m person": e[2], "an f person": e[3]}
     table = images(rows)
-    evidence = Evidence(
+    evidence = FilterEvidence(
         table,
         means=Means(
             encoder=embedded("v", [r["image_id"] for r in rows], vectors, list(prompts), list(prompts.values()))
@@ -106,12 +106,12 @@ def test_wrong_settings_are_answered(sets, images, embedded):
         judge(sets, prompts={"race": {"White": "x", "Black": "y"}})
     lone = images([{"image_id": "a", "gender": "m"}], name="lone")
     with pytest.raises(InputError, match="no axis varies within a set"):
-        Detectability().judge(Evidence(lone, means=Means(encoder=embedded("w", ["a"], [[1.0, 0.0]]))))
+        Detectability().judge(FilterEvidence(lone, means=Means(encoder=embedded("w", ["a"], [[1.0, 0.0]]))))
 
 
 def test_one_prompt_is_no_choice(images, embedded):
     table = images([{"image_id": "a", "gender": "male"}], name="men")
-    evidence = Evidence(table, means=Means(encoder=embedded("m", ["a", "a man"], [[1.0, 0.0]] * 2)))
+    evidence = FilterEvidence(table, means=Means(encoder=embedded("m", ["a", "a man"], [[1.0, 0.0]] * 2)))
     with pytest.raises(InputError, match="'gender' has 1 group; a zero-shot choice needs two"):
         Detectability(axes=("gender",), prompts={"gender": {"male": "a man"}}).judge(evidence)
 
@@ -137,7 +137,7 @@ def test_the_results_are_by_set(images, embedded):
     vectors = [[1.0, 0.0] if (row["gender"] == "female") == (i // 6 < 5) else [0.0, 1.0] for i, row in enumerate(rows)]
     spec = embedded("s", [row["image_id"] for row in rows], vectors, ["F", "M"], np.eye(2))
     settings = Detectability(prompts={"gender": {"female": "F", "male": "M"}})
-    verdict = settings.judge(Evidence(images(rows), means=Means(encoder=spec)))
+    verdict = settings.judge(FilterEvidence(images(rows), means=Means(encoder=spec)))
     row = pd.DataFrame(verdict.rows).set_index("group").loc["female"]
     assert (row.value, row.n) == (0.5, 30)
     assert row.ci_high - row.ci_low > 0.7  # ten answers, not thirty
@@ -148,6 +148,6 @@ def test_the_fair_clip_recognises_the_world(world, fair_clip, tmp_path):
         "gender": {"female": "a photo of a woman", "male": "a photo of a man"},
     }
     settings = Detectability(axes=("gender",), prompts=own, least=0.5)
-    verdict = settings.judge(Evidence(world, means=Means(encoder=fair_clip), folder=tmp_path))
+    verdict = settings.judge(FilterEvidence(world, means=Means(encoder=fair_clip), folder=tmp_path))
     assert (verdict.scores["detect_gender"] > 0).mean() > 0.8
     assert "confusions_subject" in verdict.files

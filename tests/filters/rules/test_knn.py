@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from equipoise.data import Table
 from equipoise.data.images import encode
 from equipoise.errors import InputError
-from equipoise.filters import Evidence, Means, Step
+from equipoise.filters import FilterEvidence, Means, Step
 from equipoise.filters.rules import knn
 from equipoise.filters.rules.knn import Neighbourhood, accepted, chosen_pairs, neighbourhood, realness_deciles, without
 from equipoise.filters.running import run
@@ -173,7 +173,7 @@ def test_real_looking_edits_of_their_group_stay(edits, embedded):
     frame = table.to_pandas(["image_id"])
     spec = embedded("v", frame["image_id"], vectors)
     settings = Neighbourhood(k=10, crop="none")
-    verdict = settings.judge(Evidence(table, means=Means(encoder=spec)))
+    verdict = settings.judge(FilterEvidence(table, means=Means(encoder=spec)))
     ids = frame["image_id"]
     kept = set(ids[~verdict.dropped])
     assert {name for name in ids if name.startswith("real")} <= kept
@@ -190,7 +190,7 @@ def test_siblings_can_be_left_out(edits, embedded):
     scores = {}
     for flag in (False, True):
         settings = Neighbourhood(k=10, crop="none", exclude_siblings=flag)
-        scores[flag] = settings.judge(Evidence(table, means=Means(encoder=spec))).scores["real"]
+        scores[flag] = settings.judge(FilterEvidence(table, means=Means(encoder=spec))).scores["real"]
     assert np.nanmean(scores[True]) >= np.nanmean(scores[False])
 
 
@@ -201,13 +201,13 @@ def test_a_reference_table_holds_the_real_images(edits, embedded, tmp_path):
     made = Table.create(tmp_path / "made", [r for r in rows if r["source_id"] is not None], axes=["gender"])
     spec = embedded("v", table.to_pandas(["image_id"])["image_id"], vectors)
     settings = Neighbourhood(k=10, crop="none")
-    apart = settings.judge(Evidence(made, means=Means(encoder=spec, reference=real)))
-    whole = settings.judge(Evidence(table, means=Means(encoder=spec)))
+    apart = settings.judge(FilterEvidence(made, means=Means(encoder=spec, reference=real)))
+    whole = settings.judge(FilterEvidence(table, means=Means(encoder=spec)))
     edited = table.to_pandas(["source_id"])["source_id"].notna().to_numpy()
     assert apart.scores["real"].tolist() == whole.scores["real"][edited].tolist()
     assert (apart.dropped == whole.dropped[edited]).all()
     with pytest.raises(InputError, match="no image is real"):
-        settings.judge(Evidence(made, means=Means(encoder=spec)))
+        settings.judge(FilterEvidence(made, means=Means(encoder=spec)))
 
 
 def test_a_run_writes_the_gallery(edits, embedded, tmp_path):

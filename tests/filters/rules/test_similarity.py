@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.filters import Evidence, Means, Step, stored
+from equipoise.filters import FilterEvidence, Means, Step, stored
 from equipoise.filters.rules.similarity import Similarity, set_similarities
 from equipoise.filters.stored import StoredVectors, set_blocks
 
@@ -114,7 +114,7 @@ def two_sets(images, embedded):
 
 def test_a_set_goes_with_its_worst_image(two_sets):
     table, spec = two_sets
-    verdict = Similarity().judge(Evidence(table, means=Means(encoder=spec)))
+    verdict = Similarity().judge(FilterEvidence(table, means=Means(encoder=spec)))
     assert verdict.dropped.tolist() == [False, False, True, True, True, True]
     assert verdict.failed.tolist() == [False, False, False, True, True, True]
     assert verdict.scores["image_image"][:2] == pytest.approx([0.5, 0.5])
@@ -126,7 +126,7 @@ def test_the_ip2p_preset_asks_for_direction_and_keeps_the_best(two_sets):
     preset = Step.of("similarity", preset="ip2p").filter
     assert (preset.text_least, preset.image_least, preset.direction_least, preset.keep_best) == (0.2, 0.7, 0.2, 4)
     lenient = Step.of("similarity", {"image_least": 0.0, "text_least": -1.0, "keep_best": 1}, preset="ip2p").filter
-    verdict = lenient.judge(Evidence(table, means=Means(encoder=spec)))
+    verdict = lenient.judge(FilterEvidence(table, means=Means(encoder=spec)))
     assert np.isnan(verdict.scores["direction"][[0, 2, 4]]).all()
     # a moves from man to woman as the words do, c nearly; b moves the other way
     assert verdict.scores["direction"][1] == pytest.approx(1.0, abs=1e-5)
@@ -139,7 +139,7 @@ def test_the_ip2p_preset_asks_for_direction_and_keeps_the_best(two_sets):
 def test_images_without_a_set_are_asked_about_their_caption_only(images, embedded):
     table = images([{"image_id": "a", "caption": "x"}, {"image_id": "b", "caption": "x"}])
     spec = embedded("v", ["a", "b"], np.eye(2), ["x"], [[1.0, 0.0]])
-    verdict = Similarity().judge(Evidence(table, means=Means(encoder=spec)))
+    verdict = Similarity().judge(FilterEvidence(table, means=Means(encoder=spec)))
     assert verdict.dropped.tolist() == [False, True]
     assert "image_image" not in verdict.scores
 
@@ -148,23 +148,23 @@ def test_what_is_missing_is_said(two_sets, embedded, images):
     table, _ = two_sets
     spec = embedded("w", ["a0"], [[1.0, 0.0]], ["man", "woman"], np.eye(2))
     with pytest.raises(InputError, match="lacks 5 of 6 images, for example 'a1'"):
-        Similarity().judge(Evidence(table, means=Means(encoder=spec)))
+        Similarity().judge(FilterEvidence(table, means=Means(encoder=spec)))
     with pytest.raises(InputError, match="no encoder is named"):
-        Similarity().judge(Evidence(table))
+        Similarity().judge(FilterEvidence(table))
     bare = images([{"image_id": "a0", "caption": None}], name="bare")
     with pytest.raises(InputError, match="'a0' has no caption"):
-        Similarity().judge(Evidence(bare, means=Means(encoder=spec)))
+        Similarity().judge(FilterEvidence(bare, means=Means(encoder=spec)))
     with pytest.raises(InputError, match="choice of pairs"):
         Similarity(pairs="some")
 
 
 def test_the_fair_clip_sees_mended_and_broken_sets(world, fair_clip, tmp_path):
     """Captions of another subject make the sets fail; the world's own pass more often."""
-    evidence = Evidence(world, means=Means(encoder=fair_clip), folder=tmp_path)
+    evidence = FilterEvidence(world, means=Means(encoder=fair_clip), folder=tmp_path)
     own = Similarity().judge(evidence).scores["caption_image"]
     rows = list(world.rows())
     swapped = [row | {"caption": rows[(i + 90) % len(rows)]["caption"]} for i, row in enumerate(rows)]
     types = {name: world.types[name] for name in world.further_columns}
     other = Table.create(tmp_path / "swapped", swapped, axes=world.axes, columns=types)
-    wrong = Similarity().judge(Evidence(other, means=Means(encoder=fair_clip))).scores["caption_image"]
+    wrong = Similarity().judge(FilterEvidence(other, means=Means(encoder=fair_clip))).scores["caption_image"]
     assert (own > wrong).mean() > 0.9

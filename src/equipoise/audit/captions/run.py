@@ -28,7 +28,7 @@ from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked
 from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
 from equipoise.audit.captions.objects import read_objects
 from equipoise.audit.captions.printing import caption_table, masked_table
-from equipoise.audit.captions.verdict import Judgement, adjust_over_models, judgements
+from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
 from equipoise.audit.published import PublishedValues, published_values
@@ -110,7 +110,7 @@ class CaptionAudit:
     notes: tuple[str, ...]
     folder: Path | None = None
     published: PublishedValues | None = field(default=None, repr=False)
-    judgements: tuple[Judgement, ...] = ()
+    judgements: tuple[CaptionJudgement, ...] = ()
     """What may be said of each model: p-values adjusted over models, in four outcomes."""
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from equipoise.measure.stats.power import minimum_detectable_effect
 __all__ = [
     "MARGINS",
     "Adjusted",
-    "Judgement",
+    "CaptionJudgement",
     "adjust_over_models",
     "judge",
     "judgements",
@@ -122,7 +122,7 @@ def _scaled(number: float, row: Mapping[str, Any]) -> float:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CaptionJudgement:
     """One of the four outcomes for one captioner and metric, with its sentence."""
 
     model: str
@@ -132,7 +132,7 @@ class Judgement:
     sentence: str
 
 
-def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) -> Judgement:
+def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) -> CaptionJudgement:
     """The outcome of one row of a results table, with its adjusted p-value.
 
     ``masked``: whether the words that name a group were hidden from the classifier of LIC.
@@ -147,8 +147,8 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     margin, least = MARGINS[metric], smallest_found(row, 1 if adjusted is None else adjusted.tests)
     numbers = _numbers(row, adjusted)
 
-    def found(outcome: str, told: str) -> Judgement:
-        return Judgement(model, metric, outcome, f"{model} {told} ({numbers})")
+    def found(outcome: str, told: str) -> CaptionJudgement:
+        return CaptionJudgement(model, metric, outcome, f"{model} {told} ({numbers})")
 
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
         return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
@@ -165,9 +165,9 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     )
 
 
-def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[Judgement]:
+def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[CaptionJudgement]:
     """For each model: LIC (LIC_M where there are no references), then BA, DBA and Ratio, on the original images."""
-    made: list[Judgement] = []
+    made: list[CaptionJudgement] = []
     seen: set[tuple[str, str]] = set()
     with_lic = set(results.loc[results["metric"] == "lic", "model"])
     for row, p in zip(results.to_dict("records"), adjusted, strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy import stats as sps
 
-from equipoise.audit.dataset.parts import CaptionMap, Judged, Part
+from equipoise.audit.dataset.parts import AxisPart, CaptionMap, Judged
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
@@ -32,7 +32,7 @@ LEAST_DRAWS = 4999
 """Draws of the null by source: enough that the smallest p-value survives the correction for a few hundred."""
 
 
-def activities_of(part: Part) -> ActivityBias | None:
+def activities_of(part: AxisPart) -> ActivityBias | None:
     """Verb-object pairs by group, with log ratios and tails; of the two largest groups where there are more.
 
     An activity counts once per image and group, since the captions of one image are not independent. The table has
@@ -78,7 +78,7 @@ def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
     return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact), error=error))
 
 
-def _with_clusters(part: Part, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
+def _with_clusters(part: AxisPart, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
     """Mentions of one source exchange their group as one, or inside the source where it shows both."""
     sides = {found.first: 0, found.second: 1}
     kept = [(image, activity, sides[group]) for image, activity, group in counts.mentions if group in sides]
@@ -126,7 +126,7 @@ def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArr
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
 
 
-def _add_activities(part: Part, found: ActivityBias) -> None:
+def _add_activities(part: AxisPart, found: ActivityBias) -> None:
     reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
     for row in found.table.reset_index(names="activity").to_dict("records"):
         side = f"{found.first} over {found.second}"

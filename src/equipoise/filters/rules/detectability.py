@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import share_estimate
@@ -66,7 +66,7 @@ class Detectability:
         """Vectors of images and prompts."""
         return ("image vectors", "vectors of one prompt a group and a subject")
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``detect_<axis>``: the cosine with the own prompt minus the best other; above 0 is recognised."""
         axes = self._axes(evidence)
         images = evidence.image_vectors(self.model)
@@ -85,7 +85,9 @@ class Detectability:
             self._count(verdict, evidence, SUBJECT, seen, wanted.get(SUBJECT))
         return verdict
 
-    def _count(self, verdict: Verdict, evidence: Evidence, axis: str, seen: Seen, threshold: float | None) -> None:
+    def _count(
+        self, verdict: Verdict, evidence: FilterEvidence, axis: str, seen: Seen, threshold: float | None
+    ) -> None:
         if axis == SUBJECT and threshold is None and self.subject_least is None:
             failed = np.zeros(len(evidence), dtype=bool)
             gone = failed
@@ -104,7 +106,7 @@ class Detectability:
         if seen.asked.any():
             verdict.notes.append(f"{axis}: {seen.hit[seen.asked].mean():.1%} of images recognised")
 
-    def _axes(self, evidence: Evidence) -> tuple[str, ...]:
+    def _axes(self, evidence: FilterEvidence) -> tuple[str, ...]:
         if self.axes:
             return self.axes
         varied = [a for a in evidence.axes if _varies(evidence.column(a), evidence.sets)]
@@ -236,7 +238,7 @@ def _varies(groups: pd.Series[Any], sets: NDArray[np.int64]) -> bool:
     return bool((groups.groupby(sets).nunique() > 1).any())
 
 
-def _rows(seen: Seen, axis: str, evidence: Evidence) -> list[dict[str, Any]]:
+def _rows(seen: Seen, axis: str, evidence: FilterEvidence) -> list[dict[str, Any]]:
     """Accuracy on each group: what the filter's own model can see."""
     rows = []
     for g, name in enumerate(seen.names):

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Floats, Verdict
 
 __all__ = ["Duplicates", "earlier_twin"]
@@ -52,7 +52,7 @@ class Duplicates:
         """Vectors of images."""
         return ("image vectors",)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Score ``twin``: the cosine with the most similar earlier image (or set) that stays; NaN if there is none."""
         vectors = evidence.image_vectors(self.model)
         relatives = _relatives(evidence)
@@ -112,7 +112,7 @@ def _set_sums(vectors: Any, sets: NDArray[np.int64]) -> NDArray[np.float32]:
     return np.asarray(np.add.reduceat(vectors[order], starts, axis=0))
 
 
-def _relatives(evidence: Evidence) -> NDArray[np.int64]:
+def _relatives(evidence: FilterEvidence) -> NDArray[np.int64]:
     """(n,) the same number for images that are meant to be alike: of one set, or an original and its edits."""
     frame = evidence.frame
     if "source_id" in frame and frame["source_id"].notna().any():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Flags, Floats, Verdict
 
 __all__ = ["Fidelity", "Thumbnails", "colour_fidelity", "object_f1", "rank_sum", "thumbnail"]
@@ -69,7 +69,7 @@ class Fidelity:
         }
         return tuple(by_part[name] for name, weight in self._weights().items() if weight)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``prompt``, ``objects``, ``colour`` and ``rank_sum``; originals are not judged and stay."""
         frame = evidence.frame
         edits = frame["source_id"].notna().to_numpy() & frame[self.axis].notna().to_numpy()
@@ -104,7 +104,7 @@ class Fidelity:
             found["colour"] = 0.0
         return found
 
-    def _prompt(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
+    def _prompt(self, evidence: FilterEvidence, originals: _Originals, edits: Flags) -> Floats:
         of_text, distinct = pd.factorize(evidence.column("caption"))
         if (of_text[edits] < 0).any():
             raise InputError("an edit has no caption, which its prompt score needs")
@@ -112,7 +112,7 @@ class Fidelity:
         images = evidence.image_vectors(self.model)
         return np.where(edits, np.einsum("nd,nd->n", images, texts[np.clip(of_text, 0, None)]), np.nan)
 
-    def _objects(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
+    def _objects(self, evidence: FilterEvidence, originals: _Originals, edits: Flags) -> Floats:
         mine = evidence.detections(self.detector, threshold=self.threshold)
         theirs = mine if originals.same else originals.evidence.detections(self.detector, threshold=self.threshold)
         out = np.full(len(mine), np.nan)
@@ -122,7 +122,7 @@ class Fidelity:
                 out[i] = object_f1(set(found.labels), set(original.labels))
         return out
 
-    def _colour(self, evidence: Evidence, originals: _Originals, edits: Flags) -> Floats:
+    def _colour(self, evidence: FilterEvidence, originals: _Originals, edits: Flags) -> Floats:
         mine = _thumbnails(evidence)
         theirs = mine if originals.same else _thumbnails(originals.evidence)
         out = np.full(len(mine), np.nan)
@@ -134,12 +134,12 @@ class Fidelity:
 class _Originals:
     """Where the original of each edit is: in the table itself, or in the reference."""
 
-    evidence: Evidence
+    evidence: FilterEvidence
     of_edit: NDArray[np.int64]
     same: bool
 
     @classmethod
-    def of(cls, evidence: Evidence) -> _Originals:
+    def of(cls, evidence: FilterEvidence) -> _Originals:
         same = evidence.means.reference is None
         home = evidence if same else evidence.reference()
         place = pd.Index(home.frame["image_id"]).get_indexer(pd.Index(evidence.frame["source_id"]))
@@ -223,7 +223,7 @@ class Thumbnails:
         return [{"thumbnail": [float(v) for v in thumbnail(row["image"])]} for row in rows]
 
 
-def _thumbnails(evidence: Evidence) -> Floats:
+def _thumbnails(evidence: FilterEvidence) -> Floats:
     found = evidence.measured("colours", Thumbnails(), {"thumbnail": "list<float32>"})["thumbnail"]
     empty = np.full(3 * SIDE * SIDE, np.nan)
     return np.stack([np.asarray(v, dtype=np.float64) if np.ndim(v) == 1 else empty for v in found])

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Flags, Floats, Verdict
 from equipoise.measure.retrieval.select import Best
 
@@ -156,7 +156,7 @@ class Neighbourhood:
         what = "person crops" if self.crop == "person" else "images"
         return (f"vectors of {what}{f' of {self.model}' if self.model else ''}", "real images")
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``real`` and ``group``: shares of the neighbours; real images are not judged and stay."""
         pool = _pool(self, evidence)
         found = neighbourhood(
@@ -316,11 +316,11 @@ class _Pool:
     """The edits' rows in the evidence."""
 
 
-def _edits(evidence: Evidence) -> Flags:
+def _edits(evidence: FilterEvidence) -> Flags:
     return np.asarray(evidence.column("source_id").notna())
 
 
-def _pool(settings: Neighbourhood, evidence: Evidence) -> _Pool:
+def _pool(settings: Neighbourhood, evidence: FilterEvidence) -> _Pool:
     models = list(dict.fromkeys([settings.model, settings.model_group or settings.model]))
     own = {model: evidence.image_vectors(model, crop=settings.crop) for model in models}
     frame = evidence.frame[["source_id", settings.axis]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.filters.detecting import is_face
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
 from equipoise.models.protocols import Detections
 
@@ -60,7 +60,7 @@ class People:
         """Detections, of faces too if asked."""
         return ("detections of people and objects", *(("a detector of faces",) if self.face else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``persons``, ``person_share`` and ``faces``."""
         found = evidence.detections(self.detector, threshold=self.threshold)
         persons, objects = counts_of(found, self.person_labels, self.threshold)
@@ -84,7 +84,7 @@ class People:
         dropped = whole_sets(failed, evidence.sets) if self.whole_sets else failed
         return Verdict(failed, dropped, scores, notes=notes)
 
-    def _faces(self, evidence: Evidence, detector: Any) -> Floats:
+    def _faces(self, evidence: FilterEvidence, detector: Any) -> Floats:
         if detector not in ("annotations", "detections"):
             detector = evidence.face_detector(detector)
         found = evidence.detections(detector, threshold=self.threshold)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence, _short
+from equipoise.filters.evidence import FilterEvidence, _short
 from equipoise.filters.protocol import Floats, Verdict, whole_sets
 from equipoise.models.protocols import Classifier
 
@@ -74,7 +74,7 @@ class Safety:
         found += ["image and text vectors"] if self.unsafe_texts else []
         return (*found, *(("every image decoded",) if self.black_from <= 1 else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``unsafe`` (0 to 1) and ``black`` (share of pixels)."""
         scores: dict[str, Floats] = {}
         notes: list[str] = []
@@ -93,7 +93,7 @@ class Safety:
         dropped = whole_sets(failed, evidence.sets) if self.scope == "set" else failed
         return Verdict(failed, dropped, scores, notes=notes)
 
-    def _unsafe(self, evidence: Evidence, notes: list[str]) -> Floats | None:
+    def _unsafe(self, evidence: FilterEvidence, notes: list[str]) -> Floats | None:
         if self.column:
             return self._by_column(evidence)
         if self.unsafe_texts:
@@ -106,7 +106,7 @@ class Safety:
         name = f"unsafe-{_short(classifier.key, *self.unsafe_labels)}"
         return evidence.measured(name, asked, {"unsafe": "float64"})["unsafe"].to_numpy(dtype=np.float64)
 
-    def _by_column(self, evidence: Evidence) -> Floats:
+    def _by_column(self, evidence: FilterEvidence) -> Floats:
         try:
             return np.asarray(evidence.column(self.column).astype("float64"))
         except (ValueError, TypeError):
@@ -115,7 +115,7 @@ class Safety:
                 "unsafe an image is must be a number from 0 to 1, or yes and no"
             ) from None
 
-    def _by_prompts(self, evidence: Evidence) -> Floats:
+    def _by_prompts(self, evidence: FilterEvidence) -> Floats:
         """The share of the softmax over all prompts that falls on unsafe ones, at the encoder's own scale."""
         texts = [*self.unsafe_texts, *self.safe_texts]
         images = evidence.image_vectors(self.model)
@@ -125,7 +125,7 @@ class Safety:
         return np.asarray(weight[:, : len(self.unsafe_texts)].sum(axis=1) / weight.sum(axis=1))
 
 
-def _default(evidence: Evidence, notes: list[str]) -> str:
+def _default(evidence: FilterEvidence, notes: list[str]) -> str:
     """The embedded classifier for pictograms, where it is installed; nothing for photographs."""
     from equipoise.models.miniatures import FOLDER
 
@@ -139,7 +139,7 @@ def _default(evidence: Evidence, notes: list[str]) -> str:
     return DEFAULT
 
 
-def _are_pictograms(evidence: Evidence) -> bool:
+def _are_pictograms(evidence: FilterEvidence) -> bool:
     if "image" not in evidence.table.types:
         return False
     try:

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from equipoise.errors import UnknownNameError
 from equipoise.filters.detecting import _detected_person, is_face, largest_person
-from equipoise.filters.evidence import Evidence, _short
+from equipoise.filters.evidence import FilterEvidence, _short
 from equipoise.filters.protocol import Floats, Verdict, below, whole_sets
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
@@ -57,7 +57,7 @@ class Sharpness:
         """Pixels."""
         return ("every image decoded", *(("a detector of faces",) if self.of == "face" else ()))
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Score ``sharpness``; an image without the thing itself has none and stays, one that is broken goes."""
         reads = [name for name in ("people", "detections") if name in evidence.table.types and self.of == "person"]
         detector: Any = None
@@ -80,7 +80,7 @@ class Sharpness:
             notes.append(f"{int(broken.sum())} images could not be decoded and {becomes}")
         return Verdict(failed, dropped, {"sharpness": values}, notes=notes, rows=list(self._by_group(evidence, values)))
 
-    def _by_group(self, evidence: Evidence, values: Floats) -> Iterator[dict[str, Any]]:
+    def _by_group(self, evidence: FilterEvidence, values: Floats) -> Iterator[dict[str, Any]]:
         seen = np.isfinite(values)
         for axis, groups in compared(evidence, self.by):
             there = Groups(groups.labels[seen], groups.names, axis)

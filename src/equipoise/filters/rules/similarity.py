@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.evidence import Evidence
+from equipoise.filters.evidence import FilterEvidence
 from equipoise.filters.protocol import Flags, Floats, Verdict, below, whole_sets
 from equipoise.filters.stored import StoredVectors, set_blocks
 
@@ -65,7 +65,7 @@ class Similarity:
         """Vectors of images and captions."""
         return (f"image and caption vectors{f' of {self.model}' if self.model else ''}",)
 
-    def judge(self, evidence: Evidence) -> Verdict:
+    def judge(self, evidence: FilterEvidence) -> Verdict:
         """Scores ``caption_image``, ``image_image``, ``direction``; sets go whole."""
         stored = evidence.stored_vectors(self.model)
         texts, of_text = None, None

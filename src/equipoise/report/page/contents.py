@@ -28,11 +28,11 @@ from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
-from equipoise.report.verdict.judging import Verdict, level_of, spreads_of
+from equipoise.report.verdict.judging import BiasVerdict, level_of, spreads_of
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
-__all__ = ["Contents", "Figure", "gather"]
+__all__ = ["PageContents", "PageFigure", "gather"]
 
 _CONTENTS = {
     "verdict": "Verdict",
@@ -55,7 +55,7 @@ _JOINT_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """A figure of the page: its drawing, its data, and how to read it."""
 
     name: str
@@ -76,11 +76,11 @@ class Figure:
 
 
 @dataclass
-class Contents:
+class PageContents:
     """The parts of one page."""
 
     title: str
-    verdict: Verdict
+    verdict: BiasVerdict
     series: list[Series]
     figures: dict[str, list[Any]] = field(default_factory=dict)
     rows: list[SubjectRow] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Contents:
     given: Given = field(default_factory=Given)
     metric: str | None = None
 
-    def all_figures(self) -> list[Figure]:
+    def all_figures(self) -> list[PageFigure]:
         """Every figure, once."""
         found = []
         for some in self.figures.values():
@@ -151,7 +151,7 @@ def gather(
     truth: pd.DataFrame | None,
     pair: tuple[Series, Series] | None,
     naive: Sequence[Series] = (),
-) -> Contents:
+) -> PageContents:
     """All parts of the page."""
     series = given.series
     audits = [one for one in series if one.source.kind in ("audit", "results")]
@@ -171,7 +171,7 @@ def gather(
     if pair is not None and (by := repaired_by(*pair)) is not None:
         repair = Repair(pair[0], pair[1], changes(*pair, by, spreads=spreads_of(pair[0])))
     plain = naive_numbers(naive, audits, metric, found_truth)
-    made = Contents(
+    made = PageContents(
         title=title or _title(series),
         verdict=verdict(
             audits,
@@ -250,7 +250,7 @@ def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figure | None:
+def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageFigure | None:
     metric = main_metric(series)
     if metric is None:
         return None
@@ -274,10 +274,10 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figur
     title = {"captions": "Captions", "dataset": "The dataset", "comparison": "Paired differences"}.get(
         series[0].source.kind, "Excess over chance by axis"
     )
-    return Figure(f"headline{suffix}", title, caption, svg, data)
+    return PageFigure(f"headline{suffix}", title, caption, svg, data)
 
 
-def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
+def _truth(found: Sequence[Any], colours: dict[str, int]) -> PageFigure:
     svg, data = truth_figure(list(found), colours)
     caption = (
         "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
@@ -285,30 +285,30 @@ def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
         "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
         "in. A flat cloud: it was not learnt."
     )
-    return Figure("truth", "Put in, and found", caption, svg, data)
+    return PageFigure("truth", "Put in, and found", caption, svg, data)
 
 
-def _change(repair: Repair) -> Figure:
+def _change(repair: Repair) -> PageFigure:
     svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
     caption = (
         f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
         "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
         "was is better, and inside the band what is left cannot be told from chance."
     )
-    return Figure("change", "What the repair changed", caption, svg, data)
+    return PageFigure("change", "What the repair changed", caption, svg, data)
 
 
-def _naive(found: Sequence[Naive]) -> Figure:
+def _naive(found: Sequence[Naive]) -> PageFigure:
     svg, data = naive_figure(found)
     caption = (
         "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
         "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
         "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
     )
-    return Figure("naive", "The naive number, and the audit", caption, svg, data)
+    return PageFigure("naive", "The naive number, and the audit", caption, svg, data)
 
 
-def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
+def _add_subjects(made: PageContents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
     made.rows, made.subject_data, made.rows_note = subject_table(audits, metric)
     parts = [subject_rows(one, metric).assign(label=one.label) for one in audits]
     parts = [part for part in parts if len(part)]
@@ -326,12 +326,12 @@ def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels:
         "this subject alone. Dots of the same value are piled up. The rightmost is named; typing below marks a "
         "subject here."
     )
-    made.figures["strip"] = [Figure("strip", "Subjects by axis", caption, svg, data)]
+    made.figures["strip"] = [PageFigure("strip", "Subjects by axis", caption, svg, data)]
 
 
 def _groups(
     audits: Sequence[Series], rankings: dict[str, PictureOrder], labels: list[str], metric: str | None
-) -> list[Figure]:
+) -> list[PageFigure]:
     parts = []
     for one in audits:
         mine = one.results[(one.results["metric"] == "representation") & one.results["subject"].isna()]
@@ -347,7 +347,7 @@ def _groups(
         f"{percent(level_of(audits[0]))} interval and the thick mark what chance gives. * and bold: p < 0.05. Even "
         "bars here do not rule out that single subjects lean to opposite sides."
     )
-    figures.append(Figure("proportions", "Shares of the first pictures, by group", caption, svg, data))
+    figures.append(PageFigure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
     for number, axis in enumerate(joint):
         svg, data = joint_figure(rows[rows["axis"] == axis], labels)
@@ -357,13 +357,15 @@ def _groups(
         )
         name = f"intersections{'' if number == 0 else number + 1}"
         figures.append(
-            Figure(name, f"Intersections: {str(axis).replace(' x ', ' and ').replace('_', ' ')}", caption, svg, data)
+            PageFigure(name, f"Intersections: {axis_name(axis).replace(' × ', ' and ')}", caption, svg, data)
         )
     figures += _subject_groups(audits, rankings, metric)
     return figures
 
 
-def _subject_groups(audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> list[Figure]:
+def _subject_groups(
+    audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None
+) -> list[PageFigure]:
     one = next((some for some in audits if some.label in rankings), None)
     if one is None or metric is None:
         return []
@@ -383,13 +385,13 @@ def _subject_groups(audits: Sequence[Series], rankings: dict[str, PictureOrder],
         "subject first. Orange: more than the group's share of the subject's pictures; blue: fewer. Single cells are "
         "noisy: the table above says which subjects are beyond chance."
     )
-    return [Figure("subject_groups", "Subjects by groups", caption, svg, data)]
+    return [PageFigure("subject_groups", "Subjects by groups", caption, svg, data)]
 
 
-def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
+def _funnels(given: Given) -> list[tuple[PageFigure, list[dict[str, Any]]]]:
     """A figure and a table for each funnel and axis."""
     own = {source.path: source.results for source in given.sources if source.kind == "filter"}
-    made: list[tuple[Figure, list[dict[str, Any]]]] = []
+    made: list[tuple[PageFigure, list[dict[str, Any]]]] = []
     for path in given.funnels:
         every = read_funnel(path)
         for axis in dict.fromkeys(every["axis"]):
@@ -403,5 +405,5 @@ def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
             )
             name = f"funnel{'' if not made else len(made) + 1}"
             title = "What is left after each filter" + (f", by {axis_name(axis)}" if axis else "")
-            made.append((Figure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
+            made.append((PageFigure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
     return made

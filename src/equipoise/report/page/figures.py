@@ -13,7 +13,7 @@ import pandas as pd
 
 from equipoise.report.findings import LEVEL, axis_name, metric_name
 from equipoise.report.numbers import excess_interval, p_text, share, signed
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
 __all__ = [
     "headline_figure",
@@ -62,7 +62,7 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     panel_w = first + cell_w * len(acrosses) + 24
     columns = max(1, min(len(panels), int(740 // panel_w)))
     panel_h = top + cell_h * len(downs) + 20
-    drawing = Drawing("joint", columns * panel_w, math.ceil(len(panels) / columns) * panel_h)
+    drawing = SvgDrawing("joint", columns * panel_w, math.ceil(len(panels) / columns) * panel_h)
     most = float(frame["excess"].abs().max()) or 1.0
     for number, label in enumerate(panels):
         x0, y0 = (number % columns) * panel_w, (number // columns) * panel_h
@@ -111,7 +111,7 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
     groups = list(dict.fromkeys(shares["group"]))
     first = max(90.0, 7.2 * max(len(str(s)) for s in shown) + 14)
     cell_w, cell_h, top = max(58.0, 7.0 * max(len(str(g)) for g in groups) + 12), 21.0, 26.0
-    drawing = Drawing("subject_groups", first + cell_w * len(groups) + 4, top + cell_h * len(shown) + 6)
+    drawing = SvgDrawing("subject_groups", first + cell_w * len(groups) + 4, top + cell_h * len(shown) + 6)
     for i, group in enumerate(groups):
         drawing.text(first + (i + 0.5) * cell_w, 16, str(group), "soft", "middle")
     place = {subject: j for j, subject in enumerate(shown)}
@@ -133,7 +133,7 @@ WIDTH = 720.0
 _SURE = 1.96
 
 
-def legend(drawing: Drawing, labels: Sequence[str], x: float, y: float) -> None:
+def legend(drawing: SvgDrawing, labels: Sequence[str], x: float, y: float) -> None:
     """Names of the series in their colours, in one line."""
     for number, label in enumerate(labels):
         drawing.rect(x, y - 9, 10, 10, f"c{number % SERIES_COLOURS}")
@@ -150,7 +150,7 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
     head = 8
     places = _places(rows, several, head)
     height = places[-1][1] + 24 + 44
-    drawing = Drawing("headline", WIDTH, height)
+    drawing = SvgDrawing("headline", WIDTH, height)
     lows = rows["ci_low"].fillna(rows["value"]) - rows["null_mean"]
     highs = rows["ci_high"].fillna(rows["value"]) - rows["null_mean"]
     band = _SURE * rows["null_sd"].fillna(0.0)
@@ -198,7 +198,7 @@ def _places(rows: pd.DataFrame, several: bool, top: float) -> list[tuple[pd.Seri
 
 
 def _headline_row(
-    drawing: Drawing, row: pd.Series, y: float, title: str, several: bool, scale: Scale, number: int
+    drawing: SvgDrawing, row: pd.Series, y: float, title: str, several: bool, scale: Scale, number: int
 ) -> None:
     colour = number % SERIES_COLOURS
     if title:
@@ -234,7 +234,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     scale = Scale(min(values.min() - room, 0), max(values.max() + room, 0), 190, 630)
     stacks = [_stacked(some, scale) for _, _, some in groups]
     heights = [max(42.0, 9.0 * max(place for _, _, place in stack) + 40) for stack in stacks]
-    drawing = Drawing("subjects", WIDTH, sum(heights) + 56)
+    drawing = SvgDrawing("subjects", WIDTH, sum(heights) + 56)
     drawing.x_axis(scale, 6, sum(heights) + 8, f"{_metric_told(shown)} of each subject, excess over its own chance")
     y, before = 6.0, ""
     for (axis, label, _), stack, height in zip(groups, stacks, heights, strict=True):
@@ -263,7 +263,7 @@ def _stacked(some: pd.DataFrame, scale: Scale) -> list[tuple[pd.Series, float, i
     return placed
 
 
-def _strip(drawing: Drawing, stack: list[tuple[pd.Series, float, int]], scale: Scale, y: float, colour: int) -> None:
+def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale: Scale, y: float, colour: int) -> None:
     drawing.line(scale.start, y + 6, scale.end, y + 6, "rule")
     for row, x, place in stack:
         sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
@@ -284,7 +284,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     axes = list(dict.fromkeys(rows["axis"]))
     n_groups = {axis: rows.loc[rows["axis"] == axis, "group"].nunique() for axis in axes}
     height = 24 + sum(34 + 22 * n for n in n_groups.values()) + 8
-    drawing = Drawing("proportions", WIDTH, height)
+    drawing = SvgDrawing("proportions", WIDTH, height)
     for number, label in enumerate(panels):
         drawing.text(first + number * width, 14, _short(label, int(width / 7.5)), "bold")
     y = 24.0
@@ -309,7 +309,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     return drawing.svg(said), rows[keep]
 
 
-def _bar(drawing: Drawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
+def _bar(drawing: SvgDrawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
     told = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
     drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", told)
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):

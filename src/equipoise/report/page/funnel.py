@@ -25,7 +25,7 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.report.findings import rate_tested
 from equipoise.report.numbers import count, share
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
 __all__ = ["funnel_figure", "funnel_table", "own_p_values", "read_funnel"]
 
@@ -115,7 +115,7 @@ def funnel_figure(frame: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     start = first["kept"] + first["dropped"]
     left["share_left"] = left["kept"] / left["group"].map(start)
     groups = sorted(start[start > 0].index)
-    drawing = Drawing("funnel", 720, 330)
+    drawing = SvgDrawing("funnel", 720, 330)
     across, up = Scale(0, len(steps), 60, 500), Scale(0, 1, 270, 20)
     for value in (0, 0.25, 0.5, 0.75, 1):
         drawing.line(60, up(value), 500, up(value))

@@ -22,7 +22,7 @@ from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
 from equipoise.report.svg import SERIES_COLOURS
 
-__all__ = ["Block", "Gallery", "SetShown", "Shown", "gallery", "set_gallery", "thumbnails"]
+__all__ = ["Gallery", "SetShown", "Shown", "SubjectPictures", "gallery", "set_gallery", "thumbnails"]
 
 
 SIDE = 96
@@ -94,7 +94,7 @@ MOST, LEAST, AT_MOST, MODELS = 3, 2, 12, 3
 
 
 @dataclass(frozen=True)
-class Block:
+class SubjectPictures:
     """One subject: how skewed it is, and each model's first pictures."""
 
     subject: str
@@ -106,7 +106,7 @@ class Block:
 class Gallery:
     """All pictures of the page."""
 
-    retrieved: list[Block] = field(default_factory=list)
+    retrieved: list[SubjectPictures] = field(default_factory=list)
     sets: list[SetShown] = field(default_factory=list)
     frames: list[tuple[str, int]] = field(default_factory=list)
     note: str = ""
@@ -160,7 +160,7 @@ def _of_audit(
             for a in shown
             if (subject, a.label) in tops
         ]
-        blocks.append(Block(subject, told, [(label, pictures) for label, pictures in models if pictures]))
+        blocks.append(SubjectPictures(subject, told, [(label, pictures) for label, pictures in models if pictures]))
     note = (
         f"For a prompt that names the subject alone, the first {min(k, AT_MOST)} pictures of that subject in the "
         f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {one.label} on "

@@ -17,7 +17,7 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.measure import METRICS
 from equipoise.report.findings import metric_name
-from equipoise.report.sources import Given, Series, Source, words_masked
+from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
 
@@ -100,7 +100,7 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
     return found
 
 
-def configs(sources: Sequence[Source]) -> list[tuple[str, str]]:
+def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:
     """The settings of every folder as text, without the folders of the machine."""
     return [(s.path.name, json.dumps(_public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
 
@@ -159,7 +159,7 @@ def _from_rows(results: pd.DataFrame) -> list[str]:
     return [f"{metric_name(metric)}: {n:,} left out ({reason})" for (metric, reason), n in most.items()]
 
 
-def _from_file(source: Source, problems: list[str]) -> list[str]:
+def _from_file(source: ResultFolder, problems: list[str]) -> list[str]:
     file = source.path / "dropped.csv"
     if not file.is_file():
         return []

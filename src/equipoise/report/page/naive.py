@@ -10,10 +10,10 @@ import pandas as pd
 from equipoise.report.findings import main_rows, metric_name
 from equipoise.report.numbers import amount, factor, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import Drawing, Scale, span
+from equipoise.report.svg import Scale, SvgDrawing, span
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import adjusted, judge
-from equipoise.report.verdict.outcomes import Outcome
+from equipoise.report.verdict.outcomes import Conclusion
 
 __all__ = ["Naive", "naive_figure", "naive_numbers"]
 
@@ -28,7 +28,7 @@ class Naive:
     """The naive number's row, from the natural pool."""
     found: pd.Series | None
     """The audit's row of the same model and axis; ``None`` where there is none."""
-    outcome: Outcome
+    outcome: Conclusion
     """What the audit shows on that axis."""
     biased: bool = False
     """Whether the audit calls it a bias."""
@@ -61,7 +61,7 @@ def naive_numbers(
                 continue
             mine = rows[rows["about"] == row["about"]] if len(rows) else rows
             said = judged.get(str(row["axis"]))
-            outcome = Outcome.CANNOT_TELL if said is None else said.outcome
+            outcome = Conclusion.CANNOT_TELL if said is None else said.outcome
             audit = mine.iloc[0] if len(mine) else None
             found.append(Naive(one.label, str(row["axis"]), row, audit, outcome, said is not None and said.biased))
     return found
@@ -73,7 +73,7 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
     numbers = [float(one.row[name]) for one in ordered for name in ("value", "null_mean") if pd.notna(one.row[name])]
     numbers += [float(one.found["excess"]) for one in ordered if one.found is not None]
     height = 36.0 + 40 * len(ordered)
-    drawing = Drawing("naive", 720, height + 44)
+    drawing = SvgDrawing("naive", 720, height + 44)
     scale = Scale(*span(numbers), 210, 500)
     drawing.dot(6, 9, 5, "hollow s5")
     drawing.text(17, 13, "naive")
@@ -93,8 +93,8 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
         drawing.text(516, y - 3, f"naive {amount(one.row['value'])}", "num")
         if one.found is not None:
             drawing.dot(scale(float(one.found["excess"])), y + 8, 5.5, "c2", f"audit: {signed(one.found['excess'])}")
-            told = {Outcome.LEANS: "biased" if one.biased else "reacts", Outcome.TOO_SMALL: "too small"}
-            word = told.get(one.outcome, "nothing found" if one.outcome is Outcome.NOTHING else "cannot tell")
+            told = {Conclusion.LEANS: "biased" if one.biased else "reacts", Conclusion.TOO_SMALL: "too small"}
+            word = told.get(one.outcome, "nothing found" if one.outcome is Conclusion.NOTHING else "cannot tell")
             drawing.text(516, y + 12, f"audit {signed(one.found['excess'])}: {word}", "num bold")
     drawing.line(scale(0), 26, scale(0), height, "axis")
     return drawing.svg("Naive numbers on the natural pool beside what the audit found"), _table(ordered)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.report.sources import Source
+from equipoise.report.sources import ResultFolder
 
 __all__ = ["CaptionWords", "Token", "read_words"]
 
@@ -39,7 +39,7 @@ class CaptionWords:
     captions: list[tuple[list[Token], float]]
 
 
-def read_words(source: Source, problems: list[str]) -> list[CaptionWords]:
+def read_words(source: ResultFolder, problems: list[str]) -> list[CaptionWords]:
     """The words and captions of a captions folder; nothing, and a sentence, where a file is missing or damaged."""
     if source.kind != "captions":
         return []

@@ -11,8 +11,8 @@ from equipoise.report.findings import main_rows, perceived
 from equipoise.report.numbers import amount, interval, joined, p_text, percent, plural, share
 from equipoise.report.sources import Series, words_masked
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, Verdict, level_of
-from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text, read_row
+from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, BiasVerdict, level_of
+from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row
 from equipoise.report.verdict.sizes import reach
 
 __all__ = ["add_captions", "on_captions"]
@@ -35,12 +35,12 @@ def _readings(captions: Sequence[Series]) -> dict[str, Reading]:
 def _verb(reading: Reading) -> str:
     amplify = reading.metric == "lic"
     return {
-        Outcome.LEANS: "amplify bias by perceived {}" if amplify else "give away perceived {}",
-        Outcome.TOO_SMALL: ("amplify bias by perceived {}" if amplify else "give away perceived {}")
+        Conclusion.LEANS: "amplify bias by perceived {}" if amplify else "give away perceived {}",
+        Conclusion.TOO_SMALL: ("amplify bias by perceived {}" if amplify else "give away perceived {}")
         + " too little to matter",
-        Outcome.NOTHING: ("do not amplify bias by perceived {}" if amplify else "do not give away perceived {}")
+        Conclusion.NOTHING: ("do not amplify bias by perceived {}" if amplify else "do not give away perceived {}")
         + ", and it would have been found",
-        Outcome.CANNOT_TELL: "cannot be judged on perceived {}",
+        Conclusion.CANNOT_TELL: "cannot be judged on perceived {}",
     }[reading.outcome]
 
 
@@ -58,9 +58,9 @@ def _sentence(one: Series, reading: Reading | None) -> str:
         f"{name} {amount(row['value'], 1)} points{span}{chance}, {p_text(reading.p)}, {plural(row['n'], 'caption')}"
     )
     told = f"The captions of {one.label} {_verb(reading).format(perceived(row['axis']))} ({numbers}"
-    if reading.outcome in (Outcome.TOO_SMALL, Outcome.NOTHING):
+    if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
         return f"{told}; margin {margin_text(reading.metric)})."
-    if reading.outcome is Outcome.CANNOT_TELL:
+    if reading.outcome is Conclusion.CANNOT_TELL:
         return f"{told}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
     return f"{told})."
 
@@ -82,7 +82,7 @@ def _named_sentence(one: Series, found: Recovered) -> str:
     return f"{rate}Whom they name too often does not clearly follow what was put in {numbers}."
 
 
-def add_captions(made: Verdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
+def add_captions(made: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
     """Add one sentence on all captioning models, and the numbers of each as an answer."""
     if not captions:
         return
@@ -94,7 +94,7 @@ def add_captions(made: Verdict, captions: Sequence[Series], truths: Sequence[Rec
     known = {one.label: one for one in truths}
     told = [_named_sentence(one, known[one.label]) for one in captions if one.label in known]
     if not told:
-        telling = [label for label, reading in found.items() if reading.outcome is Outcome.LEANS]
+        telling = [label for label, reading in found.items() if reading.outcome is Conclusion.LEANS]
         whom = f"{joined(telling)} {'does' if len(telling) == 1 else 'do'}" if telling else "none clearly does"
         made.sentences.append(
             f"Of {len(captions)} captioning models whose words were tested for giving the group away, {whom} so beyond "
@@ -103,29 +103,31 @@ def add_captions(made: Verdict, captions: Sequence[Series], truths: Sequence[Rec
     made.answers.append((CAPTIONS, " ".join([*told, every])))
 
 
-def on_captions(captions: Sequence[Series]) -> Verdict:
+def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     """The verdict on captioning models alone."""
     found = _readings(captions)
     if not found:
-        return Verdict("These captions have no LIC, so their bias is not judged.")
+        return BiasVerdict("These captions have no LIC, so their bias is not judged.")
     axis = perceived(next(iter(found.values())).row["axis"])
-    by: dict[Outcome, list[str]] = {}
+    by: dict[Conclusion, list[str]] = {}
     for label, reading in found.items():
         by.setdefault(reading.outcome, []).append(label)
-    order = (Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING)
+    order = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
     top = next(outcome for outcome in order if outcome in by)
     amplify = all(reading.metric == "lic" for reading in found.values())
     does = "amplify bias by" if amplify else "give away"
+    models = joined(by.get(top, []))
+    found_out = "and what matters would have been found"
     lead = {
-        Outcome.LEANS: f"The captions of {joined(by.get(top, []))} {does} perceived {axis}.",
-        Outcome.TOO_SMALL: f"What the captions {does} of perceived {axis} is too small to matter.",
-        Outcome.NOTHING: f"No captions were found to {does} perceived {axis}, and what matters would have been found.",
-        Outcome.CANNOT_TELL: f"Whether captions of {joined(by.get(top, []))} {does} perceived {axis} cannot be told.",
+        Conclusion.LEANS: f"The captions of {models} {does} perceived {axis}.",
+        Conclusion.TOO_SMALL: f"What the captions {does} of perceived {axis} is too small to matter.",
+        Conclusion.NOTHING: f"No captions were found to {does} perceived {axis}, {found_out}.",
+        Conclusion.CANNOT_TELL: f"Whether captions of {models} {does} perceived {axis} cannot be told.",
     }[top]
-    if top is Outcome.TOO_SMALL and amplify:
+    if top is Conclusion.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
     about = _about(axis, masked=all(words_masked(one.source.settings) for one in captions), amplify=amplify)
-    made = Verdict(lead, [about, *(_sentence(one, found.get(one.label)) for one in captions)], outcome=top)
+    made = BiasVerdict(lead, [about, *(_sentence(one, found.get(one.label)) for one in captions)], outcome=top)
     made.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
     p = joined([f"{label} {p_text(reading.p)}" for label, reading in found.items()])
     corrected = f", corrected for {len(found)} models (Holm)" if len(found) > 1 else ""

@@ -10,7 +10,7 @@ from equipoise.measure.stats import Estimate, compare, holm
 from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
 from equipoise.report.numbers import p_text, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Reading, read_row
 
 __all__ = ["Change", "change_figure", "changes", "repaired_by"]
@@ -146,7 +146,7 @@ def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd
     """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
     rows = [row for change in found for row in (change.before, change.after)]
     height = 36.0 + 46 * len(found)
-    drawing = Drawing("change", 720, height + 44)
+    drawing = SvgDrawing("change", 720, height + 44)
     scale = Scale(*span(_end(row, name) for row in rows for name in ("ci_low", "ci_high")), 150, 410)
     metric = metric_name(str(rows[0]["metric"]), rows[0]["k"])
     drawing.dot(6, 9, 5, "hollow s5")
@@ -161,7 +161,7 @@ def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd
     return drawing.svg(f"{metric} before and after, excess over chance by axis"), table
 
 
-def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> None:
+def _change_row(drawing: SvgDrawing, change: Change, scale: Scale, y: float) -> None:
     axis = perceived(change.before["axis"])
     pair = change.about.removeprefix(axis).strip()
     drawing.text(0, y + (-2 if pair else 4), axis, "bold")

@@ -13,9 +13,9 @@ from equipoise.measure.stats import holm
 from equipoise.report.findings import bias_rows, is_placebo, perceived
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Outcome, Reading, read_row, refined_p
+from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, read_row, refined_p
 
-__all__ = ["Judgement", "Verdict", "adjusted", "judge", "level_of", "spreads_of"]
+__all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "spreads_of"]
 
 CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
@@ -38,13 +38,13 @@ HINT = 0.001
 
 
 @dataclass
-class Verdict:
+class BiasVerdict:
     """One paragraph, its first sentence apart, and the same as short answers to the questions that people ask."""
 
     lead: str
     sentences: list[str] = field(default_factory=list)
     answers: list[tuple[str, str]] = field(default_factory=list)
-    outcome: Outcome = Outcome.CANNOT_TELL
+    outcome: Conclusion = Conclusion.CANNOT_TELL
     """The outcome that the first sentence tells."""
 
     @property
@@ -54,13 +54,13 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class AxisJudgement:
     """One axis of one audit."""
 
     axis: str
     about: str
     pool: str
-    outcome: Outcome
+    outcome: Conclusion
     rests_on: Reading
     """The row that the outcome rests on."""
     readings: tuple[Reading, ...]
@@ -90,7 +90,7 @@ class Judgement:
     @property
     def biased(self) -> bool:
         """Size beyond the margin and, in counterfactual sets, one direction above placebo, or the truth's."""
-        if self.outcome is not Outcome.LEANS:
+        if self.outcome is not Conclusion.LEANS:
             return False
         if not self.sets or self.truth is not None:
             return True
@@ -99,7 +99,7 @@ class Judgement:
     @property
     def reacts(self) -> bool:
         """A size beyond the margin that is not shown to be a bias."""
-        return self.outcome is Outcome.LEANS and not self.biased
+        return self.outcome is Conclusion.LEANS and not self.biased
 
     @property
     def stands_out(self) -> Reading | None:
@@ -132,7 +132,7 @@ def spreads_of(one: Series) -> float:
     return float(margin) if isinstance(margin, int | float) and margin > 0 else SPREADS
 
 
-def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = False) -> list[Judgement]:
+def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = False) -> list[AxisJudgement]:
     """Every axis of an audit, or with ``difference`` of two audits paired, the most telling first.
 
     One correction (Holm) for all suite-level rows that could show a bias: every axis, metric and K. A second one, for
@@ -158,10 +158,10 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
         mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == (axis, pool)]
         outcome, rests_on = _combined(mine)
         subjects = _subjects(one, axis, rests_on)
-        if subjects == 1 and outcome is not Outcome.CANNOT_TELL:
-            outcome = Outcome.CANNOT_TELL
+        if subjects == 1 and outcome is not Conclusion.CANNOT_TELL:
+            outcome = Conclusion.CANNOT_TELL
         found.append(
-            Judgement(
+            AxisJudgement(
                 axis,
                 str(rests_on.row["about"]),
                 pool if len(pools) > 1 and pool != "nan" else "",
@@ -181,10 +181,10 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
     return sorted(found, key=_rank)
 
 
-def _rank(one: Judgement) -> tuple[int, int, int, float]:
-    order = [Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING]
+def _rank(one: AxisJudgement) -> tuple[int, int, int, float]:
+    order = [Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING]
     first = -1 if one.biased else order.index(one.outcome)
-    undecided = one.outcome is Outcome.CANNOT_TELL and not any(r.detected for r in one.readings)
+    undecided = one.outcome is Conclusion.CANNOT_TELL and not any(r.detected for r in one.readings)
     joint = int(" x " in one.axis or ":" in one.axis)
     return 2 * first + undecided, joint, _place(one.rests_on.metric), -_weight(one.rests_on)
 
@@ -194,15 +194,15 @@ def _weight(reading: Reading) -> float:
     return reading.size / reading.margin if reading.margin else 0.0
 
 
-def _combined(mine: Sequence[Reading]) -> tuple[Outcome, Reading]:
+def _combined(mine: Sequence[Reading]) -> tuple[Conclusion, Reading]:
     """The outcome of an axis and the row it rests on: what is clear goes before what is first in line."""
     ordered = sorted(mine, key=lambda r: (_place(r.metric), -_weight(r) if r.detected else 0.0))
     measured = [r for r in ordered if r.margin is not None] or ordered
     first = measured[0]
     same = [r for r in measured if r.metric == first.metric]
-    lean = next((r for r in ordered if r.outcome is Outcome.LEANS), None)
+    lean = next((r for r in ordered if r.outcome is Conclusion.LEANS), None)
     if lean is not None:
-        return Outcome.LEANS, lean
+        return Conclusion.LEANS, lean
     detected = [r for r in ordered if r.detected]
     main = next((r for r in same if r.detected), max(same, key=_weight))
     if main.detected:
@@ -210,10 +210,10 @@ def _combined(mine: Sequence[Reading]) -> tuple[Outcome, Reading]:
     standing = [r for r in mine if float(r.row["p_value"]) <= HINT and _worse(r)]
     if detected or standing:
         inside = all(r.high is not None and r.margin is not None and r.high <= r.margin for r in same)
-        return (Outcome.TOO_SMALL if inside and detected else Outcome.CANNOT_TELL), main
+        return (Conclusion.TOO_SMALL if inside and detected else Conclusion.CANNOT_TELL), main
     # every pair of groups and every K of the metric must be within the margin
-    open_still = [r for r in same if r.outcome is Outcome.CANNOT_TELL]
-    return (Outcome.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Outcome.NOTHING, main)
+    open_still = [r for r in same if r.outcome is Conclusion.CANNOT_TELL]
+    return (Conclusion.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Conclusion.NOTHING, main)
 
 
 def _place(metric: str) -> int:

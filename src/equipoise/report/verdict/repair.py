@@ -12,8 +12,8 @@ from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.numbers import joined, p_text, percent, plural, signed
 from equipoise.report.sources import Series
 from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
-from equipoise.report.verdict.judging import REPAIRED, Judgement, Verdict, level_of
-from equipoise.report.verdict.outcomes import Outcome, margin_text
+from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdict, level_of
+from equipoise.report.verdict.outcomes import Conclusion, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
 
 __all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
@@ -42,7 +42,7 @@ def seen_before(after: Series) -> tuple[int, int] | None:
     return len(asked & {str(subject) for subject in known}), len(asked)
 
 
-def add_repair(made: Verdict, repair: Repair) -> None:
+def add_repair(made: BiasVerdict, repair: Repair) -> None:
     """Add the sentence on a repair, and the answer with its numbers."""
     single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
     if not single:
@@ -133,19 +133,19 @@ def _from_to(change: Change) -> str:
     return f"{told} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"
 
 
-def shown(found: Sequence[Judgement]) -> list[Judgement]:
+def shown(found: Sequence[AxisJudgement]) -> list[AxisJudgement]:
     """The judgements that a paragraph tells: single axes, and intersections that lean where no single axis does."""
     single = [j for j in found if " x " not in j.axis and ":" not in j.axis]
-    leaning = any(j.outcome is Outcome.LEANS for j in single)
-    joint = [j for j in found if j not in single and j.outcome is Outcome.LEANS and not leaning]
+    leaning = any(j.outcome is Conclusion.LEANS for j in single)
+    joint = [j for j in found if j not in single and j.outcome is Conclusion.LEANS and not leaning]
     return sorted([*single, *joint], key=list(found).index) or list(found)
 
 
 def beside(
     other: Series,
-    its: Sequence[Judgement],
+    its: Sequence[AxisJudgement],
     first: Series | None = None,
-    found: Sequence[Judgement] = (),
+    found: Sequence[AxisJudgement] = (),
     ending: str = "",
 ) -> str:
     """One sentence on another model, on the axis that the first leans on most, if it has that."""
@@ -154,15 +154,15 @@ def beside(
     than = next((j for j in found if j.about == mine.about), None)
     begin = f"For comparison, {other.label}" if first is not None else other.label
     told = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
-    placebo = placebo_words(mine, other) if mine.outcome is Outcome.LEANS else ""
+    placebo = placebo_words(mine, other) if mine.outcome is Conclusion.LEANS else ""
     told += f"; that is {placebo}" if placebo else ""
     return f"{told}{ending}."
 
 
-def _outcome(found: Judgement, against: str) -> str:
+def _outcome(found: AxisJudgement, against: str) -> str:
     """The outcome with its size; ``against`` is what the first model has."""
     size, margin = f"{size_words(found.rests_on)}{against}", margin_text(found.rests_on.metric, found.spreads)
-    if found.outcome is Outcome.LEANS:
+    if found.outcome is Conclusion.LEANS:
         pair = None if found.direction is None else sides(found.direction.row)
         if found.biased and pair and found.truth is None:
             return f"prefers pictures labelled {pair[0]} to their twins by {size} on {found.about}"
@@ -170,9 +170,9 @@ def _outcome(found: Judgement, against: str) -> str:
             return f"is biased by {found.about} ({size} beyond chance)"
         whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
         return f"is not shown to be biased: it reacts to the visible difference in {found.about} by {size}{whom}"
-    if found.outcome is Outcome.TOO_SMALL:
+    if found.outcome is Conclusion.TOO_SMALL:
         return f"shows by {found.about} what is too small to matter ({size}, inside the margin of {margin})"
-    if found.outcome is Outcome.NOTHING:
+    if found.outcome is Conclusion.NOTHING:
         least = found.rests_on.smallest
         would = f"; {amount_of(least, found.rests_on.metric)} would have been found" if least else ""
         return f"shows nothing by {found.about} ({size}{would})"
@@ -181,7 +181,7 @@ def _outcome(found: Judgement, against: str) -> str:
     return f"cannot be judged by {found.about} ({name}: {size}{than})"
 
 
-def _against(mine: Judgement, than: Judgement | None, first: Series | None) -> str:
+def _against(mine: AxisJudgement, than: AxisJudgement | None, first: Series | None) -> str:
     """What the first model has, in the same unit."""
     if than is None or first is None:
         return ""

@@ -10,8 +10,8 @@ from equipoise.measure.notes import facts_of, pair_of
 from equipoise.report.findings import metric_name, perceived
 from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
 from equipoise.report.sources import Series
-from equipoise.report.verdict.judging import Judgement, placebos
-from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text
+from equipoise.report.verdict.judging import AxisJudgement, placebos
+from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 
 __all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
 
@@ -80,7 +80,7 @@ def sides(row: pd.Series) -> tuple[str, str] | None:
     return (first, second) if row["value"] > row["null_mean"] else (second, first)
 
 
-def size_sentence(found: Judgement, *, example: str = "", things: str = "pictures") -> str:
+def size_sentence(found: AxisJudgement, *, example: str = "", things: str = "pictures") -> str:
     """How large it is, in sets of a hundred and in spreads, or as a share; the level of the intervals comes with it."""
     reading, way = found.rests_on, found.direction
     level = f"{percent(found.level)} intervals in brackets"
@@ -96,7 +96,7 @@ def size_sentence(found: Judgement, *, example: str = "", things: str = "picture
     )
 
 
-def _gap_sentence(found: Judgement, way: Reading | None) -> str:
+def _gap_sentence(found: AxisJudgement, way: Reading | None) -> str:
     pair = None if way is None else sides(way.row)
     if way is None or pair is None:
         return (
@@ -127,7 +127,7 @@ def _of_100(ranks: Reading) -> str:
     return f"{100 * value:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
 
 
-def _second_way(found: Judgement, things: str) -> str:
+def _second_way(found: AxisJudgement, things: str) -> str:
     """The same as a share of the first pictures, where that too is beyond chance."""
     skew = next((r for r in found.readings if r.metric == "max_skew" and r.detected), None)
     return "" if skew is None else f" {_share_sentence(skew, '', things, short=True)}."
@@ -156,13 +156,13 @@ def reach(reading: Reading, spreads: float) -> str:
     told = f"up to {most} cannot be ruled out"
     if margin:
         told += f", where {margin} is the margin"
-    wanted = reading.outcome is Outcome.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
+    wanted = reading.outcome is Conclusion.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
     if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
         told += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
     return told
 
 
-def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
+def placebo_words(found: AxisJudgement, one: Series, *, short: bool = False) -> str:
     """How the reaction compares with that to what nobody calls a group; empty where nothing was compared.
 
     ``short`` leaves out by how many spreads, where it says how many times.
@@ -186,7 +186,7 @@ def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
     return more
 
 
-def _beside_placebo(found: Judgement) -> tuple[float, float]:
+def _beside_placebo(found: AxisJudgement) -> tuple[float, float]:
     """The size of the axis and that of its placebos, as the row gives them, or from the sizes themselves."""
     excess = found.placebo
     assert excess is not None
@@ -197,7 +197,7 @@ def _beside_placebo(found: Judgement) -> tuple[float, float]:
     return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
 
 
-def rests_on(found: Judgement) -> str:
+def rests_on(found: AxisJudgement) -> str:
     """The row that a judgement rests on, with its numbers."""
     row = found.rests_on.row
     name = metric_name(found.rests_on.metric, row["k"])

@@ -8,12 +8,12 @@ from equipoise.report.findings import axis_name
 from equipoise.report.numbers import amount, interval, joined, plural, signed
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict.judging import PUT_IN, Verdict
+from equipoise.report.verdict.judging import PUT_IN, BiasVerdict
 
 __all__ = ["add_truth", "not_put_in"]
 
 
-def add_truth(made: Verdict, truths: Sequence[Recovered], label: str) -> None:
+def add_truth(made: BiasVerdict, truths: Sequence[Recovered], label: str) -> None:
     """Add what is known of the truth: the axis with most put in as a sentence, every axis as an answer."""
     mine = [one for one in truths if one.label == label and one.correlation is not None]
     flat = [one for one in truths if one.label == label and one.correlation is None]

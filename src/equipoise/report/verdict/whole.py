@@ -19,17 +19,17 @@ from equipoise.report.verdict.judging import (
     IS_IT,
     NAIVE,
     PLACEBO,
-    Judgement,
-    Verdict,
+    AxisJudgement,
+    BiasVerdict,
     judge,
 )
 from equipoise.report.verdict.kinds import on_comparison, on_dataset, on_filters
-from equipoise.report.verdict.outcomes import LEVEL, Outcome, margin_text
+from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.repair import Repair, add_repair, beside, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
 from equipoise.report.verdict.truth import add_truth, not_put_in
 
-__all__ = ["Repair", "Verdict", "verdict"]
+__all__ = ["BiasVerdict", "Repair", "verdict"]
 
 _FEW = 3
 
@@ -44,7 +44,7 @@ def verdict(
     comparisons: Sequence[Series] = (),
     filters: Sequence[Series] = (),
     naive: Sequence[Naive] = (),
-) -> Verdict:
+) -> BiasVerdict:
     """The verdict on the first audit, with the others, the captions and the datasets beside it.
 
     The paragraph says the five things that people ask: is it biased, how large is that, against whom, what was put in,
@@ -78,7 +78,7 @@ def verdict(
         return on_dataset(datasets[0])
     if filters:
         return on_filters(filters[0])
-    return Verdict(
+    return BiasVerdict(
         "These results hold no number with a chance level, so nothing can be said about bias.",
         ["The numbers themselves are in the tables below."],
     )
@@ -88,7 +88,7 @@ def _pools(one: Series) -> set[str]:
     return {str(pool) for pool in one.results["pool"].dropna().unique()}
 
 
-def _add_naive(made: Verdict, naive: Sequence[Naive]) -> None:
+def _add_naive(made: BiasVerdict, naive: Sequence[Naive]) -> None:
     """What a number without a chance level would have said, where it would have misled."""
     if not naive:
         return
@@ -106,24 +106,24 @@ def _add_naive(made: Verdict, naive: Sequence[Naive]) -> None:
     made.answers.append((NAIVE, told))
 
 
-def _on_audit(one: Series, found: list[Judgement]) -> Verdict:
+def _on_audit(one: Series, found: list[AxisJudgement]) -> BiasVerdict:
     """The paragraph on one model, from its axes; the first of ``found`` tells most."""
     top = found[0]
     things = "captions" if str(one.results["suite"].iloc[0]).startswith("captions") else "pictures"
     same = [j for j in found if (j.outcome, j.biased) == (top.outcome, top.biased)]
-    made = Verdict(_lead(one, same), outcome=top.outcome)
+    made = BiasVerdict(_lead(one, same), outcome=top.outcome)
     sure = [lean.subject for lean in leans(one) if lean.axis == top.axis and lean.sure]
-    if top.outcome is Outcome.LEANS:
+    if top.outcome is Conclusion.LEANS:
         made.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
         made.sentences += _why_not_biased(top, one)
     else:
         made.sentences.append(_why(top))
-    if top.outcome is Outcome.LEANS:
+    if top.outcome is Conclusion.LEANS:
         made.sentences += [_as_well(j, one) for j in same[1:] if " x " not in j.axis and ":" not in j.axis]
     others = [j for j in found if j not in same and " x " not in j.axis and ":" not in j.axis]
     if others:
         made.sentences.append(_others(others))
-    short, long = _against(one, top) if top.outcome is Outcome.LEANS else ("", "")
+    short, long = _against(one, top) if top.outcome is Conclusion.LEANS else ("", "")
     if short and not top.direction:
         made.sentences.append(short)
     made.answers.append((IS_IT, _is_it(one, found)))
@@ -136,19 +136,19 @@ def _on_audit(one: Series, found: list[Judgement]) -> Verdict:
     return made
 
 
-def _as_well(found: Judgement, one: Series) -> str:
+def _as_well(found: AxisJudgement, one: Series) -> str:
     """The size on another axis of the same outcome."""
     more = placebo_words(found, one, short=True)
     return f"On {found.about} it is {size_words(found.rests_on)}{f', {more}' if more else ''}."
 
 
-def _axes(found: Sequence[Judgement]) -> str:
+def _axes(found: Sequence[AxisJudgement]) -> str:
     """The axes of some judgements in prose, an intersection only where it stands alone."""
     single = [j for j in found if " x " not in j.axis and ":" not in j.axis] or list(found)
     return joined(list(dict.fromkeys(perceived(None if j.axis == "nan" else j.axis) for j in single)))
 
 
-def _where(found: Judgement) -> str:
+def _where(found: AxisJudgement) -> str:
     """The pool, where a folder has several."""
     if not found.pool:
         return ""
@@ -157,33 +157,33 @@ def _where(found: Judgement) -> str:
     )
 
 
-def _lead(one: Series, same: Sequence[Judgement]) -> str:
+def _lead(one: Series, same: Sequence[AxisJudgement]) -> str:
     """The first sentence: one of four outcomes, of the axes that share it."""
     top, axes = same[0], _axes(same)
     name = metric_name(top.rests_on.metric)
     where = _where(top)
-    if top.outcome is Outcome.LEANS:
+    if top.outcome is Conclusion.LEANS:
         if top.rests_on.metric not in OF_RETRIEVAL:
             return f"{name[:1].upper()}{name[1:]} of {one.label} is beyond chance on {axes}{where}."
         if top.biased:
             return f"{one.label} is biased by perceived {axes}{where}."
         return f"{one.label} reacts to the visible difference in {axes}{where}; these numbers do not show a bias."
-    if top.outcome is Outcome.TOO_SMALL:
+    if top.outcome is Conclusion.TOO_SMALL:
         return f"What {one.label} shows by perceived {axes}{where} is too small to matter."
-    if top.outcome is Outcome.NOTHING:
+    if top.outcome is Conclusion.NOTHING:
         return f"No bias by perceived {axes} was found in {one.label}{where}, and one that matters would have been."
     return f"These numbers cannot tell whether {one.label} leans by perceived {axes}{where}."
 
 
-def _why(found: Judgement) -> str:
+def _why(found: AxisJudgement) -> str:
     """Why it is one of the three other outcomes, with the margin."""
     reading, margin = found.rests_on, margin_text(found.rests_on.metric, found.spreads)
     name = metric_name(reading.metric, reading.row["k"])
     level = f"{percent(found.level)} interval in brackets"
-    if found.outcome is Outcome.TOO_SMALL:
+    if found.outcome is Conclusion.TOO_SMALL:
         more = "is beyond chance" if reading.detected else "is within chance, and another number beyond it"
         return f"Its {name} {more}, at {size_words(reading)}: inside the margin of {margin} ({level})." + _also(found)
-    if found.outcome is Outcome.NOTHING:
+    if found.outcome is Conclusion.NOTHING:
         less = " It is less lopsided than luck makes it." if reading.size < 0 and found.rests_on.p > 1 - LEVEL else ""
         return f"Its {name} is within chance ({p_text(reading.p)}): {reach(reading, found.spreads)}.{less}"
     if found.subjects == 1:
@@ -201,16 +201,16 @@ def _why(found: Judgement) -> str:
     )
 
 
-def _below(found: Judgement) -> bool:
+def _below(found: AxisJudgement) -> bool:
     return found.rests_on.high is not None and found.rests_on.high <= 0
 
 
-def _floor(found: Judgement) -> str:
+def _floor(found: AxisJudgement) -> str:
     low = found.rests_on.low
     return "nothing" if low is None or low <= 0 else amount_of(low, found.rests_on.metric)
 
 
-def _also(found: Judgement) -> str:
+def _also(found: AxisJudgement) -> str:
     """A row that stands out beside the one that the outcome rests on; no verdict passes over it."""
     other = found.stands_out
     if other is None:
@@ -222,7 +222,7 @@ def _also(found: Judgement) -> str:
     return f" Its {name} stands out alone ({alone}), but not after correction for {found.looked_at:,} numbers ({k})."
 
 
-def _why_not_biased(found: Judgement, one: Series) -> list[str]:
+def _why_not_biased(found: AxisJudgement, one: Series) -> list[str]:
     """What is missing for a bias, in plain words; nothing where one was found."""
     if found.biased:
         more = placebo_words(found, one, short=True)
@@ -239,12 +239,12 @@ def _why_not_biased(found: Judgement, one: Series) -> list[str]:
     ]
 
 
-def _others(others: Sequence[Judgement]) -> str:
+def _others(others: Sequence[AxisJudgement]) -> str:
     """The other axes in one sentence."""
     words = {
-        Outcome.TOO_SMALL: "what it shows is too small to matter",
-        Outcome.NOTHING: "nothing was found, and what matters would have been",
-        Outcome.CANNOT_TELL: "it cannot be told",
+        Conclusion.TOO_SMALL: "what it shows is too small to matter",
+        Conclusion.NOTHING: "nothing was found, and what matters would have been",
+        Conclusion.CANNOT_TELL: "it cannot be told",
     }
     parts: dict[str, list[str]] = {}
     for j in others:
@@ -254,11 +254,11 @@ def _others(others: Sequence[Judgement]) -> str:
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def _is_it(one: Series, found: Sequence[Judgement]) -> str:
+def _is_it(one: Series, found: Sequence[AxisJudgement]) -> str:
     """The outcome of every axis, and what it takes to be called a bias."""
     parts = []
     for j in found:
-        if " x " in j.axis and any(o.outcome is Outcome.LEANS and o is not j for o in found):
+        if " x " in j.axis and any(o.outcome is Conclusion.LEANS and o is not j for o in found):
             continue
         begin = f"On {j.about}{_where(j)}: "
         if j.biased and j.rests_on.metric in OF_RETRIEVAL:
@@ -266,14 +266,14 @@ def _is_it(one: Series, found: Sequence[Judgement]) -> str:
             parts.append(f"{begin}yes, {size_words(j.rests_on)} beyond chance{ground}.")
         elif j.reacts:
             parts.append(f"{begin}it reacts to the visible difference ({size_words(j.rests_on)}); no bias is shown.")
-        elif j.outcome is Outcome.LEANS:
+        elif j.outcome is Conclusion.LEANS:
             parts.append(f"{begin}{metric_name(j.rests_on.metric)} alone does not say; see what it means below.")
         else:
             parts.append(f"{begin}{j.outcome.value}.")
     return " ".join(parts)
 
 
-def _ground(j: Judgement) -> str:
+def _ground(j: AxisJudgement) -> str:
     grounds = []
     if j.direction is not None:
         grounds.append("in one direction over subjects")
@@ -282,12 +282,12 @@ def _ground(j: Judgement) -> str:
     return f", {joined(grounds)}" if grounds else ""
 
 
-def _sure(found: Sequence[Judgement]) -> str:
+def _sure(found: Sequence[AxisJudgement]) -> str:
     told = "; ".join(rests_on(j) for j in found)
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def _against(one: Series, top: Judgement) -> tuple[str, str]:
+def _against(one: Series, top: AxisJudgement) -> tuple[str, str]:
     """Which groups lose, for which subjects, in short and in full; empty where no set says."""
     found = [lean for lean in leans(one) if lean.axis == top.axis]
     sure = sorted((lean for lean in found if lean.sure), key=lambda lean: -lean.size)
