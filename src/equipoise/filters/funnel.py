@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
+from equipoise.formatting import p_plain
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.notes import note
 from equipoise.measure.stats.estimate import Estimate
@@ -70,7 +71,7 @@ def _group_lines(tests: Sequence[TestedStep]) -> list[str]:
         )
         if len(shown) > 2 * _MOST:
             shown = [*shown[:_MOST], *shown[-_MOST:]]
-        told = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {_p(p)})" for name, rate, even, p in shown)
+        told = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {p_plain(p)})" for name, rate, even, p in shown)
         mark = "!" if one.alarm else " "
         lines.append(f"{mark} {one.step:<16} {one.test.axis} {one.what}: {told}")
     return lines
@@ -100,7 +101,7 @@ def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -
         lines.append(
             f"BIASED: {one.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
             f"images, {one.side} the {test.expected[at]:.1%} that would be even within {test.within} "
-            f"(p {_p(one.p_corrected)}, corrected for {len(tests)} tests)"
+            f"(p {p_plain(one.p_corrected)}, corrected for {len(tests)} tests)"
         )
     if not alarms and tests:
         lines.append(f"no step is found to treat groups differently ({len(tests)} tests, 5% for all together)")
@@ -116,10 +117,6 @@ def _why_untested(outcomes: Sequence[StepOutcome]) -> str:
         "no set, source or subject has images of two groups, alike on the other axes, of which some failed and some "
         "did not"
     )
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 FUNNEL_COLUMNS = ("step", "axis", "group", "subject", "kept", "dropped", "unit")

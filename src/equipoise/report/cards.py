@@ -14,8 +14,8 @@ from equipoise import __version__
 from equipoise.data.exports.card import card as dataset_card
 from equipoise.data.summary import as_text
 from equipoise.errors import InputError
+from equipoise.formatting import amount, count, excess_interval, markdown_table, p_number, signed
 from equipoise.report.findings import main_metric, main_rows, metric_name
-from equipoise.report.numbers import amount, count, excess_interval, p_text, signed
 from equipoise.report.page.method import limits
 from equipoise.report.sources import Given, Series
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from equipoise.report.page.contents import PageContents
 
 __all__ = ["cards", "model_card"]
+
+_COLUMNS = ("axis", "metric", "value", "chance", "excess", "interval of the excess", "p", "n")
 
 
 def model_card(one: Series, verdict: str = "") -> str:
@@ -44,8 +46,7 @@ def model_card(one: Series, verdict: str = "") -> str:
             name = f"{metric_name(str(row['metric']), row['k'])} on {row['about']}, excess over chance"
             head += [f"    - type: {_quoted(str(row['metric']))}", f"      name: {_quoted(name)}"]
             head += [f"      value: {float(row['excess']):.4f}"]
-    lines = ["| axis | metric | value | chance | excess | interval of the excess | p | n |"]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    lines = []
     for _, row in rows.iterrows():
         cells = [
             as_text(row["about"]),
@@ -54,15 +55,15 @@ def model_card(one: Series, verdict: str = "") -> str:
             amount(row["null_mean"], 3),
             signed(row["excess"], 3),
             excess_interval(row, 3) or "–",
-            p_text(row["p_value"]).removeprefix("p = ").removeprefix("p "),
+            p_number(row["p_value"]),
             count(row["n"]),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(cells)
     parts = [
         "\n".join([*head, "---"]),
         f"# Bias of {as_text(one.label)}",
         *([as_text(verdict)] if verdict else []),
-        "\n".join(lines) if len(rows) else "No number has a chance level.",
+        markdown_table(_COLUMNS, lines, (0, 1)) if lines else "No number has a chance level.",
         "## Limits\n\n" + "\n".join(f"- {line}" for line in limits([one])),
         f"Measured with Equipoise {__version__}, suite `{suite}`.",
     ]

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.formatting import amount
 from equipoise.measure.notes import pair_of
 from equipoise.report.findings import axis_name, subject_rows
-from equipoise.report.numbers import amount
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import plain
 from equipoise.measure.notes import add_notes, facts_of, note
 from equipoise.measure.stats.permutation import holm
 from equipoise.measure.stats.power import minimum_detectable_effect
@@ -214,8 +215,9 @@ def _numbers(row: Mapping[str, Any], adjusted: Adjusted | None) -> str:
 
 
 def _shown(value: float, metric: str) -> str:
-    text = f"{value:.2f}" if metric == "ratio" else f"{value if metric.startswith('lic') else 100 * value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    return plain(
+        value, 2 if metric == "ratio" else 1, scale=1 if metric == "ratio" or metric.startswith("lic") else 100
+    )
 
 
 def _size(metric: str, effect: float) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import count, joined, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
-from equipoise.report.numbers import count, joined, percent
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from equipoise.formatting import excess_interval, p_text, share, shortened, signed
 from equipoise.report.findings import LEVEL, axis_name, metric_name
-from equipoise.report.numbers import excess_interval, p_text, share, signed
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
 __all__ = [
@@ -204,7 +204,7 @@ def _headline_row(
     if title:
         drawing.text(0, y - (20 if several else -4), title, "bold")
     if several:
-        drawing.text(12, y + 4, _short(str(row["label"]), 25), "soft")
+        drawing.text(12, y + 4, shortened(str(row["label"]), 25), "soft")
     if pd.notna(row["null_sd"]):
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
@@ -219,10 +219,6 @@ def _headline_row(
     drawing.text(548, y + 4, signed(row["excess"]), "num bold", "end")
     drawing.text(558, y + 4, excess_interval(row), "soft num")
     drawing.text(WIDTH, y + 4, p_text(row["p_value"]).replace("no p-value", ""), "soft num", "end")
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
@@ -243,7 +239,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             drawing.text(0, y - 16, axis_name(axis), "bold")
             before = axis
         if len(labels) > 1:
-            drawing.text(12, y - 1, _short(str(label), 25), "soft")
+            drawing.text(12, y - 1, shortened(str(label), 25), "soft")
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
     keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS]
@@ -271,7 +267,7 @@ def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale
         drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", told, str(row["subject"]))
     farthest = max(x for _, x, _ in stack)
     named = next(row for row, x, place in stack if x == farthest and place == 0)
-    drawing.text(farthest + 9, y + 4, _short(str(named["subject"]), 14), "small halo")
+    drawing.text(farthest + 9, y + 4, shortened(str(named["subject"]), 14), "small halo")
 
 
 def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
@@ -286,7 +282,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     height = 24 + sum(34 + 22 * n for n in n_groups.values()) + 8
     drawing = SvgDrawing("proportions", WIDTH, height)
     for number, label in enumerate(panels):
-        drawing.text(first + number * width, 14, _short(label, int(width / 7.5)), "bold")
+        drawing.text(first + number * width, 14, shortened(label, int(width / 7.5)), "bold")
     y = 24.0
     for axis in axes:
         mine = rows[rows["axis"] == axis]

@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.formatting import count, share
 from equipoise.report.findings import rate_tested
-from equipoise.report.numbers import count, share
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
 __all__ = ["funnel_figure", "funnel_table", "own_p_values", "read_funnel"]

@@ -16,8 +16,8 @@ from equipoise.data import Table
 from equipoise.data.images import decode
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
+from equipoise.formatting import p_text, signed
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
-from equipoise.report.numbers import p_text, signed
 from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
 from equipoise.report.svg import SERIES_COLOURS

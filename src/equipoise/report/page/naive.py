@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from equipoise.formatting import amount, factor, signed
 from equipoise.report.findings import main_rows, metric_name
-from equipoise.report.numbers import amount, factor, signed
 from equipoise.report.sources import Series
 from equipoise.report.svg import Scale, SvgDrawing, span
 from equipoise.report.truth import Recovered

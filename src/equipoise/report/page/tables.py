@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import amount, count, interval, p_number, share, signed
 from equipoise.measure.notes import pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
-from equipoise.report.numbers import amount, count, interval, p_text, share, signed
 from equipoise.report.sources import Series
 
 __all__ = ["SUBJECT_COLUMNS", "SubjectRow", "all_rows", "funnel_rows", "subject_table"]
@@ -86,7 +86,7 @@ def _row(row: Mapping[Any, Any]) -> SubjectRow:
         (amount(row["value"], digits), row["value"]),
         (amount(row["null_mean"], digits), row["null_mean"]),
         (signed(row["excess"], digits), row["excess"]),
-        ("–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "), p),
+        (p_number(p), p),
         (count(row["n"]), row["n"]),
     ]
     return SubjectRow(
@@ -128,7 +128,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     amount(row["null_mean"], 3),
                     signed(row["excess"], 3),
                     interval(row["ci_low"], row["ci_high"], 3) or "–",
-                    "–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "),
+                    p_number(p),
                     count(row["n"]),
                 ]
             )
@@ -146,7 +146,7 @@ def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
             (count(row["dropped"]), True),
             (f"{row['most_dropped']} ({share(row['highest_rate'], 1)})", False),
             (f"{row['least_dropped']} ({share(row['lowest_rate'], 1)})", False),
-            ("–" if alike else p_text(p).removeprefix("p = ").removeprefix("p "), True),
+            ("–" if alike else p_number(p), True),
             (count(row["n"]), True),
         ]
         rows.append({"step": row["step"], "cells": cells})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from equipoise.formatting import amount, interval, joined, p_text, percent, plural, share
 from equipoise.measure.stats import holm
 from equipoise.report.findings import main_rows, perceived
-from equipoise.report.numbers import amount, interval, joined, p_text, percent, plural, share
 from equipoise.report.sources import Series, words_masked
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import CAPTIONS, HOW_SURE, IS_IT, BiasVerdict, level_of

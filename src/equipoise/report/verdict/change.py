@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from equipoise.formatting import p_text, signed
 from equipoise.measure.stats import Estimate, compare, holm
 from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
-from equipoise.report.numbers import p_text, signed
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Reading, read_row

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from equipoise.formatting import amount, joined, p_text, percent, plural, share
 from equipoise.measure.stats import holm
 from equipoise.report.findings import axis_name, metric_name, rate_tested
-from equipoise.report.numbers import amount, joined, p_text, percent, plural, share
 from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row, refined_p

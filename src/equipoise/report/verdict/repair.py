@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from equipoise.formatting import joined, p_text, percent, plural, signed
 from equipoise.report.findings import axis_name, metric_name
-from equipoise.report.numbers import joined, p_text, percent, plural, signed
 from equipoise.report.sources import Series
 from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
 from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdict, level_of

@@ -6,9 +6,9 @@ import math
 
 import pandas as pd
 
+from equipoise.formatting import amount, count, factor, p_text, percent, plural
 from equipoise.measure.notes import facts_of, pair_of
 from equipoise.report.findings import metric_name, perceived
-from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
 from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import AxisJudgement, placebos
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from equipoise.formatting import amount, interval, joined, plural, signed
 from equipoise.report.findings import axis_name
-from equipoise.report.numbers import amount, interval, joined, plural, signed
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import PUT_IN, BiasVerdict

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from equipoise.formatting import amount, joined, p_text, percent
 from equipoise.report.findings import OF_RETRIEVAL, axis_name, leans, metric_name, perceived
-from equipoise.report.numbers import amount, joined, p_text, percent
 from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
