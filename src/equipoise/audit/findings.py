@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.data.atomic import atomic_file
 from equipoise.data.results import read_results, write_results
@@ -27,6 +28,19 @@ RANKING_COLUMNS = ("query", "rank", "image_id", "score")
 """The columns of ``ranking.parquet``: the images that each query ranks first, from rank 1."""
 
 
+Key = str | int | float | None
+"""The value of a column that says what a number is of."""
+Column = Key | Sequence[object] | NDArray[Any]
+"""One such value for all queries, or one per query."""
+
+
+class HasRow(Protocol):
+    """An estimate, alone or with what it is of."""
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
+
+
 @dataclass
 class Findings:
     """Rows gathered while a suite is measured."""
@@ -39,12 +53,12 @@ class Findings:
     draws: list[dict[str, Any]] = field(default_factory=list)
     rankings: list[pd.DataFrame] = field(default_factory=list)
 
-    def add(self, measured: Any, **keys: Any) -> None:
+    def add(self, measured: HasRow, **keys: Key) -> None:
         """One estimate (anything with ``row(**keys)``) and what it is of."""
-        keys = {"suite": self.suite, "model": self.model} | keys
-        self.rows.append(measured.row(**keys))
+        named: dict[str, Key] = {"suite": self.suite, "model": self.model}
+        self.rows.append(measured.row(**(named | keys)))
 
-    def add_queries(self, values: Iterable[float], query: Sequence[Any], **keys: Any) -> None:
+    def add_queries(self, values: Iterable[float], query: Iterable[object], **keys: Column) -> None:
         """The values of single queries; ``query`` names each, so that two audits can be paired."""
         numbers = [float(value) for value in values]
         named = {"suite": self.suite, "model": self.model, **keys, "query": [str(q) for q in query], "value": numbers}
@@ -53,7 +67,7 @@ class Findings:
             raise TypeError(f"no column of queries is called {sorted(unknown)[0]!r}")
         self.queries.append(pd.DataFrame({name: named.get(name) for name in QUERY_COLUMNS}, index=range(len(numbers))))
 
-    def add_draws(self, values: Iterable[float], **keys: Any) -> None:
+    def add_draws(self, values: Iterable[float], **keys: Key) -> None:
         """What the null drew for one row; audits whose ``shuffle`` is the same shuffled the same labels alike."""
         self.draws.append({"suite": self.suite, "model": self.model, **keys, "draws": [float(v) for v in values]})
 

@@ -21,6 +21,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
+from equipoise.measure.retrieval.blocks import Source
 
 __all__ = [
     "PLACEBO",
@@ -117,7 +118,7 @@ def _varies(frame: pd.DataFrame, name: str) -> bool:
 class SubjectQueries:
     """Neutral queries: their scores, the subject of each, and the number of that subject (its pool)."""
 
-    source: Any
+    source: Source
     names: list[str]
     pools: NDArray[np.int64]
     one_each: bool

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Column, Findings, Key
 from equipoise.audit.subjects import SetStructure
 from equipoise.measure.notes import no_interval
 from equipoise.measure.retrieval import (
@@ -27,6 +27,7 @@ from equipoise.measure.retrieval import (
     per_query,
     summary,
 )
+from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -90,7 +91,7 @@ def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None
 
 def add_retrieval(
     findings: Findings,
-    source: Any,
+    source: Source,
     groups: Groups,
     config: AuditConfig,
     *,
@@ -131,7 +132,7 @@ def add_retrieval(
             tie_order=tie_order,
         )
         null = chance(found, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
-        keys: dict[str, Any] = {"axis": axis, "pool": pool}
+        keys = {"axis": axis, "pool": pool}
         rows = summary(found, null, clusters=clusters, level=config.level, seed=config.seed)
         for row in rows:
             findings.add(row, **keys)
@@ -158,24 +159,24 @@ def _add_silent(findings: Findings, found: Retrieved, rows: Sequence[Measured], 
         findings.note(f"{where}: {', '.join(left)} left out, no query can show anything: {why}")
 
 
-def add_draws(findings: Findings, found: Retrieved, null: Chance, **keys: Any) -> None:
+def add_draws(findings: Findings, found: Retrieved, null: Chance, **keys: Key) -> None:
     """The draws of the null, where another model's audit shuffles the same labels: the two can be compared then."""
     if not null.shuffle:
         return
-    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "shuffle": null.shuffle}
+    own: dict[str, Key] = {"variant": found.recipe.variant.name, "k": found.recipe.k, "shuffle": null.shuffle}
     for metric in found.values:
         if metric in null.suite and not found.all_equal.all():
             findings.add_draws(null.suite[metric], n=int((~found.all_equal).sum()), metric=metric, **own, **keys)
 
 
 def add_values(
-    findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Any
+    findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Key
 ) -> None:
     """The values of single queries, so that two audits can be paired."""
     counted = found.queries[~found.all_equal]
     names = [queries[q] for q in counted]
     cluster = None if clusters is None else [str(c) for c in clusters[counted]]
-    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
+    own: dict[str, Column] = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
     for metric, values in found.values.items():
         findings.add_queries(values[~found.all_equal], names, metric=metric, **own, **keys)
 

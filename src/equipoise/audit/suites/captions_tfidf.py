@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Findings, Key
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
@@ -205,7 +205,7 @@ def _add(
         findings.rows.append(row)
         if pool == "natural":
             ids = [str(i) for i in range(len(actual[0][metric, k]))]
-            keys = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
+            keys: dict[str, Key] = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
             findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
 
 

@@ -25,7 +25,7 @@ from equipoise.audit.asking import one_axis, pair_of
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Findings, Key
 from equipoise.audit.subjects import SetStructure
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
@@ -223,7 +223,7 @@ class _Asked:
                 )
                 findings.add(estimate, metric=metric, variant=variant, k=k, **keys)
                 if all(shuffles):
-                    together = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
+                    together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
                     findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)
         self._add_random(findings, "balanced", chosen[0], len(parts[0]["queries"]))
 
