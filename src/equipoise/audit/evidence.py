@@ -97,12 +97,12 @@ class Evidence:
         assert self._images is not None
         if self._images.ndim != 2 or len(self._images) != n:
             raise InputError(
-                f"there are labels of {n} images and vectors of shape {self._images.shape}; give one vector a label"
+                f"there are labels of {n} images and vectors of shape {self._images.shape}; give one vector per label"
             )
         if self._text_vectors is None:
             return
         if self._text_vectors.ndim != 2 or len(self._text_vectors) != m:
-            raise InputError(f"there are {m} texts and vectors of shape {self._text_vectors.shape}; give one a text")
+            raise InputError(f"there are {m} texts and vectors of shape {self._text_vectors.shape}; give one per text")
         if self._text_vectors.shape[1] != self._images.shape[1]:
             raise InputError(
                 f"vectors of images have {self._images.shape[1]} numbers and those of texts "
@@ -140,8 +140,8 @@ class Evidence:
 
     def groups(self, axes: Iterable[str], suite: str, rows: Rows | None = None) -> Groups:
         """The groups on one axis, or on the intersection of several, of all images or of ``rows``."""
-        made = [self._on_axis(axis, suite) for axis in axes]
-        joint = made[0] if len(made) == 1 else intersect(*made)
+        by_axis = [self._on_axis(axis, suite) for axis in axes]
+        joint = by_axis[0] if len(by_axis) == 1 else intersect(*by_axis)
         return joint if rows is None else joint.take(rows)
 
     def _on_axis(self, axis: str, suite: str) -> Groups:

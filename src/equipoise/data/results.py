@@ -128,13 +128,13 @@ def write_results(path: str | Path, rows: Any) -> Path:
     """
     target = Path(path)
     schema = schema_for("results")
-    made = pa.Table.from_batches(batches_of(_plain(rows), schema, where=target.name), schema=schema.arrow)
+    content = pa.Table.from_batches(batches_of(_plain(rows), schema, where=target.name), schema=schema.arrow)
     for name, kind in schema.columns:
-        if kind == "float64" and any(value != value for value in made[name].to_pylist() if value is not None):
+        if kind == "float64" and any(value != value for value in content[name].to_pylist() if value is not None):
             raise InputError(f"{target}: column {name!r} holds NaN; leave it empty and say why in the notes")
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(target) as file:
-        pq.write_table(made, file, compression="zstd")
+        pq.write_table(content, file, compression="zstd")
     return target
 
 
@@ -275,10 +275,10 @@ def _digests(table: Table, name: str) -> Iterator[bytes | None]:
 
 
 def _digest(data: bytes | None, path: str | None) -> bytes:
-    made = hashlib.blake2b(digest_size=16)
-    made.update(repr((path, data is None, len(data or b""))).encode())
-    made.update(data or b"")
-    return made.digest()
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((path, data is None, len(data or b""))).encode())
+    digest.update(data or b"")
+    return digest.digest()
 
 
 def _differs(left: Any, right: Any) -> Any:

@@ -77,10 +77,10 @@ class Given:
         for table in self.tables:
             if table.fingerprint == source.fingerprint:
                 return table
-        found = _beside(source)
-        if found is not None:
-            self.tables.append(found)
-        return found
+        beside = _beside(source)
+        if beside is not None:
+            self.tables.append(beside)
+        return beside
 
 
 def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
@@ -97,8 +97,8 @@ def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Give
     for path in paths:
         _take(path, given)
     if not given.sources:
-        told = ", ".join(map(str, paths))
-        raise InputError(f"{told}: no results here ({RESULTS} is missing); give the folder of a finished audit")
+        shown = ", ".join(map(str, paths))
+        raise InputError(f"{shown}: no results here ({RESULTS} is missing); give the folder of a finished audit")
     names = {Path(path): label for label, path in named.items()}
     given.series = _series(given.sources, names)
     return given
@@ -111,7 +111,7 @@ def with_names(given: Sequence[tuple[str | Path, str]]) -> dict[str, str | Path]
     {'clip': 'a/clip', 'clip 2': 'b/clip', 'CLIP': 'c'}
     """
     names: dict[Path, str] = {}
-    for path, name in sorted(given, key=lambda one: not one[1]):  # those that were named choose first
+    for path, name in sorted(given, key=lambda pair: not pair[1]):  # those that were named choose first
         home = Path(path).resolve()
         if name and (home in names or name in names.values()):
             raise InputError(f"{name}={path}: this name or folder is given twice; give each folder one name of its own")
@@ -169,8 +169,8 @@ def _source(path: Path, problems: list[str]) -> ResultFolder:
         if compared_models(results) is not None:
             return ResultFolder(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
-    told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
-    notes = told.get("notes") or []
+    written = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
+    notes = written.get("notes") or []
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
@@ -200,17 +200,17 @@ def words_masked(settings: Mapping[str, Any]) -> bool:
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         problems.append(f"{path.parent.name}/{path.name} is missing; {loss}")
         return {}
     except (OSError, ValueError):
         problems.append(f"{path.parent.name}/{path.name} is damaged or cut short; {loss}")
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         problems.append(f"{path.parent.name}/{path.name} is not what an audit writes; {loss}")
         return {}
-    return found
+    return content
 
 
 def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
@@ -228,7 +228,7 @@ def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
 
 
 def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[Series]:
-    made: list[Series] = []
+    every: list[Series] = []
     for source in sources:
         model = source.results["model"].astype("object").where(source.results["model"].notna(), "")
         for name in dict.fromkeys(model):
@@ -237,18 +237,18 @@ def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[
                 continue  # rows about all models together (R² over models)
             given = names.get(source.path, "")
             label = given if given and len(set(model)) == 1 else plain_name(str(name)) or source.path.name
-            made.append(Series(label, source, mine.reset_index(drop=True), str(name)))
-    return _apart(_apart(made, lambda one, _: one.source.path.name), lambda _, number: str(number))
+            every.append(Series(label, source, mine.reset_index(drop=True), str(name)))
+    return _apart(_apart(every, lambda series, _: series.source.path.name), lambda _, number: str(number))
 
 
 def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Series]:
     """The same, with what ``by`` gives (of a series and its number among its likes) where two would be called alike."""
     named = []
-    for place, one in enumerate(every):
-        if sum(other.label == one.label for other in every) > 1:
-            number = 1 + sum(other.label == one.label for other in every[:place])
-            one = replace(one, label=f"{one.label} ({by(one, number)})")
-        named.append(one)
+    for place, series in enumerate(every):
+        if sum(other.label == series.label for other in every) > 1:
+            number = 1 + sum(other.label == series.label for other in every[:place])
+            series = replace(series, label=f"{series.label} ({by(series, number)})")
+        named.append(series)
     return named
 
 

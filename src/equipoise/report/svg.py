@@ -125,8 +125,8 @@ class SvgDrawing:
         """The figure as SVG, with ``label`` for those who do not see it."""
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" width="{self.width:.0f}" height="{self.height:.0f}"'
         least = f"min-width:{min(0.8 * self.width, 576):.0f}px"  # on a phone it scrolls sideways, and stays readable
-        told = f'role="img" aria-label="{escape(label, quote=True)}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} style="{least}" {told}>'
+        role = f'role="img" aria-label="{escape(label, quote=True)}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} style="{least}" {role}>'
         return "\n".join([head, *self._parts, "</svg>"])
 
 

@@ -153,10 +153,10 @@ def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path
 def _pair(given: Given, pair: tuple[str | Path, str | Path]) -> tuple[Series, Series]:
     if len(pair) != 2:
         raise InputError(f"before_after names {len(pair)} folders; give two: before, after")
-    found = []
+    chosen = []
     for path in pair:
-        mine = [one for one in given.series if one.source.path.resolve() == Path(path).resolve()]
+        mine = [series for series in given.series if series.source.path.resolve() == Path(path).resolve()]
         if not mine:
             raise InputError(f"{path}: no results here; before and after are two result folders")
-        found.append(mine[0])
-    return found[0], found[1]
+        chosen.append(mine[0])
+    return chosen[0], chosen[1]

@@ -71,7 +71,7 @@ class Lic:
     words: pd.DataFrame
     """Which words give the group away: see :func:`equipoise.audit.captions.folds.word_contributions`."""
     runs: pd.DataFrame
-    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row a classifier."""
+    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row per classifier."""
     notes: tuple[str, ...]
     out_of_fold: pd.DataFrame | None = None
     """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""

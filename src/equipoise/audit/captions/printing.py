@@ -1,6 +1,6 @@
 """Results of captioning models as text: bias on the left, quality on the right, best and worst marked.
 
-The shape of the table in the LIC paper (CVPR 2022): one line a model, its intervals below it, and below that what was
+The shape of the table in the LIC paper (CVPR 2022): one line per model, its intervals below it, and below that what was
 published, where it is asked for.
 """
 

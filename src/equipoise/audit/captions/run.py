@@ -153,7 +153,7 @@ def audit_captions(
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
 ) -> CaptionAudit:
-    """Measure the captions in ``predictions``, one file a model; write everything to the folder ``out`` if given.
+    """Measure the captions in ``predictions``, one file per model; write everything to the folder ``out`` if given.
 
     ``references`` are human captions (without them there is no LIC_D, BA or quality), ``labels`` a column's name or a
     file, see :func:`equipoise.audit.captions.inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and

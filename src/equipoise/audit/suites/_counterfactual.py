@@ -150,10 +150,10 @@ def _add_queries(findings: Findings, cells: GapCells, keys: dict[str, str], *, p
             values = {"standard_gap": gaps, "standard_gap_size": np.abs(gaps)}
         if not placebo:
             values["outranks"] = cells.subject_means(pair.wins)
-        for metric, found in values.items():
-            there = np.flatnonzero(~np.isnan(found))
+        for metric, numbers in values.items():
+            there = np.flatnonzero(~np.isnan(numbers))
             names = [cells.subject_names[i] for i in there]
-            findings.add_queries(found[there], names, metric=metric, group=pair.name, **keys)
+            findings.add_queries(numbers[there], names, metric=metric, group=pair.name, **keys)
 
 
 def _add_excess(
@@ -254,7 +254,7 @@ def _add_terms(
     sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
     groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
     try:
-        found = decompose(
+        parts = decompose(
             scores,
             sets,
             groups,
@@ -267,6 +267,6 @@ def _add_terms(
     except InputError as error:  # no set with every combination leaves the gaps standing
         findings.notes.append(f"no decomposition: {error}")
         return
-    for name, term in found.terms.items():
+    for name, term in parts.terms.items():
         size = term.size.with_notes(note("variance_share", share=term.share))
         findings.add(size, metric="counterfactual_effect", variant="equipoise", axis=name, pool=pool)

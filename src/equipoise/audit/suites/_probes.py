@@ -127,7 +127,9 @@ def prompt_sensitivity(
     """
     given = np.asarray(outcomes, dtype=np.int64)
     if given.ndim != 2 or not 2 <= given.shape[1] <= MOST_TEMPLATES or not len(given):
-        raise InputError(f"outcomes has shape {given.shape}; give one row an image and 2 to {MOST_TEMPLATES} templates")
+        raise InputError(
+            f"outcomes has shape {given.shape}; give one row per image and 2 to {MOST_TEMPLATES} templates"
+        )
     n, width = given.shape
     means = given.mean(axis=0)
     top, bottom = int(means.argmax()), int(means.argmin())
@@ -140,8 +142,8 @@ def prompt_sensitivity(
         null += rng.multinomial(images, np.full(len(deals), 1 / len(deals)), size=replicates) @ deals
     low, high, why = _wording_interval(given, level)
     note = f'highest with "{names[top]}", lowest with "{names[bottom]}"'
-    found = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note, *why))
-    return _against(found, (null.max(axis=1) - null.min(axis=1)) / n, "greater")
+    sensitivity = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note, *why))
+    return _against(sensitivity, (null.max(axis=1) - null.min(axis=1)) / n, "greater")
 
 
 def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float | None, tuple[str, ...]]:
@@ -217,7 +219,7 @@ def caption_probe(
     (1.0, ('on', 'skateboard'))
     """
     if len(texts) != len(groups):
-        raise InputError(f"there are {len(texts)} texts for {len(groups)} labels; give one an image")
+        raise InputError(f"there are {len(texts)} texts for {len(groups)} labels; give one per image")
     kept, dropped = kept_groups(groups, 2)
     if len(kept) < 2:
         raise InputError(f"a probe needs two groups with two images or more each; there are {groups.counts().tolist()}")
@@ -320,16 +322,16 @@ def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -
             model = _fitted(features[train], labels[train], strength)
             scores[np.ix_(test, model.classes_)] = model.predict_proba(features[test])
     for group in positives:
-        pairs, found = 0, []
+        pairs, aucs = 0, []
         for _, test in splits:
             positive = labels[test] == group
             if positive.any() and not positive.all():
                 above, below = placements(scores[test[positive], group], scores[test[~positive], group])
-                found.append((test, positive, above, below))
+                aucs.append((test, positive, above, below))
                 pairs += len(above) * len(below)
         if not pairs:
             raise InputError("no fold holds both a member and a non-member of a group; use fewer folds")
-        for test, positive, above, below in found:
+        for test, positive, above, below in aucs:
             weight, mean = len(above) * len(below) / pairs, above.mean()
             value += weight * mean / len(positives)
             influence[test[positive]] += weight * (above - mean) / len(above) / len(positives)

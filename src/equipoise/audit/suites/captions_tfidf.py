@@ -73,13 +73,13 @@ class Ranked:
         codes = labels[self.owner]
         padded = np.append(codes, np.int32(-2))
         pool = np.bincount(codes[codes >= 0], minlength=2)
-        found: Values = {}
+        measured: Values = {}
         for k in BIAS_K:
-            found["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
+            measured["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
         for k in SKEW_K:
             counts = group_counts(padded[self.defined[:, :k]], 2)
-            found["max_skew", k] = max_skew(counts, pool / pool.sum())
-        return found
+            measured["max_skew", k] = max_skew(counts, pool / pool.sum())
+        return measured
 
     def null(self, draws: int, seed: int) -> Iterator[Values]:
         """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""

@@ -75,8 +75,8 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             i, j = acrosses.index(row["across"]), downs.index(row["down"])
             x, y = x0 + first + i * cell_w, y0 + top + j * cell_h
             colour, words = shade(row["excess"] / most)
-            told = f"{row['group']}: {share(row['value'], 1)}, {p_text(row['p_value'])}"
-            drawing.rect(x, y, cell_w, cell_h, "cell", told, fill=colour)
+            title = f"{row['group']}: {share(row['value'], 1)}, {p_text(row['p_value'])}"
+            drawing.rect(x, y, cell_w, cell_h, "cell", title, fill=colour)
             star = " *" if row["p_value"] < 0.05 else ""
             drawing.text(x + cell_w / 2, y + 22, share(row["value"], 1) + star, f"num bold {words}", "middle")
             drawing.text(
@@ -120,11 +120,11 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
     for row in shares[shares["subject"].isin(place)].to_dict("records"):
         i, j = groups.index(row["group"]), place[row["subject"]]
         colour, words = shade((row["share"] - row["expected"]) / max(row["expected"], 1 - row["expected"], 1e-9))
-        told = (
+        label = (
             f"{row['subject']}, {row['group']}: {share(row['share'])} of the top, {share(row['expected'])} of the pool"
         )
         x, y = first + i * cell_w, top + j * cell_h
-        drawing.rect(x, y, cell_w, cell_h, "cell", told, fill=colour)
+        drawing.rect(x, y, cell_w, cell_h, "cell", label, fill=colour)
         drawing.text(x + cell_w / 2, y + 15, share(row["share"]), f"num small {words}", "middle")
     return drawing.svg(f"Share of each group among the top pictures of {len(shown)} subjects"), shares
 
@@ -208,21 +208,21 @@ def _headline_row(
     if pd.notna(row["null_sd"]):
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
-    told = f"{row['label']}, {axis_name(row['axis'])}: {signed(row['excess'])}, {p_text(row['p_value'])}"
+    label = f"{row['label']}, {axis_name(row['axis'])}: {signed(row['excess'])}, {p_text(row['p_value'])}"
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         ends = scale(row["ci_low"] - row["null_mean"]), scale(row["ci_high"] - row["null_mean"])
         drawing.line(ends[0], y, ends[1], y, f"w s{colour}")
         for x in ends:
             drawing.line(x, y - 4, x, y + 4, f"w s{colour}")
     sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
-    drawing.dot(scale(row["excess"]), y, 5.5, f"c{colour}" if sure else f"hollow s{colour}", told)
+    drawing.dot(scale(row["excess"]), y, 5.5, f"c{colour}" if sure else f"hollow s{colour}", label)
     drawing.text(548, y + 4, signed(row["excess"]), "num bold", "end")
     drawing.text(558, y + 4, excess_interval(row), "soft num")
     drawing.text(WIDTH, y + 4, p_text(row["p_value"]).replace("no p-value", ""), "soft num", "end")
 
 
 def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """One strip an axis and model, one dot a subject: its excess over chance; filled where p < 0.05."""
+    """One strip per axis and model, one dot per subject: its excess over chance; filled where p < 0.05."""
     shown = rows[rows["excess"].notna() & np.isfinite(rows["excess"].astype(float))]
     groups = [(str(a), str(b), some) for (a, b), some in shown.groupby(["axis", "label"], sort=False)]
     values = shown["excess"].astype(float)
@@ -263,15 +263,15 @@ def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale
     drawing.line(scale.start, y + 6, scale.end, y + 6, "rule")
     for row, x, place in stack:
         sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
-        told = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_value'])}"
-        drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", told, str(row["subject"]))
+        label = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_value'])}"
+        drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", label, str(row["subject"]))
     farthest = max(x for _, x, _ in stack)
     named = next(row for row, x, place in stack if x == farthest and place == 0)
     drawing.text(farthest + 9, y + 4, shortened(str(named["subject"]), 14), "small halo")
 
 
 def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """Shares of the top K by group: a bar a group, a panel a model, the share that chance gives as a mark."""
+    """Shares of the top K by group: one bar per group, one panel per model, the share that chance gives as a mark."""
     panels = [label for label in labels if (rows["label"] == label).any()]
     columns = min(len(panels), 3)
     panels = panels[:columns]
@@ -294,11 +294,11 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
         for group in dict.fromkeys(mine["group"]):
             drawing.text(8, y + 13, str(group))
             for number, label in enumerate(panels):
-                one = mine[(mine["group"] == group) & (mine["label"] == label)]
+                bar = mine[(mine["group"] == group) & (mine["label"] == label)]
                 start = first + number * width
                 scale = Scale(0, most or 1, start, start + width - 62)
-                if len(one):
-                    _bar(drawing, one.iloc[0], scale, y, list(labels).index(label) % SERIES_COLOURS)
+                if len(bar):
+                    _bar(drawing, bar.iloc[0], scale, y, list(labels).index(label) % SERIES_COLOURS)
             y += 22
     keep = ["label", "axis", "group", "k", *_NUMBERS]
     said = f"Shares of the retrieved pictures by group on {axis_name(axes[0])} and {len(axes) - 1} more"
@@ -306,8 +306,8 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
 
 
 def _bar(drawing: SvgDrawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
-    told = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
-    drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", told)
+    label = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
+    drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", label)
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         drawing.line(scale(row["ci_low"]), y + 9, scale(row["ci_high"]), y + 9, "whisker")
     if pd.notna(row["null_mean"]):

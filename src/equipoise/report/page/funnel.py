@@ -1,6 +1,6 @@
 """The filter funnel: what each filter kept and dropped of every group, and whether it treats groups alike.
 
-``funnel.csv`` has one row a step, group and subject, in the order in which the filters ran:
+``funnel.csv`` has one row per step, group and subject, in the order in which the filters ran:
 
 ====== ==================================================================================
 step   the filter's name

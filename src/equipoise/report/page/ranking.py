@@ -60,10 +60,10 @@ class PictureOrder:
         return pd.DataFrame(rows)
 
 
-def read_ranking(one: Series, problems: list[str]) -> PictureOrder | None:
+def read_ranking(series: Series, problems: list[str]) -> PictureOrder | None:
     """The ranking behind an audit's numbers; ``None`` for other suites, or with a sentence in ``problems``."""
-    home, name = one.source.path, one.source.path.name
-    if one.source.kind != "audit" or not ((home / FILE).is_file() or one.source.settings.get("suite") == _RANKED):
+    home, name = series.source.path, series.source.path.name
+    if series.source.kind != "audit" or not ((home / FILE).is_file() or series.source.settings.get("suite") == _RANKED):
         return None
     ranks = _read(home, FILE, problems)
     labels = None if ranks is None else _read(home, "_evidence/frame.parquet", problems)

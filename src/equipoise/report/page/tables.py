@@ -49,10 +49,10 @@ def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRo
     """The rows, the largest excess first, the same as data, and a note where rows had to be left out."""
     parts = []
     for wanted in dict.fromkeys((metric, _GAP)):
-        for one in series:
-            mine = subject_rows(one, wanted)
+        for each in series:
+            mine = subject_rows(each, wanted)
             if len(mine):
-                parts.append(mine.assign(label=one.label, favours=_favours(one, mine)))
+                parts.append(mine.assign(label=each.label, favours=_favours(each, mine)))
     if not parts:
         return [], pd.DataFrame(), ""
     frame = pd.concat(parts, ignore_index=True)
@@ -64,9 +64,9 @@ def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRo
     return [_row(row) for row in shown.to_dict("records")], frame[columns], note
 
 
-def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
+def _favours(series: Series, rows: pd.DataFrame) -> list[str]:
     """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked."""
-    known = {(lean.axis, lean.subject): lean.towards for lean in leans(one)}
+    known = {(lean.axis, lean.subject): lean.towards for lean in leans(series)}
     named = []
     for row in rows.to_dict("records"):
         if row["metric"] == _GAP:
@@ -111,8 +111,8 @@ def _key(value: Any) -> str:
 def all_rows(series: Sequence[Series]) -> list[list[str]]:
     """Every number over all subjects, as cells."""
     rows = []
-    for one in series:
-        for row in one.results[one.results["subject"].isna()].to_dict("records"):
+    for each in series:
+        for row in each.results[each.results["subject"].isna()].to_dict("records"):
             name = metric_name(str(row["metric"]), row["k"])
             if isinstance(row["variant"], str) and row["variant"] != "equipoise":
                 name += f" ({row['variant']})"
@@ -120,7 +120,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
             rows.append(
                 [
                     name,
-                    one.label,
+                    each.label,
                     axis_name(row["axis"]),
                     row["group"] if isinstance(row["group"], str) else "–",
                     row["pool"] if isinstance(row["pool"], str) else "–",

@@ -64,19 +64,19 @@ def read_words(source: ResultFolder, problems: list[str]) -> list[CaptionWords]:
         for column in numbers:
             frame[column] = pd.to_numeric(frame[column], errors="coerce")
             if not np.isfinite(frame[column].to_numpy(float)).all():
-                told = f"{source.path.name}/{name}.csv has a {column} that is no number"
-                problems.append(f"{told}; no caption words are shown")
+                problem = f"{source.path.name}/{name}.csv has a {column} that is no number"
+                problems.append(f"{problem}; no caption words are shown")
                 return []
         frames[name] = frame
     groups = sorted(set(frames["captions"]["group"]))
-    found = []
+    shown = []
     for model in dict.fromkeys(frames["captions"]["model"]):
         words = frames["words"][frames["words"]["model"] == model]
         captions = frames["captions"][frames["captions"]["model"] == model]
         lean = _lean(words, groups)
         for number, group in enumerate(groups):
-            found.append(_of_group(str(model), group, number, words, captions, lean))
-    return found
+            shown.append(_of_group(str(model), group, number, words, captions, lean))
+    return shown
 
 
 def _of_group(

@@ -21,12 +21,12 @@ __all__ = ["add_captions", "on_captions"]
 def _readings(captions: Sequence[Series]) -> dict[str, Reading]:
     """LIC of each model, or LIC_M where no reference captions were given; p-values corrected over models."""
     rows: dict[str, pd.Series] = {}
-    for one in captions:
+    for captioner in captions:
         for metric in ("lic", "lic_m"):
-            some = main_rows(one, metric)
+            some = main_rows(captioner, metric)
             some = some[some["pool"].isna()] if len(some) and some["pool"].isna().any() else some
             if len(some):
-                rows[one.label] = some.iloc[0]
+                rows[captioner.label] = some.iloc[0]
                 break
     p = holm([float(row["p_value"]) for row in rows.values()])
     return {label: read_row(row, float(at)) for (label, row), at in zip(rows.items(), p, strict=True)}
@@ -44,36 +44,36 @@ def _verb(reading: Reading) -> str:
     }[reading.outcome]
 
 
-def _sentence(one: Series, reading: Reading | None) -> str:
+def _sentence(captioner: Series, reading: Reading | None) -> str:
     """One model with its numbers."""
     if reading is None:
-        return f"The captions of {one.label} have no LIC, so their bias is not judged."
+        return f"The captions of {captioner.label} have no LIC, so their bias is not judged."
     row = reading.row
     name = "LIC" if reading.metric == "lic" else "LIC_M"
     span = ""
     if reading.low is not None:
-        span = f", {percent(level_of(one))} interval {interval(row['ci_low'], row['ci_high'], 1)}"
+        span = f", {percent(level_of(captioner))} interval {interval(row['ci_low'], row['ci_high'], 1)}"
     chance = "" if reading.metric == "lic" else f" where chance gives {amount(row['null_mean'], 1)}"
     numbers = (
         f"{name} {amount(row['value'], 1)} points{span}{chance}, {p_text(reading.p)}, {plural(row['n'], 'caption')}"
     )
-    told = f"The captions of {one.label} {_verb(reading).format(perceived(row['axis']))} ({numbers}"
+    text = f"The captions of {captioner.label} {_verb(reading).format(perceived(row['axis']))} ({numbers}"
     if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
-        return f"{told}; margin {margin_text(reading.metric)})."
+        return f"{text}; margin {margin_text(reading.metric)})."
     if reading.outcome is Conclusion.CANNOT_TELL:
-        return f"{told}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
-    return f"{told})."
+        return f"{text}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
+    return f"{text})."
 
 
-def _named_sentence(one: Series, found: Recovered) -> str:
+def _named_sentence(captioner: Series, recovery: Recovered) -> str:
     """How often captions name the wrong group, and whether whom they name follows what was put in."""
-    errors = one.results[(one.results["metric"] == "error") & one.results["subject"].isna()]
+    errors = captioner.results[(captioner.results["metric"] == "error") & captioner.results["subject"].isna()]
     rate = (
-        f"{share(errors['value'].iloc[0], 1)} of the captions of {one.label} name the wrong group. "
+        f"{share(errors['value'].iloc[0], 1)} of the captions of {captioner.label} name the wrong group. "
         if len(errors)
         else ""
     )
-    r, span = found.correlation, found.interval
+    r, span = recovery.correlation, recovery.interval
     if r is None or span is None:
         return rate
     numbers = f"(correlation {amount(r)}, 95% interval {interval(*span)})"
@@ -82,39 +82,41 @@ def _named_sentence(one: Series, found: Recovered) -> str:
     return f"{rate}Whom they name too often does not clearly follow what was put in {numbers}."
 
 
-def add_captions(made: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
+def add_captions(verdict: BiasVerdict, captions: Sequence[Series], truths: Sequence[Recovered] = ()) -> None:
     """Add one sentence on all captioning models, and the numbers of each as an answer."""
     if not captions:
         return
-    found = _readings(captions)
-    every = " ".join(_sentence(one, found.get(one.label)) for one in captions)
+    readings = _readings(captions)
+    every = " ".join(_sentence(captioner, readings.get(captioner.label)) for captioner in captions)
     if len(captions) == 1:
-        made.sentences.append(every)
+        verdict.sentences.append(every)
         return
-    known = {one.label: one for one in truths}
-    told = [_named_sentence(one, known[one.label]) for one in captions if one.label in known]
-    if not told:
-        telling = [label for label, reading in found.items() if reading.outcome is Conclusion.LEANS]
+    known = {recovery.label: recovery for recovery in truths}
+    sentences = [
+        _named_sentence(captioner, known[captioner.label]) for captioner in captions if captioner.label in known
+    ]
+    if not sentences:
+        telling = [label for label, reading in readings.items() if reading.outcome is Conclusion.LEANS]
         whom = f"{joined(telling)} {'does' if len(telling) == 1 else 'do'}" if telling else "none clearly does"
-        made.sentences.append(
+        verdict.sentences.append(
             f"Of {len(captions)} captioning models whose words were tested for giving the group away, {whom} so beyond "
             "what they should."
         )
-    made.answers.append((CAPTIONS, " ".join([*told, every])))
+    verdict.answers.append((CAPTIONS, " ".join([*sentences, every])))
 
 
 def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     """The verdict on captioning models alone."""
-    found = _readings(captions)
-    if not found:
+    readings = _readings(captions)
+    if not readings:
         return BiasVerdict("These captions have no LIC, so their bias is not judged.")
-    axis = perceived(next(iter(found.values())).row["axis"])
+    axis = perceived(next(iter(readings.values())).row["axis"])
     by: dict[Conclusion, list[str]] = {}
-    for label, reading in found.items():
+    for label, reading in readings.items():
         by.setdefault(reading.outcome, []).append(label)
     order = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
     top = next(outcome for outcome in order if outcome in by)
-    amplify = all(reading.metric == "lic" for reading in found.values())
+    amplify = all(reading.metric == "lic" for reading in readings.values())
     does = "amplify bias by" if amplify else "give away"
     models = joined(by.get(top, []))
     found_out = "and what matters would have been found"
@@ -126,23 +128,25 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     }[top]
     if top is Conclusion.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
-    about = _about(axis, masked=all(words_masked(one.source.settings) for one in captions), amplify=amplify)
-    made = BiasVerdict(lead, [about, *(_sentence(one, found.get(one.label)) for one in captions)], outcome=top)
-    made.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
-    p = joined([f"{label} {p_text(reading.p)}" for label, reading in found.items()])
-    corrected = f", corrected for {len(found)} models (Holm)" if len(found) > 1 else ""
-    made.answers.append((HOW_SURE, f"Over repeated splits and shuffled labels{corrected}: {p}."))
-    return made
+    about = _about(axis, masked=all(words_masked(captioner.source.settings) for captioner in captions), amplify=amplify)
+    verdict = BiasVerdict(
+        lead, [about, *(_sentence(captioner, readings.get(captioner.label)) for captioner in captions)], outcome=top
+    )
+    verdict.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
+    p = joined([f"{label} {p_text(reading.p)}" for label, reading in readings.items()])
+    corrected = f", corrected for {len(readings)} models (Holm)" if len(readings) > 1 else ""
+    verdict.answers.append((HOW_SURE, f"Over repeated splits and shuffled labels{corrected}: {p}."))
+    return verdict
 
 
 def _about(axis: str, *, masked: bool, amplify: bool) -> str:
     """How it was measured, in one sentence."""
     if masked:
-        told = f"The words that name a group were masked; a classifier guesses perceived {axis} from the rest"
+        text = f"The words that name a group were masked; a classifier guesses perceived {axis} from the rest"
     else:
-        told = f"No word was masked, so a classifier guesses perceived {axis} also from words that name a group"
+        text = f"No word was masked, so a classifier guesses perceived {axis} also from words that name a group"
     if amplify:
         return (
-            f"{told}, and LIC is how much better it does so than with reference captions of the same images, in points."
+            f"{text}, and LIC is how much better it does so than with reference captions of the same images, in points."
         )
-    return f"{told}; no reference captions were given, so this is no amplification: the pictures may differ as much."
+    return f"{text}; no reference captions were given, so this is no amplification: the pictures may differ as much."
