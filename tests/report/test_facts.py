@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
 
+import equipoise
 from equipoise.data.results import read_results
-from equipoise.measure.notes import codes_of, note, pair_keys, pair_of
+from equipoise.measure.notes import SENTENCES, codes_of, note, pair_keys, pair_of
 from equipoise.measure.stats.estimate import FACT_COLUMNS, Estimate
 from equipoise.report.page.method import dropped
 from equipoise.report.sources import compared_models, read_given
@@ -61,3 +64,10 @@ def test_a_file_from_before_the_columns_is_read(results_folder, group):
 def test_codes_hold_numbers_as_numbers_and_infinity_as_text():
     assert codes_of([note("effect_size", d_z=float("inf"))]) == '{"effect_size": {"d_z": "inf"}}'
     assert codes_of(["plain words"]) is None
+
+
+def test_every_code_is_given_to_something():
+    source = Path(equipoise.__file__).parent
+    text = "".join(file.read_text(encoding="utf-8") for file in source.rglob("*.py") if file.name != "notes.py")
+    helpers = {"minus": "minus(", "no_interval": "no_interval(", "no_null": "no_null(", "pair": "pair_keys("}
+    assert [code for code in SENTENCES if helpers.get(code, f'note("{code}"') not in text] == []

@@ -21,6 +21,7 @@ __all__ = [
     "codes_of",
     "dropped_of",
     "facts_of",
+    "minus",
     "no_interval",
     "no_null",
     "note",
@@ -92,6 +93,11 @@ def note(code: str, **facts: Any) -> Note:
     if code not in SENTENCES:
         raise UnknownNameError("code of a note", code, SENTENCES)
     return Note(SENTENCES[code].format(**facts), code, facts)
+
+
+def minus(first: str, second: str) -> Note:
+    """Whose numbers a gap is of: those of the first group less those of the second."""
+    return note("minus", first=first, second=second)
 
 
 def no_interval(why: str) -> Note:

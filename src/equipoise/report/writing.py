@@ -13,6 +13,7 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
+from equipoise.formatting import one_line
 from equipoise.report.cards import cards
 from equipoise.report.page.contents import PageContents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
@@ -119,9 +120,9 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
     try:
         return write([home], home / "report.html"), ""
     except (InputError, OSError) as error:
-        return None, " ".join(str(error).split())
+        return None, one_line(error)
     except Exception as error:  # hours of measuring must not end in a traceback over a page
-        return None, f"the page could not be made ({type(error).__name__}: {' '.join(str(error).split())})"
+        return None, f"the page could not be made ({type(error).__name__}: {one_line(error)})"
 
 
 def rendered(contents: PageContents, files: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Column, Findings, Key
 from equipoise.audit.subjects import SetStructure
-from equipoise.measure.notes import no_interval
+from equipoise.measure.notes import no_interval, note
 from equipoise.measure.retrieval import (
     VARIANTS,
     Candidates,
@@ -60,7 +60,7 @@ def seeded_estimate(
     spread_of_chance = float(together.std(ddof=1))
     interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
     bounds: tuple[Any, Any] = interval or (None, None)
-    spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
+    seeds = note("seeds", n=1) if len(means) == 1 else note("seeds_spread", n=len(means), sd=float(means.std(ddof=1)))
     about = "the interval is over seeds, and at least as wide as chance spreads"
     about = about if interval else no_interval("one seed")
     return Estimate(
@@ -72,7 +72,7 @@ def seeded_estimate(
         p_randomised=p.randomised,
         n=n,
         n_groups=n_groups,
-        notes=(f"mean of {len(means)} seeds{spread}", about),
+        notes=(seeds, about),
         level=config.level,
     )
 
@@ -182,8 +182,8 @@ def add_values(
 
 
 def _add_notes(findings: Findings, retrieved: Retrieved, null: Chance, where: str) -> None:
-    for note in (*retrieved.notes, *null.notes):
-        findings.note(f"{where}: {note}")
+    for problem in (*retrieved.notes, *null.notes):
+        findings.note(f"{where}: {problem}")
     for reason, count in retrieved.dropped.items():
         if count:
             findings.note(f"{where}: {count} queries left out ({reason})")

@@ -31,6 +31,7 @@ from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._counterfactual import signed_gap
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
+from equipoise.measure.notes import minus
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.shares import share_estimate
 
@@ -160,7 +161,7 @@ def _add_resolution(
         groups.labels[inside] == 0,
         config,
         blocks=jobs[inside],
-        notes=(f"{groups.names[0]} minus {groups.names[1]}",),
+        notes=(minus(groups.names[0], groups.names[1]),),
     )
     findings.add(gap, metric="resolution_gap", **keys)
     for name, some in zip(groups.names, sides, strict=True):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.groups import Groups
-from equipoise.measure.notes import no_interval
+from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import one_label_each, shuffled_labels
@@ -160,7 +160,7 @@ class _Drawn:
             int(self.sizes.sum()),
             len(self.names),
             level,
-            (f"{self.names[top]} minus {self.names[bottom]}", *self.notes),
+            (minus(self.names[top], self.names[bottom]), *self.notes),
             "greater",
         )
         low, high = self.gap_interval(level)

@@ -14,7 +14,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
-from equipoise.measure.notes import no_interval, no_null
+from equipoise.measure.notes import minus, no_interval, no_null
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -203,7 +203,7 @@ def gap_by_group(
             n=int(counts.sum()),
             n_groups=len(kept),
             dropped=dropped,
-            notes=(f"{names[high]} minus {names[low]}", *without),
+            notes=(minus(names[high], names[low]), *without),
             level=level,
         ),
         names[high],

@@ -17,7 +17,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector
 from equipoise.measure.groups import Groups
-from equipoise.measure.notes import no_interval
+from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
@@ -122,7 +122,7 @@ def group_means(
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(f"{highest} minus {lowest}", *why),
+        notes=(minus(highest, lowest), *why),
     )
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.formatting import count, share
+from equipoise.formatting import count, one_line, share
 from equipoise.report.findings import rate_tested
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
@@ -37,7 +37,7 @@ def read_funnel(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(path, keep_default_na=False, dtype={"step": str, "group": str, "subject": str})
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a CSV file ({' '.join(str(error).split())}); run the filters again") from None
+        raise InputError(f"{path}: not a CSV file ({one_line(error)}); run the filters again") from None
     missing = [name for name in COLUMNS if name not in frame]
     if missing:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; it needs {', '.join(COLUMNS)}")

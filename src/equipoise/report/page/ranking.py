@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.data.labels import without_twins
+from equipoise.formatting import one_line
 from equipoise.report.sources import Series
 
 __all__ = ["PictureOrder", "read_ranking"]
@@ -94,6 +95,5 @@ def _read(home: Path, file: str, problems: list[str]) -> pd.DataFrame | None:
     try:
         return pd.read_parquet(home / file)
     except (OSError, ValueError) as error:
-        text = " ".join(str(error).split())
-        problems.append(f"{home.name}/{file} is damaged or cut short ({text[:80]}): {loss}")
+        problems.append(f"{home.name}/{file} is damaged or cut short ({one_line(error, 80)}): {loss}")
         return None
