@@ -16,7 +16,7 @@ from equipoise.data import Table
 from equipoise.data.schema import schema_for
 from equipoise.data.writer import TableWriter
 from equipoise.filters.bias import bias_test, strata_of
-from equipoise.filters.evidence import Evidence, Means
+from equipoise.filters.evidence import FilterEvidence, Means
 from equipoise.filters.rules.knn import nearest
 from equipoise.filters.rules.similarity import Similarity
 
@@ -48,7 +48,7 @@ def _similarity(n):
         spec = f"table:{table.path},{captions.path}"
         _read(table)  # the file into the page cache, for both sides
         base, _ = _cpu(lambda: _read_and_multiply(table, texts[:SET].T.copy()))
-        ours, found = _cpu(lambda: Similarity().judge(Evidence(images, means=Means(encoder=spec))))
+        ours, found = _cpu(lambda: Similarity().judge(FilterEvidence(images, means=Means(encoder=spec))))
         checked = _same(table, texts, found.scores)
         yield {
             "name": f"similarity filter, {n:,} x {DIM}, sets of {SET}: cost over reading and one product",

@@ -74,7 +74,7 @@ class _JointShuffles:
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:
-    """One value a query: prompts of the same subject are averaged."""
+    """One value per query: prompts of the same subject are averaged."""
     by_query = frame.groupby([*_SAME, "query", "model"], dropna=False, sort=False)
     return by_query.agg(value=("value", "mean"), cluster=("cluster", "first")).reset_index()
 

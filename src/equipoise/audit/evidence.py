@@ -192,7 +192,7 @@ class Evidence:
         return Embeddings(self._unit_texts(texts), self._unit_images)
 
     def pooled_source(self, prompts: Sequence[Sequence[str]], how: str) -> Source:
-        """One query a subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
+        """One query per subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
         if self._scores is not None:
             return Scores(self._mean_scores(prompts))
         return Embeddings(self._mean_vectors(prompts, how), self._unit_images)

@@ -203,7 +203,7 @@ def diff(a: Table, b: Table) -> TableDiff:
     """Compare two tables of the same kind row by row, joined by their key; the order of rows does not matter.
 
     Images are compared by their bytes and path. One column of each table is in memory at a time (of images, only a
-    hash a row).
+    hash per row).
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()

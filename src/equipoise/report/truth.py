@@ -32,7 +32,7 @@ class Recovered:
     axis: str
     pair: tuple[str, str]
     table: pd.DataFrame
-    """One row a subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
+    """One row per subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
 
     @property
     def correlation(self) -> float | None:

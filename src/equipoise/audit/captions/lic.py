@@ -251,7 +251,8 @@ class _Work:
         return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
     def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
-        """One row a classifier of this side; when cross-fitted, with the captions it was tested on and their scores."""
+        """One row per classifier of this side; when cross-fitted, with the captions it was tested on and their
+        scores."""
         reader = None
         rows: list[dict[str, Any]] = []
         for seed in seeds:

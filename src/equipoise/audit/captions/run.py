@@ -274,7 +274,7 @@ def _relations(findings: Findings) -> None:
 
 
 def _points(results: pd.DataFrame) -> pd.DataFrame | None:
-    """One row a model with what the figure shows; ``None`` with fewer than three models."""
+    """One row per model with what the figure shows; ``None`` with fewer than three models."""
     main = results[results["group"].isna() & results["pool"].isna() & results["subject"].isna()]
     table = main.drop_duplicates(["model", "metric"]).pivot(index="model", columns="metric", values="value")
     columns = [name for name in ("lic", "lic_m", "vocabulary", "bleu_4") if name in table]

@@ -183,7 +183,7 @@ class AxisPart:
         return rows
 
     def neutral(self, rows: NDArray[np.intp]) -> list[str]:
-        """One text an image, its captions together, without the words of the axis where a lexicon has them."""
+        """One text per image, its captions together, without the words of the axis where a lexicon has them."""
         captions = [self.dataset.captions[i] for i in rows]
         lexicon = self.dataset.lexicons.get(self.axis)
         if lexicon is None:

@@ -183,7 +183,7 @@ class CaptionProbe:
 
 
 def neutral_texts(captions: Sequence[str | Sequence[str]], lexicon: Lexicon) -> list[str]:
-    """One text an image: its captions together, the lexicon's words made neutral, in lower case.
+    """One text per image: its captions together, the lexicon's words made neutral, in lower case.
 
     >>> neutral_texts([["A man rides.", "He is happy"], "A girl"], Lexicon.load("equipoise"))
     ['a person rides. they is happy', 'a child']

@@ -187,7 +187,7 @@ def _balanced(
 def _add(
     findings: Findings, model: str, pool: str, ranked: Sequence[Ranked], config: AuditConfig, published: Published
 ) -> None:
-    """One row a metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
+    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
     actual = [r.values(r.labels) for r in ranked]
     # The null is costly here (every draw relabels every list); the draws are shared out among the seeds.
     each = max(2, min(config.draws, 200) // len(ranked))

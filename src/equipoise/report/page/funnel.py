@@ -71,7 +71,7 @@ def own_p_values(results: pd.DataFrame, axis: str) -> dict[str, float]:
 
 
 def funnel_table(frame: pd.DataFrame, known: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """One row a step: kept, dropped, the groups with the highest and the lowest drop rate, and the chance level.
+    """One row per step: kept, dropped, the groups with the highest and the lowest drop rate, and the chance level.
 
     ``p_value`` is the step's in ``known`` if given, else that of equal drop rates, by the chi-squared test over groups;
     images of one set are dropped together by some filters, which makes the latter smaller than it should be.
@@ -108,7 +108,7 @@ def _equal_rates(counts: np.ndarray) -> float | None:
 
 
 def funnel_figure(frame: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """A line a group: the share of its first images that is left after each filter."""
+    """One line per group: the share of its first images that is left after each filter."""
     steps = list(dict.fromkeys(frame["step"]))
     left = frame.groupby(["group", "step"], sort=False)[["kept", "dropped"]].sum().reset_index()
     first = left[left["step"] == steps[0]].set_index("group")

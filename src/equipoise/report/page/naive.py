@@ -68,7 +68,7 @@ def naive_numbers(
 
 
 def naive_figure(every: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
-    """A line a model and axis: hollow the naive number, a mark where its pool lies, filled what the audit found."""
+    """One line per model and axis: hollow the naive number, a mark where its pool lies, filled what the audit found."""
     ordered = sorted(every, key=lambda each: each.axis)
     numbers = [float(each.row[name]) for each in ordered for name in ("value", "null_mean") if pd.notna(each.row[name])]
     numbers += [float(each.found["excess"]) for each in ordered if each.found is not None]

@@ -143,7 +143,7 @@ def _like(frame: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
 
 
 def change_figure(every: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
-    """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
+    """One line per axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
     rows = [row for change in every for row in (change.before, change.after)]
     height = 36.0 + 46 * len(every)
     drawing = SvgDrawing("change", 720, height + 44)
