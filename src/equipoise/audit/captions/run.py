@@ -31,7 +31,7 @@ from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
-from equipoise.audit.published import PublishedValues, published_values
+from equipoise.audit.published import PublishedValues, add_published, published_values
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.engine import Asking
 from equipoise.errors import InputError
@@ -210,6 +210,8 @@ def audit_captions(
                     one.masked(kind, captions, found[model.name], work_of(folder))
             measured.append(one.findings)
         _gather(findings, measured)
+        if shown is not None:
+            add_published(findings.rows, shown)
         adjusted = adjust_over_models(findings.rows)
         hidden = chosen.mask and words.fits
         judged = judgements(findings.frame(), adjusted, masked=hidden)
