@@ -82,7 +82,8 @@ def read_ranking(series: Series, problems: list[str]) -> PictureOrder | None:
         problems.append(f"{name}/{FILE} is not of the same pictures as its labels: no retrieved pictures can be shown")
         return None
     if not order:
-        problems.append(f"{name}: no retrieved pictures are shown, the model gives all of a subject the same score")
+        why = "the model gives all pictures of a subject the same score"
+        problems.append(f"{name}: no retrieved pictures can be shown, because {why}")
         return None
     return PictureOrder(labels.reset_index(drop=True), order)
 
