@@ -7,11 +7,15 @@ traceback and exits with code 2 (``--debug`` shows the traceback).
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "MissingExtraError", "UnknownNameError", "closest", "one_line"]
+__all__ = ["InputError", "MissingExtraError", "OtherSettingsError", "UnknownNameError", "closest", "one_line"]
 
 
 class InputError(ValueError):
     """The caller's input cannot be used; the message names it and says what would do."""
+
+
+class OtherSettingsError(InputError):
+    """Something unfinished was begun with other settings than those given now."""
 
 
 class UnknownNameError(InputError):

@@ -124,7 +124,7 @@ def test_labels_of_the_wrong_length(made, tmp_path):
     path = tmp_path / "o" / "_evidence" / "frame.parquet"
     pd.read_parquet(path).iloc[1:].to_parquet(path)
     told = refused("measure", tmp_path / "o")
-    assert "there are labels of 31 images and vectors of shape (32, 6); give one vector a label" in told
+    assert "there are labels of 31 images and vectors of shape (32, 6); give one vector per label" in told
 
 
 class Model:

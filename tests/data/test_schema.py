@@ -17,7 +17,7 @@ def test_an_image_table_has_the_columns_of_the_design_in_order() -> None:
 def test_results_have_the_columns_of_the_design_in_order() -> None:
     expected = (
         "metric, variant, suite, pool, model, subject, axis, group, k, value, null_mean, null_sd, excess, "
-        "ci_low, ci_high, p_value, n, n_groups, notes"
+        "ci_low, ci_high, p_value, n, n_groups, notes, dropped, published, side, codes"
     )
     assert list(RESULT_COLUMNS) == expected.split(", ")
 

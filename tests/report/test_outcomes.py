@@ -17,9 +17,10 @@ import pytest
 
 from equipoise.audit.config import AuditConfig
 from equipoise.data.results import write_results
+from equipoise.measure.notes import codes_of, note
 from equipoise.report import verdict_of, write
-from equipoise.report.verdict.judging import Verdict
-from equipoise.report.verdict.outcomes import Outcome
+from equipoise.report.verdict.judging import BiasVerdict
+from equipoise.report.verdict.outcomes import Conclusion
 
 from .folders import folder, of_sets, row
 
@@ -31,18 +32,18 @@ HALF = [1.0] * 14 + [-1.0] * 14
 @dataclass(frozen=True)
 class Case:
     name: str
-    build: Callable[[Path], Verdict]
-    outcome: Outcome
+    build: Callable[[Path], BiasVerdict]
+    outcome: Conclusion
     must: tuple[str, ...]
     must_not: tuple[str, ...] = ()
     repair: bool = False
 
 
-def audit(*rows: dict[str, Any], **keys: Any) -> Callable[[Path], Verdict]:
+def audit(*rows: dict[str, Any], **keys: Any) -> Callable[[Path], BiasVerdict]:
     return lambda home: verdict_of(folder(home / "audit", list(rows), **keys))
 
 
-def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Path], Verdict]:
+def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Path], BiasVerdict]:
     truth = pd.DataFrame(
         [
             {"subject": f"s{i}", "axis": "gender", "group": group, "log_odds": sign * float(value)}
@@ -53,8 +54,8 @@ def with_truth(rows: list[dict[str, Any]], injected: np.ndarray) -> Callable[[Pa
     return lambda home: verdict_of(folder(home / "audit", rows), truth=truth)
 
 
-def repair(before: list[dict[str, Any]], after: list[dict[str, Any]], **of: Any) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def repair(before: list[dict[str, Any]], after: list[dict[str, Any]], **of: Any) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         pair = folder(home / "before", before, model="m"), folder(home / "after", after, model="m + fix", **of)
         return verdict_of(list(pair), before_after=pair)
 
@@ -74,8 +75,8 @@ def leaning(size: float, low: float, high: float, *, n: int = 28, **keys: Any) -
     return of_sets(size=(size, low, high, 0.001), gap=(0.0, -0.3, 0.3, 0.95), each=each, n=n, **keys)
 
 
-def filters(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def filters(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         write_results(home / "sieve" / "results.parquet", [{**one, "suite": "filter"} for one in rows])
         (home / "sieve" / "filter.json").write_text("{}")
         return verdict_of(home / "sieve")
@@ -85,15 +86,17 @@ def filters(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
 
 def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str, Any]]:
     keys = {"variant": "sharp", "group": "female", "pool": None}
-    note = "how far the drop rate of female is above what is even: no group is farther, in its own spread"
+    side = "above" if rate > 0.1 else "below"
+    told = note("filter_test", what="drop", group="female", side=side)
+    size = abs(rate - 0.1), None, None, p
     return [
         row("filter_drop", (rate, low, high, p), chance=0.1, n=400, **keys),
-        row("filter_bias", (abs(rate - 0.1), None, None, p), chance=0.01, sd=0.01, n=800, notes=note, **keys),
+        row("filter_bias", size, chance=0.01, sd=0.01, n=800, notes=told, side=side, **keys),
     ]
 
 
-def dataset(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def dataset(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         from equipoise.audit.dataset import _save_settings
         from equipoise.audit.dataset.parts import DatasetSettings
         from equipoise.audit.findings import Findings
@@ -115,33 +118,35 @@ def shares(value: float, half: float, p: float, n: int) -> list[dict[str, Any]]:
     ]
 
 
-def captions(*rows: dict[str, Any], mask: bool = True, notes: tuple[str, ...] = ()) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
+def captions(*rows: dict[str, Any], mask: bool = True, masked: bool | None = None) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
         from equipoise.audit.findings import Findings
 
-        findings = Findings("captions", "", notes=list(notes))
+        findings = Findings("captions", "")
         findings.rows = [{**one, "suite": "captions", "pool": None, "model": one["model"] or "nic"} for one in rows]
         findings.save(home / "out")
-        (home / "out" / "config.json").write_text(json.dumps({"command": "captions", "settings": {"mask": mask}}))
+        about = {"command": "captions", "settings": {"mask": mask}, "words_masked": mask if masked is None else masked}
+        (home / "out" / "config.json").write_text(json.dumps(about))
         return verdict_of(home / "out")
 
     return build
 
 
-def compared(*rows: dict[str, Any]) -> Callable[[Path], Verdict]:
-    def build(home: Path) -> Verdict:
-        write_results(home / "c" / "results.parquet", [{**one, "model": "A - B"} for one in rows])
+def compared(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
+    def build(home: Path) -> BiasVerdict:
+        codes = codes_of([note("compared", first="A", second="B", first_mean=0.1, second_mean=0.2)])
+        write_results(home / "c" / "results.parquet", [{**one, "model": "A - B", "codes": codes} for one in rows])
         return verdict_of(home / "c")
 
     return build
 
 
-def contrast(natural: dict[str, Any], *edited: dict[str, Any]) -> Callable[[Path], Verdict]:
+def contrast(natural: dict[str, Any], *edited: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     rows = [{**natural, "pool": "natural"}, *({**one, "pool": "edited"} for one in edited)]
     return audit(*rows, suite="contrast")
 
 
-LEANS, SMALL, NOTHING, UNKNOWN = Outcome.LEANS, Outcome.TOO_SMALL, Outcome.NOTHING, Outcome.CANNOT_TELL
+LEANS, SMALL, NOTHING, UNKNOWN = Conclusion.LEANS, Conclusion.TOO_SMALL, Conclusion.NOTHING, Conclusion.CANNOT_TELL
 ONE_WAY = of_sets(gap=(0.8, 0.6, 1.0, 0.0001), size=(0.82, 0.62, 1.02, 0.001), ranks=(0.71, 0.64, 0.78, 0.0001))
 QUIRKS = leaning(0.8, 0.6, 1.0)
 DISTANCE = {"pool": None, "variant": None, "n": 40}
@@ -391,7 +396,7 @@ CASES = [
     ),
     Case(
         "captions of an axis that no lexicon names",
-        captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), notes=("gender: nothing is masked",)),
+        captions(row("lic", (0.1, -0.2, 0.4, 0.6), sd=0.1), masked=False),
         NOTHING,
         ("No word was masked", "what matters would have been found"),
         ("were masked",),
@@ -606,7 +611,7 @@ def test_each_paragraph_is_short_and_whole(case, tmp_path):
 
 def test_every_outcome_and_kind_is_in_the_table():
     assert len(CASES) >= 25
-    assert {case.outcome for case in CASES} == set(Outcome)
+    assert {case.outcome for case in CASES} == set(Conclusion)
 
 
 def test_the_level_of_the_intervals_is_the_folders_own(tmp_path):

@@ -297,9 +297,8 @@ def test_results_that_cannot_be_read_are_refused_in_a_sentence(runs, tmp_path, b
         ("audit.json", "audit.json is damaged or cut short; its settings are not shown"),
         ("results.json", "results.json is damaged or cut short; its notes are not shown"),
         ("queries.parquet", "queries.parquet is damaged or cut short; it is left out"),
-        ("_evidence/evidence.json", "_evidence is damaged or cut short"),
-        ("_evidence/frame.parquet", "_evidence is damaged or cut short"),
-        ("_evidence/scores.npy", "_evidence is damaged or cut short"),
+        ("ranking.parquet", "ranking.parquet is damaged or cut short"),
+        ("_evidence/frame.parquet", "_evidence/frame.parquet is damaged or cut short"),
     ],
 )
 def test_other_files_cut_short_are_told_on_the_page(runs, tmp_path, file, sentence):
@@ -310,10 +309,12 @@ def test_other_files_cut_short_are_told_on_the_page(runs, tmp_path, file, senten
     assert "biased model reacts to the visible difference in gender" in text
 
 
-def test_evidence_that_is_missing_is_told(runs, tmp_path):
+@pytest.mark.parametrize("lost", ["_evidence/frame.parquet", "ranking.parquet"])
+def test_a_ranking_that_is_missing_is_told(runs, tmp_path, lost):
     folder = shutil.copytree(runs / "biased", tmp_path / "biased")
-    shutil.rmtree(folder / "_evidence")
-    assert "no retrieved pictures can be shown" in write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    (folder / lost).unlink()
+    text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
+    assert f"{lost} is missing: no retrieved pictures can be shown" in text
 
 
 def test_without_the_table_no_picture_is_shown_and_the_page_says_why(runs, tmp_path):

@@ -18,7 +18,7 @@ from equipoise.report.findings import leans, main_metric, main_rows
 from equipoise.report.page.figures import _luminance, shade
 from equipoise.report.page.funnel import funnel_figure, funnel_table, read_funnel
 from equipoise.report.page.words import read_words
-from equipoise.report.svg import Drawing, Scale, ticks
+from equipoise.report.svg import Scale, SvgDrawing, ticks
 from equipoise.report.truth import read_truth, recovered
 from equipoise.report.verdict.change import changes
 from equipoise.report.verdict.whole import verdict
@@ -52,7 +52,7 @@ def test_any_text_in_a_figure_stays_text(words):
     from html import unescape
     from re import DOTALL, search
 
-    drawing = Drawing("d", 10, 10)
+    drawing = SvgDrawing("d", 10, 10)
     drawing.text(0, 0, words)
     inside = search(r"<text[^>]*>(.*)</text>", drawing.svg("x"), DOTALL)
     assert inside

@@ -18,9 +18,9 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
 from equipoise.measure.retrieval.sources import Scores
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
-from equipoise.report.sources import Series, Source
-from equipoise.report.verdict.judging import Judgement, judge
-from equipoise.report.verdict.outcomes import Outcome
+from equipoise.report.sources import ResultFolder, Series
+from equipoise.report.verdict.judging import AxisJudgement, judge
+from equipoise.report.verdict.outcomes import Conclusion
 
 SUBJECTS, SETS, K = 20, 8, 6
 
@@ -32,7 +32,7 @@ def scores_of(rng: np.random.Generator, preference: np.ndarray) -> np.ndarray:
     return scene + noise + preference[:, None, None] * np.array([0.5, -0.5])
 
 
-def audited(scores: np.ndarray, *, draws: int = 199, skew: bool = True) -> list[Judgement]:
+def audited(scores: np.ndarray, *, draws: int = 199, skew: bool = True) -> list[AxisJudgement]:
     """The judgements on an audit of these scores."""
     groups = Groups.from_values(["female", "male"] * (SUBJECTS * SETS), axis="gender")
     subjects = np.repeat([f"s{i}" for i in range(SUBJECTS)], 2 * SETS)
@@ -52,7 +52,7 @@ def audited(scores: np.ndarray, *, draws: int = 199, skew: bool = True) -> list[
         null = chance(found, sets=sets, draws=draws)
         rows += [one.row(axis="gender", pool="rendered") for one in summary(found, null)]
     frame = pd.DataFrame(rows, columns=list(RESULT_COLUMNS)).assign(model="m", suite="intersectional")
-    source = Source(Path("run"), "audit", frame, {"settings": AuditConfig(draws=draws).plain()})
+    source = ResultFolder(Path("run"), "audit", frame, {"settings": AuditConfig(draws=draws).plain()})
     return judge(Series("m", source, frame, "m"))
 
 
@@ -61,7 +61,7 @@ def rates(runs: int, preference, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     found = [audited(scores_of(rng, preference(rng)))[0] for _ in range(runs)]
     told = {"biased": np.mean([j.biased for j in found])}
-    return told | {outcome.value: np.mean([j.outcome is outcome for j in found]) for outcome in Outcome}
+    return told | {outcome.value: np.mean([j.outcome is outcome for j in found]) for outcome in Conclusion}
 
 
 @pytest.mark.parametrize("size", [0.3, 0.8])

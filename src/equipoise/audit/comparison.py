@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.errors import InputError
+from equipoise.measure.notes import note
 from equipoise.measure.stats import compare as paired
 
 __all__ = ["compare"]
@@ -44,8 +45,9 @@ def compare(a: str | Path, b: str | Path) -> Findings:
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
         estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some), draws=joint)
-        values = f"{some['value_a'].mean():.4g} - {some['value_b'].mean():.4g}"
-        findings.rows.append(estimate.with_notes(values).row(**keys))
+        means = {"first_mean": float(some["value_a"].mean()), "second_mean": float(some["value_b"].mean())}
+        told = note("compared", first=names[0], second=names[1], **means)
+        findings.rows.append(estimate.with_notes(told).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
         left = frame.merge(other[[*same, "query"]], on=[*same, "query"], how="left", indicator=True)
         alone = int((left["_merge"] == "left_only").sum())
@@ -72,7 +74,7 @@ class _JointShuffles:
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:
-    """One value a query: prompts of the same subject are averaged."""
+    """One value per query: prompts of the same subject are averaged."""
     by_query = frame.groupby([*_SAME, "query", "model"], dropna=False, sort=False)
     return by_query.agg(value=("value", "mean"), cluster=("cluster", "first")).reset_index()
 

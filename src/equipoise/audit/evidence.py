@@ -21,19 +21,22 @@ from equipoise.data.results import draw_order
 from equipoise.errors import InputError, closest
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.retrieval import Embeddings, Scores
+from equipoise.measure.retrieval.blocks import Source
 from equipoise.text.labels import read_labels
 
 __all__ = ["Evidence", "places_by_name", "unit"]
 
 FOLDER = "_evidence"
 ARRAYS = ("images", "texts", "scores")
-Source = Any
+Vectors = NDArray[np.floating]
+Rows = NDArray[np.integer]
+"""Row numbers of images."""
 
 _BLOCK_CELLS = 4_000_000
 _ROWS = 8192
 
 
-def unit(vectors: NDArray[Any], what: str, names: Sequence[Any] | None = None) -> NDArray[np.float32]:
+def unit(vectors: Vectors, what: str, names: Sequence[str] | None = None) -> NDArray[np.float32]:
     """Rows of length 1; a row that is not finite or has no length is refused with its number, or its name."""
     rows = np.asarray(vectors, dtype=np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
@@ -66,9 +69,9 @@ class Evidence:
         texts: Sequence[str],
         *,
         model: str,
-        image_vectors: NDArray[Any] | None = None,
-        text_vectors: NDArray[Any] | None = None,
-        scores: NDArray[Any] | None = None,
+        image_vectors: Vectors | None = None,
+        text_vectors: Vectors | None = None,
+        scores: Vectors | None = None,
         logit_scale: float | None = None,
     ) -> None:
         self.frame = frame.reset_index(drop=True)
@@ -94,19 +97,19 @@ class Evidence:
         assert self._images is not None
         if self._images.ndim != 2 or len(self._images) != n:
             raise InputError(
-                f"there are labels of {n} images and vectors of shape {self._images.shape}; give one vector a label"
+                f"there are labels of {n} images and vectors of shape {self._images.shape}; give one vector per label"
             )
         if self._text_vectors is None:
             return
         if self._text_vectors.ndim != 2 or len(self._text_vectors) != m:
-            raise InputError(f"there are {m} texts and vectors of shape {self._text_vectors.shape}; give one a text")
+            raise InputError(f"there are {m} texts and vectors of shape {self._text_vectors.shape}; give one per text")
         if self._text_vectors.shape[1] != self._images.shape[1]:
             raise InputError(
                 f"vectors of images have {self._images.shape[1]} numbers and those of texts "
                 f"{self._text_vectors.shape[1]}; both must come from the same model"
             )
 
-    def some(self, rows: NDArray[Any]) -> Evidence:
+    def some(self, rows: Rows) -> Evidence:
         """The evidence of some images alone, by row number; their vectors or scores are copied."""
         frame = self.frame.iloc[rows]
         frame.attrs.update(self.frame.attrs)
@@ -135,10 +138,10 @@ class Evidence:
             raise InputError(f"suite {suite!r} needs the column {name!r}, which the table lacks{hint}")
         return self.frame[name]
 
-    def groups(self, axes: Iterable[str], suite: str, rows: NDArray[Any] | None = None) -> Groups:
+    def groups(self, axes: Iterable[str], suite: str, rows: Rows | None = None) -> Groups:
         """The groups on one axis, or on the intersection of several, of all images or of ``rows``."""
-        made = [self._on_axis(axis, suite) for axis in axes]
-        joint = made[0] if len(made) == 1 else intersect(*made)
+        by_axis = [self._on_axis(axis, suite) for axis in axes]
+        joint = by_axis[0] if len(by_axis) == 1 else intersect(*by_axis)
         return joint if rows is None else joint.take(rows)
 
     def _on_axis(self, axis: str, suite: str) -> Groups:
@@ -186,42 +189,38 @@ class Evidence:
         """
         if self._scores is not None:
             return Scores(self._scores[self._rows(texts)])
-        return Embeddings(self._unit_texts(texts), self._images)  # type: ignore[arg-type]
+        return Embeddings(self._unit_texts(texts), self._unit_images)
 
     def pooled_source(self, prompts: Sequence[Sequence[str]], how: str) -> Source:
-        """One query a subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
+        """One query per subject from its several ``prompts``, joined as ``how`` says (not for ``metric_mean``)."""
         if self._scores is not None:
             return Scores(self._mean_scores(prompts))
-        return Embeddings(self._mean_vectors(prompts, how), self._images)  # type: ignore[arg-type]
+        return Embeddings(self._mean_vectors(prompts, how), self._unit_images)
 
     def reversed_source(self, texts: Sequence[str]) -> Source:
         """Scores of all images (queries) over ``texts``: what image-to-text retrieval takes."""
         if self._scores is not None:
             return Scores(self._scores[self._rows(texts)].T)
-        return Embeddings(self._images, self._unit_texts(texts))  # type: ignore[arg-type]
+        return Embeddings(self._unit_images, self._unit_texts(texts))
 
-    def own_scores(
-        self, prompts: Sequence[Sequence[str]], how: str, rows: NDArray[Any], query: NDArray[Any]
-    ) -> NDArray[np.float64]:
+    def own_scores(self, prompts: Sequence[Sequence[str]], how: str, rows: Rows, query: Rows) -> NDArray[np.float64]:
         """(len(rows),) each image's score with its own query: ``query[i]`` says which of ``prompts`` asks for row i."""
         if self._scores is not None:
             return np.asarray(self._mean_scores(prompts)[query, rows], dtype=np.float64)
-        assert self._images is not None
         queries = self._mean_vectors(prompts, how)
         scores = np.empty(len(rows))
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
-            scores[part] = np.einsum("ij,ij->i", self._images[rows[part]], queries[query[part]])
+            scores[part] = np.einsum("ij,ij->i", self._unit_images[rows[part]], queries[query[part]])
         return scores
 
-    def scores(self, texts: Sequence[str], images: NDArray[Any]) -> NDArray[Any]:
+    def scores(self, texts: Sequence[str], images: Rows) -> Vectors:
         """(m, n) the scores of ``texts`` with some ``images``, by row number."""
         if self._scores is not None:
             return np.asarray(self._scores[np.ix_(self._rows(texts), images)])
-        assert self._images is not None
-        return np.asarray(self._unit_texts(texts) @ np.asarray(self._images[images]).T)
+        return np.asarray(self._unit_texts(texts) @ np.asarray(self._unit_images[images]).T)
 
-    def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def image_blocks(self, prompts: Sequence[Sequence[str]], how: str) -> Iterator[tuple[slice, Vectors]]:
         """Block after block of images: which rows, and their scores (n, C) with each of C classes' ``prompts``."""
         step = max(1, _BLOCK_CELLS // max(len(prompts), 512))
         means = self._mean_scores(prompts) if self._scores is not None else self._mean_vectors(prompts, how)
@@ -230,8 +229,13 @@ class Evidence:
             if self._scores is not None:
                 yield rows, means[:, rows].T
             else:
-                assert self._images is not None
-                yield rows, np.asarray(self._images[rows]) @ means.T
+                yield rows, np.asarray(self._unit_images[rows]) @ means.T
+
+    @property
+    def _unit_images(self) -> Vectors:
+        """The vectors of images where there are no scores: one of the two is always there."""
+        assert self._images is not None
+        return self._images
 
     def _unit_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         rows = self._rows(texts)
@@ -239,7 +243,7 @@ class Evidence:
             raise InputError("the evidence has no vectors of texts; run the audit again with the model")
         return unit(self._text_vectors[rows], self.model, [self.texts[row] for row in rows])
 
-    def _mean_scores(self, prompts: Sequence[Sequence[str]]) -> NDArray[Any]:
+    def _mean_scores(self, prompts: Sequence[Sequence[str]]) -> Vectors:
         # Scores are linear in the text vector: the mean of the scores ranks as the mean of the vectors does.
         assert self._scores is not None
         return np.stack([self._scores[self._rows(some)].mean(axis=0) for some in prompts])
@@ -247,8 +251,8 @@ class Evidence:
     def _mean_vectors(self, prompts: Sequence[Sequence[str]], how: str) -> NDArray[np.float32]:
         means = []
         for some in prompts:
-            raw = how == "embed_mean_raw" and self._text_vectors is not None
-            vectors = self._text_vectors[self._rows(some)] if raw else self._unit_texts(some)  # type: ignore[index]
+            raw = self._text_vectors if how == "embed_mean_raw" else None
+            vectors = self._unit_texts(some) if raw is None else raw[self._rows(some)]
             means.append(vectors.mean(axis=0))
         return unit(np.stack(means), self.model, [some[0] for some in prompts])
 
@@ -311,5 +315,5 @@ class Evidence:
             raise InputError(f"{home}: the evidence is damaged ({error}); run the audit again") from None
 
 
-def _is_file(array: NDArray[Any], path: Path) -> bool:
+def _is_file(array: Vectors, path: Path) -> bool:
     return isinstance(array, np.memmap) and array.filename is not None and Path(array.filename) == path.resolve()

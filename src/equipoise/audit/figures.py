@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, standalone, ticks
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, standalone, ticks
 
 __all__ = ["COLOURS", "caption_map_figure", "scatter", "scatter_figure"]
 
@@ -20,7 +20,7 @@ _MARGIN = 60.0
 
 
 def scatter(
-    drawing: Drawing, left: float, x: NDArray[np.float64], y: NDArray[np.float64], colours: Sequence[int], r: float
+    drawing: SvgDrawing, left: float, x: NDArray[np.float64], y: NDArray[np.float64], colours: Sequence[int], r: float
 ) -> tuple[Scale, Scale]:
     """Draw dots into the square panel that begins at ``left``; returns its scales, from values to pixels."""
     across = Scale(*_padded(x), left, left + _PANEL)
@@ -42,7 +42,7 @@ def scatter_figure(
     True
     """
     step = _PANEL + 2 * _MARGIN
-    drawing = Drawing("scatter", step * len(x_names), step)
+    drawing = SvgDrawing("scatter", step * len(x_names), step)
     column, called = y_name
     y = points[column].to_numpy(float)
     for place, (name, label) in enumerate(x_names.items()):
@@ -67,7 +67,7 @@ def caption_map_figure(points: pd.DataFrame, words: Mapping[int, str], title: st
     x, y = points["x"].to_numpy(float), points["y"].to_numpy(float)
     groups = sorted(set(points["group"]))
     step = _PANEL + 2 * _MARGIN
-    drawing = Drawing("map", 2 * step, step)
+    drawing = SvgDrawing("map", 2 * step, step)
     across, up = scatter(drawing, _MARGIN, x, y, points["cluster"].tolist(), 2)
     for cluster, members in points.groupby("cluster", sort=True):
         place = across(float(members["x"].median())), up(float(members["y"].median()))

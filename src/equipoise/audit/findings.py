@@ -7,20 +7,38 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.data.atomic import atomic_file
 from equipoise.data.results import read_results, write_results
 from equipoise.errors import InputError
+from equipoise.measure.retrieval import Ranking
 
-__all__ = ["DRAW_COLUMNS", "QUERY_COLUMNS", "Findings", "read_draws", "read_queries", "write_frame"]
+__all__ = ["DRAW_COLUMNS", "QUERY_COLUMNS", "RANKING_COLUMNS", "Findings", "read_draws", "read_queries", "write_frame"]
 
 QUERY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "query", "cluster", "value")
 """The columns of ``queries.parquet``: one row for each query's value of each metric."""
 DRAW_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "n", "shuffle", "draws")
 """The columns of ``draws.parquet``: what the null drew for a row of the results, a list in ``draws``."""
+RANKING_COLUMNS = ("query", "rank", "image_id", "score")
+"""The columns of ``ranking.parquet``: the images that each query ranks first, from rank 1."""
+
+
+Key = str | int | float | None
+"""The value of a column that says what a number is of."""
+Column = Key | Sequence[object] | NDArray[Any]
+"""One such value for all queries, or one per query."""
+
+
+class HasRow(Protocol):
+    """An estimate, alone or with what it is of."""
+
+    def row(self, **keys: Any) -> dict[str, Any]:
+        """One row of a results table."""
 
 
 @dataclass
@@ -33,13 +51,14 @@ class Findings:
     queries: list[pd.DataFrame] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     draws: list[dict[str, Any]] = field(default_factory=list)
+    rankings: list[pd.DataFrame] = field(default_factory=list)
 
-    def add(self, measured: Any, **keys: Any) -> None:
+    def add(self, measured: HasRow, **keys: Key) -> None:
         """One estimate (anything with ``row(**keys)``) and what it is of."""
-        keys = {"suite": self.suite, "model": self.model} | keys
-        self.rows.append(measured.row(**keys))
+        named: dict[str, Key] = {"suite": self.suite, "model": self.model}
+        self.rows.append(measured.row(**(named | keys)))
 
-    def add_queries(self, values: Iterable[float], query: Sequence[Any], **keys: Any) -> None:
+    def add_queries(self, values: Iterable[float], query: Iterable[object], **keys: Column) -> None:
         """The values of single queries; ``query`` names each, so that two audits can be paired."""
         numbers = [float(value) for value in values]
         named = {"suite": self.suite, "model": self.model, **keys, "query": [str(q) for q in query], "value": numbers}
@@ -48,9 +67,17 @@ class Findings:
             raise TypeError(f"no column of queries is called {sorted(unknown)[0]!r}")
         self.queries.append(pd.DataFrame({name: named.get(name) for name in QUERY_COLUMNS}, index=range(len(numbers))))
 
-    def add_draws(self, values: Iterable[float], **keys: Any) -> None:
+    def add_draws(self, values: Iterable[float], **keys: Key) -> None:
         """What the null drew for one row; audits whose ``shuffle`` is the same shuffled the same labels alike."""
         self.draws.append({"suite": self.suite, "model": self.model, **keys, "draws": [float(v) for v in values]})
+
+    def add_ranking(self, ranking: Ranking, query: Sequence[str], image_ids: Sequence[str]) -> None:
+        """The images that queries rank first, for whoever shows them; ``query`` names each."""
+        place, rank = np.nonzero(ranking.indices >= 0)
+        images = np.asarray(image_ids, dtype=object)[ranking.indices[place, rank]]
+        scores = ranking.scores[place, rank].astype(np.float64)
+        columns = (np.asarray(query, dtype=object)[place], rank + 1, images, scores)
+        self.rankings.append(pd.DataFrame(dict(zip(RANKING_COLUMNS, columns, strict=True))))
 
     def note(self, text: str) -> None:
         """Something that a reader of the results must know; the same is said once."""
@@ -62,6 +89,7 @@ class Findings:
         self.rows += other.rows
         self.queries += other.queries
         self.draws += other.draws
+        self.rankings += other.rankings
         for note in other.notes:
             self.note(note)
 
@@ -72,20 +100,31 @@ class Findings:
         return pd.DataFrame(self.rows, columns=list(RESULT_COLUMNS))
 
     def save(self, folder: Path) -> None:
-        """Write ``results.parquet``, ``results.json``, ``queries.parquet`` and, if there are any, ``draws.parquet``."""
+        """Write ``results.parquet``, ``results.json``, and as far as they are: queries, draws and ranking.
+
+        A file of an audit before that this one has not is taken away.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         write_results(folder / "results.parquet", self.rows)
         with atomic_file(folder / "results.json") as file:
             rows = [{name: _for_json(value) for name, value in row.items()} for row in self.rows]
             file.write(json.dumps({"notes": self.notes, "results": rows}, indent=1, allow_nan=False).encode())
-        if self.queries:
-            together = pd.concat(self.queries, ignore_index=True)
-            for name in ("metric", "variant", "suite", "pool", "model", "axis", "group", "cluster"):
-                together[name] = together[name].astype("string")
-            together["k"] = together["k"].astype("Int64")
-            write_frame(folder / "queries.parquet", together)
-        if self.draws:
-            write_frame(folder / "draws.parquet", pd.DataFrame(self.draws).reindex(columns=list(DRAW_COLUMNS)))
+        draws = pd.DataFrame(self.draws).reindex(columns=list(DRAW_COLUMNS)) if self.draws else None
+        ranking = pd.concat(self.rankings, ignore_index=True) if self.rankings else None
+        for name, frame in (("queries", self._query_values()), ("draws", draws), ("ranking", ranking)):
+            if frame is None:
+                (folder / f"{name}.parquet").unlink(missing_ok=True)
+            else:
+                write_frame(folder / f"{name}.parquet", frame)
+
+    def _query_values(self) -> pd.DataFrame | None:
+        if not self.queries:
+            return None
+        together = pd.concat(self.queries, ignore_index=True)
+        for name in ("metric", "variant", "suite", "pool", "model", "axis", "group", "cluster"):
+            together[name] = together[name].astype("string")
+        together["k"] = together["k"].astype("Int64")
+        return together
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

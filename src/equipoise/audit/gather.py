@@ -48,9 +48,9 @@ def labels_of(table: Table, reads: Sequence[str] = (), axes: Sequence[str] = ())
 
 def joined(frame: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     """``frame`` with the groups on its axes in one spelling, and notes on that in its attributes."""
-    made, notes = with_joined_labels(frame, [*AXES, *frame.attrs.get("axes", ()), *axes])
-    made.attrs["label_notes"] = list(dict.fromkeys([*frame.attrs.get("label_notes", ()), *notes]))
-    return made
+    labelled, notes = with_joined_labels(frame, [*AXES, *frame.attrs.get("axes", ()), *axes])
+    labelled.attrs["label_notes"] = list(dict.fromkeys([*frame.attrs.get("label_notes", ()), *notes]))
+    return labelled
 
 
 def from_model(
@@ -70,8 +70,10 @@ def from_model(
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(texts)):
         raise InputError(f"{model.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
     batches = engine.vector_batches(model, table, ids.tolist(), how)
-    made = _units(batches, ids, model.name)
-    images = _in_memory(made, len(ids)) if folder is None else _on_disk(made, len(ids), folder / FOLDER / "images.npy")
+    units = _units(batches, ids, model.name)
+    images = (
+        _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / FOLDER / "images.npy")
+    )
     scale = getattr(model, "logit_scale", None)
     return Evidence(frame, texts, model=model.name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
 

@@ -146,16 +146,10 @@ def run_captions(
         check_same(folder, chosen.name, of)
     frame = caption_frame(captions)
     chosen.check(frame, settings)
-    findings = _found(chosen, _NoModel(frame), settings)  # type: ignore[arg-type]
+    # it brings its own models: the evidence is the captions alone
+    evidence = Evidence(frame, [], model="", scores=np.empty((0, len(frame))))
+    findings = _found(chosen, evidence, settings)
     return _written(chosen, findings, "", folder, settings, of, [])
-
-
-@dataclass(frozen=True)
-class _NoModel:
-    """Evidence of a suite that brings its own models: the captions alone."""
-
-    frame: pd.DataFrame
-    model: str = ""
 
 
 def caption_frame(path: str | Path) -> pd.DataFrame:

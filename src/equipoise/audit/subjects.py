@@ -21,12 +21,14 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
 from equipoise.measure.retrieval import Groups, with_partners
+from equipoise.measure.retrieval.blocks import Source
 
 __all__ = [
     "PLACEBO",
     "SetStructure",
     "SubjectQueries",
     "groups_to_rank",
+    "joined_prompts",
     "links_of",
     "placebo_axes",
     "pool_name",
@@ -116,7 +118,7 @@ def _varies(frame: pd.DataFrame, name: str) -> bool:
 class SubjectQueries:
     """Neutral queries: their scores, the subject of each, and the number of that subject (its pool)."""
 
-    source: Any
+    source: Source
     names: list[str]
     pools: NDArray[np.int64]
     one_each: bool
@@ -169,6 +171,11 @@ def subject_queries(evidence: Evidence, subjects: Sequence[str], config: AuditCo
         names = list(subjects)
     pools = pd.Index(list(subjects)).get_indexer(pd.Index(names))
     return SubjectQueries(source, names, pools, config.prompt_pool != "metric_mean")
+
+
+def joined_prompts(config: AuditConfig) -> str:
+    """How several prompts of a subject become one query where there must be one: unit vectors for ``metric_mean``."""
+    return "embed_mean_unit" if config.prompt_pool == "metric_mean" else config.prompt_pool
 
 
 def set_codes(frame: pd.DataFrame, inside: NDArray[np.bool_]) -> NDArray[np.int64] | None:

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from equipoise.data.arrays import batches_of
 from equipoise.data.atomic import atomic_file
-from equipoise.data.schema import schema_for
-from equipoise.data.shards import read_columns
+from equipoise.data.schema import TableSchema, schema_for
+from equipoise.data.shards import open_parquet, read_columns
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.text.labels import read_labels
@@ -44,6 +44,8 @@ __all__ = [
     "write_results",
 ]
 
+
+_FACTS = ("dropped", "published", "side", "codes")
 
 Positions = NDArray[np.int64]
 """Row numbers of a frame, as ``frame.iloc`` takes them."""
@@ -126,24 +128,30 @@ def write_results(path: str | Path, rows: Any) -> Path:
     """
     target = Path(path)
     schema = schema_for("results")
-    made = pa.Table.from_batches(batches_of(_plain(rows), schema, where=target.name), schema=schema.arrow)
+    content = pa.Table.from_batches(batches_of(_plain(rows), schema, where=target.name), schema=schema.arrow)
     for name, kind in schema.columns:
-        if kind == "float64" and any(value != value for value in made[name].to_pylist() if value is not None):
+        if kind == "float64" and any(value != value for value in content[name].to_pylist() if value is not None):
             raise InputError(f"{target}: column {name!r} holds NaN; leave it empty and say why in the notes")
     target.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(target) as file:
-        pq.write_table(made, file, compression="zstd")
+        pq.write_table(content, file, compression="zstd")
     return target
 
 
 def read_results(path: str | Path) -> pd.DataFrame:
-    """The results in ``path``: that file, or ``results.parquet`` in that folder."""
+    """The results in ``path``: that file, or ``results.parquet`` in that folder.
+
+    Files from before the columns of facts (``dropped``, ``published``, ``side``, ``codes``) are read as if these were
+    empty.
+    """
     source = Path(path)
     if source.is_dir():
         source = source / "results.parquet"
     schema = schema_for("results")
+    if not set(_FACTS).intersection(open_parquet(source).schema_arrow.names):
+        schema = TableSchema(schema.kind, (), tuple(c for c in schema.columns if c[0] not in _FACTS))
     frame: pd.DataFrame = read_columns(source, schema.names, schema).to_pandas(types_mapper=_nullable)
-    return frame
+    return frame.assign(**{name: None for name in _FACTS if name not in frame})
 
 
 def _nullable(kind: Any) -> Any:
@@ -195,7 +203,7 @@ def diff(a: Table, b: Table) -> TableDiff:
     """Compare two tables of the same kind row by row, joined by their key; the order of rows does not matter.
 
     Images are compared by their bytes and path. One column of each table is in memory at a time (of images, only a
-    hash a row).
+    hash per row).
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -267,10 +275,10 @@ def _digests(table: Table, name: str) -> Iterator[bytes | None]:
 
 
 def _digest(data: bytes | None, path: str | None) -> bytes:
-    made = hashlib.blake2b(digest_size=16)
-    made.update(repr((path, data is None, len(data or b""))).encode())
-    made.update(data or b"")
-    return made.digest()
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((path, data is None, len(data or b""))).encode())
+    digest.update(data or b"")
+    return digest.digest()
 
 
 def _differs(left: Any, right: Any) -> Any:

@@ -69,7 +69,12 @@ RESULT_COLUMNS = {
     "n": "int64",
     "n_groups": "int64",
     "notes": "string",
+    "dropped": "json",
+    "published": "float64",
+    "side": "string",
+    "codes": "json",
 }
+"""The columns of a results table; the last four came later, and an older file may lack them."""
 
 _SMALL_KINDS: dict[str, dict[str, str]] = {
     "embeddings": {"id": "string", "vector": "vector<0>", "model": "string"},

@@ -25,7 +25,7 @@ from equipoise.data.shards import (
     shard_name,
     write_shard,
 )
-from equipoise.errors import InputError
+from equipoise.errors import InputError, OtherSettingsError
 
 __all__ = ["ShardWriter"]
 
@@ -159,7 +159,7 @@ class ShardWriter:
         elif not self._resume:
             self._discard()
         elif note.read_bytes() != head:
-            raise InputError(
+            raise OtherSettingsError(
                 f"{self.path} holds an unfinished table that was made with other settings; "
                 "repeat those settings to finish it, choose another path, or delete it"
             )

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
+from equipoise.formatting import p_plain
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.notes import note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
 from equipoise.text.labels import read_labels
@@ -69,7 +71,7 @@ def _group_lines(tests: Sequence[TestedStep]) -> list[str]:
         )
         if len(shown) > 2 * _MOST:
             shown = [*shown[:_MOST], *shown[-_MOST:]]
-        rates = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {_p(p)})" for name, rate, even, p in shown)
+        rates = "; ".join(f"{name} {rate:.1%} ({even:.1%}, p {p_plain(p)})" for name, rate, even, p in shown)
         mark = "!" if tested.alarm else " "
         lines.append(f"{mark} {tested.step:<16} {tested.test.axis} {tested.what}: {rates}")
     return lines
@@ -99,7 +101,7 @@ def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -
         lines.append(
             f"BIASED: {alarm.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
             f"images, {alarm.side} the {test.expected[at]:.1%} that would be even within {test.within} "
-            f"(p {_p(alarm.p_corrected)}, corrected for {len(tests)} tests)"
+            f"(p {p_plain(alarm.p_corrected)}, corrected for {len(tests)} tests)"
         )
     if not alarms and tests:
         lines.append(f"no step is found to treat groups differently ({len(tests)} tests, 5% for all together)")
@@ -115,10 +117,6 @@ def _why_untested(outcomes: Sequence[StepOutcome]) -> str:
         "no set, source or subject has images of two groups, alike on the other axes, of which some failed and some "
         "did not"
     )
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 FUNNEL_COLUMNS = ("step", "axis", "group", "subject", "kept", "dropped", "unit")
@@ -257,14 +255,13 @@ def result_rows(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) ->
             n=int(tested.test.n.sum()),
             n_groups=len(tested.test.names),
             notes=(
-                f"how far the {tested.what} rate of {tested.test.worst} is {tested.side} what is even: "
-                "no group is farther, in its own spread",
-                f"shuffled within {tested.test.within}",
-                "p corrected over all steps and axes (Holm)",
-                "no interval: a maximum over groups",
+                note("filter_test", what=tested.what, group=tested.test.worst, side=tested.side),
+                note("shuffled_within", within=tested.test.within),
+                note("holm_run"),
+                note("no_interval", why="a maximum over groups"),
             ),
         )
-        rows.append(overall.row(metric="filter_bias", group=tested.test.worst, **keys))
+        rows.append(overall.row(metric="filter_bias", group=tested.test.worst, side=tested.side, **keys))
     for outcome in outcomes:
         rows += [{**row, "suite": "filter", "pool": outcome.label} for row in outcome.rows]
     return rows

@@ -21,7 +21,7 @@ from equipoise.data.manifest import MANIFEST
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.errors import InputError
+from equipoise.errors import InputError, OtherSettingsError
 
 __all__ = ["Task", "WorkPlan", "drawn", "row_of", "seed_of", "settings_of", "task_of", "written"]
 
@@ -121,7 +121,7 @@ def written(plan: WorkPlan, out: Path, tasks_per_shard: int) -> Table:
                 shards += 1
             return writer.finish(shards)
     except InputError as error:
-        if (folder / MANIFEST).exists() or "other settings" in str(error):
+        if (folder / MANIFEST).exists() or isinstance(error, OtherSettingsError):
             raise InputError(
                 f"{out} was begun with other settings; repeat those to go on with it, choose another path, or delete it"
             ) from error

@@ -28,6 +28,7 @@ from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models, Step
 from equipoise.filters import run as run_filters
 from equipoise.generate import SetsConfig, contact_sheet, plan_sets, run, world_sets
+from equipoise.measure.notes import Note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.recipes.set_figures import (
     Pool,
@@ -304,7 +305,7 @@ def _without_interval(figures: Sequence[TableLine]) -> list[str]:
     reasons: dict[str, dict[str, None]] = {}
     for figure in figures:
         for note in figure.value.notes:
-            if note.startswith("no interval"):
+            if isinstance(note, Note) and note.code == "no_interval":
                 reasons.setdefault(note, {})[figure.name] = None
     return [f"{', '.join(names)}: {note}" for note, names in reasons.items()]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Floats, Mask, Pixels
 from equipoise.generate.persons import dilated
+from equipoise.measure.notes import no_interval, no_null
 from equipoise.measure.stats import compare, summarise
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
@@ -141,9 +142,9 @@ def ratio(inside: pd.DataFrame, between: pd.DataFrame) -> Estimate:
     """
     values = _side_by_side(inside, between)
     value = float(values[:, 0].sum() / values[:, 1].sum())
-    note = "no null: chance is another seed, which is the denominator"
+    note = no_null("chance is another seed, which is the denominator")
     if len(values) < LEAST_SETS:
-        return Estimate(value, n=len(values), notes=(note, f"no interval: fewer than {LEAST_SETS} caption sets"))
+        return Estimate(value, n=len(values), notes=(note, no_interval(f"fewer than {LEAST_SETS} caption sets")))
     draws = bootstrap_statistic(values, lambda sums: sums[:, 0] / sums[:, 1])
     low, high = np.quantile(draws, [0.025, 0.975])
     return Estimate(value, float(low), float(high), n=len(values), notes=(note,))
@@ -157,7 +158,7 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> Estimate:
 
 def described(values: pd.DataFrame) -> Estimate:
     """The mean over caption sets with its interval."""
-    return summarise(_by_caption_set(values).dropna(), notes=("no null: a difference of pixels is no bias",))
+    return summarise(_by_caption_set(values).dropna(), notes=(no_null("a difference of pixels is no bias"),))
 
 
 def _by_caption_set(values: pd.DataFrame) -> pd.Series[Any]:

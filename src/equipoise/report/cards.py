@@ -14,38 +14,39 @@ from equipoise import __version__
 from equipoise.data.exports.card import card as dataset_card
 from equipoise.data.summary import as_text
 from equipoise.errors import InputError
+from equipoise.formatting import amount, count, excess_interval, markdown_table, p_number, signed
 from equipoise.report.findings import main_metric, main_rows, metric_name
-from equipoise.report.numbers import amount, count, excess_interval, p_text, signed
 from equipoise.report.page.method import limits
 from equipoise.report.sources import Given, Series
 
 if TYPE_CHECKING:
-    from equipoise.report.page.contents import Contents
+    from equipoise.report.page.contents import PageContents
 
 __all__ = ["cards", "model_card"]
 
+_COLUMNS = ("axis", "metric", "value", "chance", "excess", "interval of the excess", "p", "n")
 
-def model_card(one: Series, verdict: str = "") -> str:
+
+def model_card(series: Series, verdict: str = "") -> str:
     """The card of a model: a YAML head with a ``model-index`` that the hub reads, the numbers, and their limits.
 
     Every number of the index is an excess over chance or a value whose chance level stands in its name, so that the
     hub shows none without its null. The card is about bias alone: paste it into the model's own.
     """
-    metric = main_metric([one])
-    rows = main_rows(one, metric) if metric is not None else pd.DataFrame()
-    suite = str(one.results["suite"].dropna().iloc[0]) if one.results["suite"].notna().any() else "equipoise"
+    metric = main_metric([series])
+    rows = main_rows(series, metric) if metric is not None else pd.DataFrame()
+    suite = str(series.results["suite"].dropna().iloc[0]) if series.results["suite"].notna().any() else "equipoise"
     head = ["---", "tags:", "- equipoise", "- bias", "- fairness"]
     if len(rows):
-        head += ["model-index:", f"- name: {_quoted(one.label)}", "  results:"]
+        head += ["model-index:", f"- name: {_quoted(series.label)}", "  results:"]
         head += ["  - task:", "      type: bias-audit", f"      name: {_quoted(f'Equipoise suite {suite}')}"]
-        head += ["    dataset:", f"      type: {_quoted(one.source.fingerprint or 'unknown')}"]
-        head += [f"      name: {_quoted(_pool(one))}", "    metrics:"]
+        head += ["    dataset:", f"      type: {_quoted(series.source.fingerprint or 'unknown')}"]
+        head += [f"      name: {_quoted(_pool(series))}", "    metrics:"]
         for _, row in rows.iterrows():
             name = f"{metric_name(str(row['metric']), row['k'])} on {row['about']}, excess over chance"
             head += [f"    - type: {_quoted(str(row['metric']))}", f"      name: {_quoted(name)}"]
             head += [f"      value: {float(row['excess']):.4f}"]
-    lines = ["| axis | metric | value | chance | excess | interval of the excess | p | n |"]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    lines = []
     for _, row in rows.iterrows():
         cells = [
             as_text(row["about"]),
@@ -54,37 +55,37 @@ def model_card(one: Series, verdict: str = "") -> str:
             amount(row["null_mean"], 3),
             signed(row["excess"], 3),
             excess_interval(row, 3) or "–",
-            p_text(row["p_value"]).removeprefix("p = ").removeprefix("p "),
+            p_number(row["p_value"]),
             count(row["n"]),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(cells)
     parts = [
         "\n".join([*head, "---"]),
-        f"# Bias of {as_text(one.label)}",
+        f"# Bias of {as_text(series.label)}",
         *([as_text(verdict)] if verdict else []),
-        "\n".join(lines) if len(rows) else "No number has a chance level.",
-        "## Limits\n\n" + "\n".join(f"- {line}" for line in limits([one])),
+        markdown_table(_COLUMNS, lines, (0, 1)) if lines else "No number has a chance level.",
+        "## Limits\n\n" + "\n".join(f"- {line}" for line in limits([series])),
         f"Measured with Equipoise {__version__}, suite `{suite}`.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def cards(given: Given, contents: Contents) -> dict[str, str]:
+def cards(given: Given, contents: PageContents) -> dict[str, str]:
     """A model card for each model and a dataset card for each table: their text by the name of the file."""
-    made: dict[str, str] = {}
-    for number, one in enumerate(contents.series):
-        if one.source.kind not in ("audit", "results", "captions"):
+    texts: dict[str, str] = {}
+    for number, series in enumerate(contents.series):
+        if series.source.kind not in ("audit", "results", "captions"):
             continue
         words = contents.verdict.text if number == 0 else ""
-        made[_free(f"model_card_{_file_name(one.label)}", made)] = model_card(one, words)
+        texts[_free(f"model_card_{_file_name(series.label)}", texts)] = model_card(series, words)
     for table in given.tables:
         try:
             text = dataset_card(table)
         except InputError as error:
             given.problems.append(f"{table.path.name}: no dataset card ({error})")
             continue
-        made[_free(f"dataset_card_{_file_name(table.path.name)}", made)] = text
-    return made
+        texts[_free(f"dataset_card_{_file_name(table.path.name)}", texts)] = text
+    return texts
 
 
 def _free(stem: str, taken: Collection[str]) -> str:
@@ -98,9 +99,9 @@ def _free(stem: str, taken: Collection[str]) -> str:
     return next(name for name in names if name.lower() not in used)
 
 
-def _pool(one: Series) -> str:
-    pools = one.results["pool"].dropna().unique()
-    return f"{pools[0]} pictures" if len(pools) else one.source.path.name
+def _pool(series: Series) -> str:
+    pools = series.results["pool"].dropna().unique()
+    return f"{pools[0]} pictures" if len(pools) else series.source.path.name
 
 
 def _file_name(label: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from equipoise.measure.notes import ResultRow, facts_of, pair_of
 from equipoise.report.sources import Series
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "main_rows",
     "metric_name",
     "perceived",
+    "rate_tested",
     "subject_rows",
 ]
 
@@ -100,21 +102,21 @@ def perceived(axis: object) -> str:
 
 def main_metric(series: Sequence[Series]) -> str | None:
     """The metric that most of the series can be judged by; ``None`` where no row has a chance level."""
-    found = [set(_whole(one.results)["metric"]) for one in series]
-    wanted = [metric for metric in MAIN_METRICS if any(metric in some for some in found)]
+    metrics = [set(_whole(each.results)["metric"]) for each in series]
+    wanted = [metric for metric in MAIN_METRICS if any(metric in some for some in metrics)]
     if wanted:
-        return max(wanted, key=lambda m: (sum(m in some for some in found), -wanted.index(m)))
-    rows = [_whole(one.results)["metric"] for one in series]
+        return max(wanted, key=lambda m: (sum(m in some for some in metrics), -wanted.index(m)))
+    rows = [_whole(each.results)["metric"] for each in series]
     counts = pd.concat(rows).value_counts() if rows else pd.Series(dtype=int)
     return None if counts.empty else str(counts.index[0])
 
 
-def main_rows(one: Series, metric: str) -> pd.DataFrame:
-    """The suite-level rows of ``metric``: one an axis, pool and pair, of the first definition and the first K.
+def main_rows(series: Series, metric: str) -> pd.DataFrame:
+    """The suite-level rows of ``metric``: one per axis, pool and pair, of the first definition and the first K.
 
     The column ``about`` says in prose what each is about: its axis, and its pair of groups where the axis has several.
     """
-    rows = _whole(one.results)
+    rows = _whole(series.results)
     rows = rows[rows["metric"] == metric]
     variants = rows["variant"].dropna().unique()
     if len(variants) > 1:
@@ -149,19 +151,19 @@ def is_placebo(axis: object) -> bool:
     return str(axis).startswith("placebo_")
 
 
-def bias_rows(one: Series) -> pd.DataFrame:
+def bias_rows(series: Series) -> pd.DataFrame:
     """Every suite-level row that could show a bias: all axes, metrics, K and pools, of the corrected definition.
 
     The column ``about`` says in prose what each is about, as in :func:`main_rows`. A folder without a known metric
     gives the rows of the one that it has most.
     """
-    rows = _judged(one.results)
-    settings = one.source.settings.get("settings")
+    rows = _judged(series.results)
+    settings = series.source.settings.get("settings")
     named = set(settings.get("placebos") or ()) if isinstance(settings, dict) else set()
     rows = rows[np.array([not is_placebo(axis) and axis not in named for axis in rows["axis"]], dtype=bool)]
     rows = rows[rows["group"].isna() | rows["metric"].isin(PAIRED)]
     known = rows[rows["metric"].isin([*OF_RETRIEVAL, *BETWEEN_GROUPS])]
-    rows = known if len(known) else rows[rows["metric"] == main_metric([one])]
+    rows = known if len(known) else rows[rows["metric"] == main_metric([series])]
     ours = rows.groupby("metric")["variant"].transform(lambda some: "equipoise" in set(some.dropna()))
     rows = rows[~ours.astype(bool) | (rows["variant"] == "equipoise")] if len(rows) else rows
     rows = rows.drop_duplicates(["metric", "variant", "axis", "pool", "group", "k"]).reset_index(drop=True)
@@ -174,9 +176,9 @@ def _judged(results: pd.DataFrame) -> pd.DataFrame:
     return rows[np.isfinite(rows["value"].astype(float)) & np.isfinite(rows["null_mean"].astype(float))]
 
 
-def subject_rows(one: Series, metric: str) -> pd.DataFrame:
+def subject_rows(series: Series, metric: str) -> pd.DataFrame:
     """The rows of ``metric`` for single subjects, of the same definition and K as :func:`main_rows`."""
-    rows = one.results[(one.results["metric"] == metric) & one.results["subject"].notna()]
+    rows = series.results[(series.results["metric"] == metric) & series.results["subject"].notna()]
     rows = rows[rows["value"].notna() & np.isfinite(rows["value"].astype(float))]
     if "equipoise" in set(rows["variant"].dropna()):
         rows = rows[rows["variant"] == "equipoise"]
@@ -200,22 +202,28 @@ class Lean:
         return self.p_value < LEVEL
 
 
-def leans(one: Series) -> list[Lean]:
+def leans(series: Series) -> list[Lean]:
     """Whom each subject's pictures favour on each axis, from the score gaps inside counterfactual sets.
 
     A group's score is the mean of its gaps to the other groups; the p-value is the smallest of the axis's pairs, times
     the number of pairs.
     """
-    rows = subject_rows(one, "counterfactual_gap")
-    found = []
+    rows = subject_rows(series, "counterfactual_gap")
+    every = []
     for (axis, subject), some in rows.groupby(["axis", "subject"], sort=True):
         scores: dict[str, list[float]] = {}
-        for pair, value in zip(some["group"], some["value"], strict=True):
-            first, _, second = str(pair).partition(" - ")
-            scores.setdefault(first, []).append(float(value))
-            scores.setdefault(second, []).append(-float(value))
+        for row in some.to_dict("records"):
+            first, second = pair_of(row) or (str(row["group"]), "")
+            scores.setdefault(first, []).append(float(row["value"]))
+            scores.setdefault(second, []).append(-float(row["value"]))
         means = {group: sum(values) / len(values) for group, values in scores.items()}
         top, bottom = max(means, key=lambda g: means[g]), min(means, key=lambda g: means[g])
         p = min(1.0, float(some["p_value"].min()) * len(some)) if some["p_value"].notna().any() else 1.0
-        found.append(Lean(str(subject), str(axis), top, bottom, means[top] - means[bottom], p))
-    return found
+        every.append(Lean(str(subject), str(axis), top, bottom, means[top] - means[bottom], p))
+    return every
+
+
+def rate_tested(test: ResultRow) -> str:
+    """The metric whose rates a row of ``filter_bias`` tests: of images that failed themselves, or of those dropped."""
+    facts = facts_of(test, "filter_test")
+    return "filter_drop" if facts is None else f"filter_{facts['what']}"

@@ -14,15 +14,25 @@ import pandas as pd
 from equipoise.data import Table
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
+from equipoise.measure.notes import facts_of
 
-__all__ = ["Given", "Series", "Source", "plain_name", "read_given", "with_names"]
+__all__ = [
+    "Given",
+    "ResultFolder",
+    "Series",
+    "compared_models",
+    "plain_name",
+    "read_given",
+    "with_names",
+    "words_masked",
+]
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
 
 
 @dataclass(frozen=True)
-class Source:
+class ResultFolder:
     """One result folder: its numbers, and whatever else of it could be read."""
 
     path: Path
@@ -45,7 +55,7 @@ class Series:
     """The numbers of one model in one folder, under the name that the page shows."""
 
     label: str
-    source: Source
+    source: ResultFolder
     results: pd.DataFrame
     model: str
 
@@ -54,23 +64,23 @@ class Series:
 class Given:
     """Everything that was given, sorted; ``problems`` are sentences on what could not be used."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ResultFolder] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     funnels: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def table_of(self, source: Source) -> Table | None:
+    def table_of(self, source: ResultFolder) -> Table | None:
         """The table that ``source`` asked about: one given, or one that lies beside its folder."""
         if source.fingerprint is None:
             return None
         for table in self.tables:
             if table.fingerprint == source.fingerprint:
                 return table
-        found = _beside(source)
-        if found is not None:
-            self.tables.append(found)
-        return found
+        beside = _beside(source)
+        if beside is not None:
+            self.tables.append(beside)
+        return beside
 
 
 def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
@@ -87,8 +97,8 @@ def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Give
     for path in paths:
         _take(path, given)
     if not given.sources:
-        told = ", ".join(map(str, paths))
-        raise InputError(f"{told}: no results here ({RESULTS} is missing); give the folder of a finished audit")
+        shown = ", ".join(map(str, paths))
+        raise InputError(f"{shown}: no results here ({RESULTS} is missing); give the folder of a finished audit")
     names = {Path(path): label for label, path in named.items()}
     given.series = _series(given.sources, names)
     return given
@@ -101,7 +111,7 @@ def with_names(given: Sequence[tuple[str | Path, str]]) -> dict[str, str | Path]
     {'clip': 'a/clip', 'clip 2': 'b/clip', 'CLIP': 'c'}
     """
     names: dict[Path, str] = {}
-    for path, name in sorted(given, key=lambda one: not one[1]):  # those that were named choose first
+    for path, name in sorted(given, key=lambda pair: not pair[1]):  # those that were named choose first
         home = Path(path).resolve()
         if name and (home in names or name in names.values()):
             raise InputError(f"{name}={path}: this name or folder is given twice; give each folder one name of its own")
@@ -143,11 +153,11 @@ def _take(path: Path, given: Given) -> None:
         given.sources.append(_source(path, given.problems))
 
 
-def _source(path: Path, problems: list[str]) -> Source:
+def _source(path: Path, problems: list[str]) -> ResultFolder:
     results = read_results(path)
     results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
     if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
-        return Source(path, "filter", results)
+        return ResultFolder(path, "filter", results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
     kind, settings = "results", {}
@@ -156,30 +166,51 @@ def _source(path: Path, problems: list[str]) -> Source:
             kind, settings = known, _json(path / name, "its settings are not shown", problems)
             break
     else:
-        if results["model"].astype(str).str.contains(" - ", regex=False).all() and (results["null_mean"] == 0).all():
-            return Source(path, "comparison", results)
+        if compared_models(results) is not None:
+            return ResultFolder(path, "comparison", results)
         problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
-    told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
-    notes = told.get("notes") or []
+    written = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
+    notes = written.get("notes") or []
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
-    return Source(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+
+
+def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:
+    """The two models of a comparison, as its rows name them; ``None`` where the rows compare nothing.
+
+    Older files have no codes: theirs joined the two names and had 0 as their chance level.
+    """
+    facts = [facts_of(row, "compared") for row in results[["codes"]].to_dict("records")]
+    first = facts[0] if facts else None
+    if first is not None and all(facts):
+        return plain_name(str(first["first"])), plain_name(str(first["second"]))
+    if results["codes"].notna().any() or not (results["null_mean"] == 0).all():
+        return None
+    names = [plain_name(name) for name in str(results["model"].iloc[0]).split(" - ")]
+    return (names[0], names[1]) if len(names) == 2 else None
+
+
+def words_masked(settings: Mapping[str, Any]) -> bool:
+    """Whether words were masked, as the folder says; folders of before say what was asked for."""
+    asked = settings.get("settings")
+    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
 
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         problems.append(f"{path.parent.name}/{path.name} is missing; {loss}")
         return {}
     except (OSError, ValueError):
         problems.append(f"{path.parent.name}/{path.name} is damaged or cut short; {loss}")
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         problems.append(f"{path.parent.name}/{path.name} is not what an audit writes; {loss}")
         return {}
-    return found
+    return content
 
 
 def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
@@ -196,8 +227,8 @@ def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
         return None
 
 
-def _series(sources: Sequence[Source], names: Mapping[Path, str]) -> list[Series]:
-    made: list[Series] = []
+def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[Series]:
+    every: list[Series] = []
     for source in sources:
         model = source.results["model"].astype("object").where(source.results["model"].notna(), "")
         for name in dict.fromkeys(model):
@@ -206,22 +237,22 @@ def _series(sources: Sequence[Source], names: Mapping[Path, str]) -> list[Series
                 continue  # rows about all models together (R² over models)
             given = names.get(source.path, "")
             label = given if given and len(set(model)) == 1 else plain_name(str(name)) or source.path.name
-            made.append(Series(label, source, mine.reset_index(drop=True), str(name)))
-    return _apart(_apart(made, lambda one, _: one.source.path.name), lambda _, number: str(number))
+            every.append(Series(label, source, mine.reset_index(drop=True), str(name)))
+    return _apart(_apart(every, lambda series, _: series.source.path.name), lambda _, number: str(number))
 
 
 def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Series]:
     """The same, with what ``by`` gives (of a series and its number among its likes) where two would be called alike."""
     named = []
-    for place, one in enumerate(every):
-        if sum(other.label == one.label for other in every) > 1:
-            number = 1 + sum(other.label == one.label for other in every[:place])
-            one = replace(one, label=f"{one.label} ({by(one, number)})")
-        named.append(one)
+    for place, series in enumerate(every):
+        if sum(other.label == series.label for other in every) > 1:
+            number = 1 + sum(other.label == series.label for other in every[:place])
+            series = replace(series, label=f"{series.label} ({by(series, number)})")
+        named.append(series)
     return named
 
 
-def _beside(source: Source) -> Table | None:
+def _beside(source: ResultFolder) -> Table | None:
     """A table of images with the right fingerprint in the folder that holds the result folder."""
     from equipoise.data.atomic import sha256_of
 

@@ -12,7 +12,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-__all__ = ["SERIES_COLOURS", "Drawing", "Scale", "asset", "span", "standalone", "ticks"]
+__all__ = ["SERIES_COLOURS", "Scale", "SvgDrawing", "asset", "span", "standalone", "ticks"]
 
 SERIES_COLOURS = 6
 """How many colours there are; further series take the first again, and are told apart by their names."""
@@ -67,10 +67,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(step * i, 10) + 0.0 for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-class Drawing:
+class SvgDrawing:
     """One figure: shapes are added, :meth:`svg` gives the text.
 
-    >>> d = Drawing("demo", 100, 20)
+    >>> d = SvgDrawing("demo", 100, 20)
     >>> d.text(0, 10, "<b>")
     >>> "&lt;b&gt;" in d.svg("A label")
     True
@@ -125,8 +125,8 @@ class Drawing:
         """The figure as SVG, with ``label`` for those who do not see it."""
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" width="{self.width:.0f}" height="{self.height:.0f}"'
         least = f"min-width:{min(0.8 * self.width, 576):.0f}px"  # on a phone it scrolls sideways, and stays readable
-        told = f'role="img" aria-label="{escape(label, quote=True)}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} style="{least}" {told}>'
+        role = f'role="img" aria-label="{escape(label, quote=True)}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} style="{least}" {role}>'
         return "\n".join([head, *self._parts, "</svg>"])
 
 

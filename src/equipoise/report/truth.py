@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
+from equipoise.formatting import amount
+from equipoise.measure.notes import pair_of
 from equipoise.report.findings import axis_name, subject_rows
-from equipoise.report.numbers import amount
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
 __all__ = ["Recovered", "read_truth", "recovered", "truth_figure"]
 
@@ -31,7 +32,7 @@ class Recovered:
     axis: str
     pair: tuple[str, str]
     table: pd.DataFrame
-    """One row a subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
+    """One row per subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
 
     @property
     def correlation(self) -> float | None:
@@ -69,8 +70,8 @@ def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     frame = truth if isinstance(truth, pd.DataFrame) else _from_name(str(truth))
     missing = [name for name in _NEEDED if name not in frame]
     if missing:
-        told = "the table of truth" if isinstance(truth, pd.DataFrame) else str(truth)
-        raise InputError(f"{told} has no column {missing[0]!r}; it needs {', '.join(_NEEDED)}")
+        where = "the table of truth" if isinstance(truth, pd.DataFrame) else str(truth)
+        raise InputError(f"{where} has no column {missing[0]!r}; it needs {', '.join(_NEEDED)}")
     if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
         raise InputError("the column 'log_odds' of the truth holds something that is no number")
     known = frame[list(_NEEDED)].dropna().reset_index(drop=True)
@@ -93,18 +94,20 @@ def _from_name(name: str) -> pd.DataFrame:
         raise InputError(f"{name}: not a CSV file of the truth ({error})") from None
 
 
-def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
+def recovered(series: Series, truth: pd.DataFrame) -> list[Recovered]:
     """For each axis with gaps inside sets, the pair of groups whose injected difference varies most."""
-    gaps = pd.concat([subject_rows(one, metric) for metric in GAPS], ignore_index=True)
+    gaps = pd.concat([subject_rows(series, metric) for metric in GAPS], ignore_index=True)
     injected = (
         truth.drop_duplicates(["subject", "axis", "group"])
         .set_index(["axis", "group", "subject"])["log_odds"]
         .sort_index()
     )
-    found: dict[str, tuple[float, Recovered]] = {}
+    best: dict[str, tuple[float, Recovered]] = {}
     for key, some in gaps.groupby(["axis", "group"], sort=True):
-        axis, pair = (str(part) for part in key)
-        first, _, second = pair.partition(" - ")
+        axis, pair = str(key[0]), pair_of(some.iloc[0])
+        if pair is None:
+            continue
+        first, second = pair
         measured = some.set_index("subject")["value"].astype(float)
         known = {group: injected.xs((axis, group)) for group in (first, second) if (axis, group) in injected.index}
         if len(known) < 2:
@@ -116,38 +119,40 @@ def recovered(one: Series, truth: pd.DataFrame) -> list[Recovered]:
             continue
         table = table.rename_axis("subject").reset_index().sort_values("injected", ignore_index=True)
         spread = float(np.ptp(table["injected"].to_numpy()))
-        if axis not in found or spread > found[axis][0]:
-            found[axis] = spread, Recovered(one.label, axis, (first, second), table)
-    return [made for _, made in found.values()]
+        if axis not in best or spread > best[axis][0]:
+            best[axis] = spread, Recovered(series.label, axis, (first, second), table)
+    return [recovery for _, recovery in best.values()]
 
 
 def _log_share(log_odds: pd.Series) -> pd.Series:
     return pd.Series(-np.logaddexp(0.0, -log_odds.to_numpy(dtype=float)), index=log_odds.index)
 
 
-def truth_figure(found: list[Recovered], colours: dict[str, int]) -> tuple[str, pd.DataFrame]:
-    """Scatter plots, one a model and axis: across what was put in, up what was measured."""
+def truth_figure(recoveries: list[Recovered], colours: dict[str, int]) -> tuple[str, pd.DataFrame]:
+    """Scatter plots, one per model and axis: across what was put in, up what was measured."""
     width, height, left, gap, columns = 330.0, 250.0, 52.0, 24.0, 2
-    rows = math.ceil(len(found) / columns)
-    drawing = Drawing("truth", columns * (width + gap), rows * (height + 62) + 4)
-    for number, one in enumerate(found):
+    rows = math.ceil(len(recoveries) / columns)
+    drawing = SvgDrawing("truth", columns * (width + gap), rows * (height + 62) + 4)
+    for number, recovery in enumerate(recoveries):
         x0, y0 = (number % columns) * (width + gap), (number // columns) * (height + 62)
-        same = [other for other in found if other.axis == one.axis]
+        same = [other for other in recoveries if other.axis == recovery.axis]
         xs = pd.concat([other.table["injected"] for other in same])
         ys = pd.concat([other.table["measured"] for other in same])
         across = Scale(*_padded(xs), x0 + left, x0 + width)
         up = Scale(*_padded(ys), y0 + height, y0 + 30)
-        _panel(drawing, one, across, up, colours.get(one.label, 0) % SERIES_COLOURS, x0, y0)
-    tables = [f.table.assign(model=f.label, axis=f.axis, pair=" - ".join(f.pair)) for f in found]
-    r = found[0].correlation
-    label = f"Measured score gaps against injected log-odds, one dot a subject; correlation {amount(r)} in the first"
+        _panel(drawing, recovery, across, up, colours.get(recovery.label, 0) % SERIES_COLOURS, x0, y0)
+    tables = [f.table.assign(model=f.label, axis=f.axis, pair=" - ".join(f.pair)) for f in recoveries]
+    r = recoveries[0].correlation
+    label = f"Measured score gaps against injected log-odds, one dot per subject; correlation {amount(r)} in the first"
     return drawing.svg(label), pd.concat(tables, ignore_index=True)
 
 
-def _panel(drawing: Drawing, one: Recovered, across: Scale, up: Scale, colour: int, x0: float, y0: float) -> None:
-    first, second = one.pair
-    r = "flat" if one.correlation is None else f"r = {amount(one.correlation)}"
-    drawing.text(x0 + 8, y0 + 15, f"{one.label}: {axis_name(one.axis)}", "bold")
+def _panel(
+    drawing: SvgDrawing, recovery: Recovered, across: Scale, up: Scale, colour: int, x0: float, y0: float
+) -> None:
+    first, second = recovery.pair
+    r = "flat" if recovery.correlation is None else f"r = {amount(recovery.correlation)}"
+    drawing.text(x0 + 8, y0 + 15, f"{recovery.label}: {axis_name(recovery.axis)}", "bold")
     drawing.text(across.end, y0 + 15, r, "soft num", "end")
     drawing.x_axis(across, up.end, up.start, f"put in: log-odds of {first} rather than {second}")
     for value in _few(up.low, up.high):
@@ -157,10 +162,13 @@ def _panel(drawing: Drawing, one: Recovered, across: Scale, up: Scale, colour: i
         drawing.line(across.start, up(0), across.end, up(0), "axis")
     if across.low < 0 < across.high:
         drawing.line(across(0), up.end, across(0), up.start, "axis")
-    for subject, x, y in one.table.itertuples(index=False):
-        told = f"{subject}: put in {amount(x)}, measured {amount(y, 3)}"
-        drawing.dot(across(x), up(y), 4, f"c{colour} bar", told, str(subject))
-    for row, anchor, shift, lift in ((one.table.iloc[0], "start", -5, 18), (one.table.iloc[-1], "end", 5, -9)):
+    for subject, x, y in recovery.table.itertuples(index=False):
+        label = f"{subject}: put in {amount(x)}, measured {amount(y, 3)}"
+        drawing.dot(across(x), up(y), 4, f"c{colour} bar", label, str(subject))
+    for row, anchor, shift, lift in (
+        (recovery.table.iloc[0], "start", -5, 18),
+        (recovery.table.iloc[-1], "end", 5, -9),
+    ):
         place = min(max(up(row["measured"]) + lift, up.end + 8), up.start - 4)
         drawing.text(across(row["injected"]) + shift, place, str(row["subject"]), "small halo", anchor)
 

@@ -13,12 +13,13 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
+from equipoise.formatting import one_line
 from equipoise.report.cards import cards
-from equipoise.report.page.contents import Contents, gather
+from equipoise.report.page.contents import PageContents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
-from equipoise.report.verdict.judging import Verdict
+from equipoise.report.verdict.judging import BiasVerdict
 
 __all__ = ["verdict_of", "write", "write_into"]
 
@@ -78,7 +79,7 @@ def verdict_of(
     truth: str | Path | pd.DataFrame | None = None,
     before_after: tuple[str | Path, str | Path] | None = None,
     naive: Folders = (),
-) -> Verdict:
+) -> BiasVerdict:
     """The verdict that :func:`write` puts on the page, for a terminal: ``text`` is its paragraph.
 
     The arguments are those of :func:`write`; nothing is written.
@@ -92,7 +93,7 @@ def _gathered(
     truth: str | Path | pd.DataFrame | None,
     before_after: tuple[str | Path, str | Path] | None,
     naive: Folders,
-) -> tuple[Given, Contents]:
+) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     pair = None if before_after is None else _pair(given, before_after)
@@ -119,12 +120,12 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
     try:
         return write([home], home / "report.html"), ""
     except (InputError, OSError) as error:
-        return None, " ".join(str(error).split())
+        return None, one_line(error)
     except Exception as error:  # hours of measuring must not end in a traceback over a page
-        return None, f"the page could not be made ({type(error).__name__}: {' '.join(str(error).split())})"
+        return None, f"the page could not be made ({type(error).__name__}: {one_line(error)})"
 
 
-def rendered(contents: Contents, files: str) -> str:
+def rendered(contents: PageContents, files: str) -> str:
     """The page as text."""
     from jinja2 import Environment
 
@@ -153,10 +154,10 @@ def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path
 def _pair(given: Given, pair: tuple[str | Path, str | Path]) -> tuple[Series, Series]:
     if len(pair) != 2:
         raise InputError(f"before_after names {len(pair)} folders; give two: before, after")
-    found = []
+    chosen = []
     for path in pair:
-        mine = [one for one in given.series if one.source.path.resolve() == Path(path).resolve()]
+        mine = [series for series in given.series if series.source.path.resolve() == Path(path).resolve()]
         if not mine:
             raise InputError(f"{path}: no results here; before and after are two result folders")
-        found.append(mine[0])
-    return found[0], found[1]
+        chosen.append(mine[0])
+    return chosen[0], chosen[1]

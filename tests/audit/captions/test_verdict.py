@@ -9,8 +9,11 @@ from scipy import stats as sps
 from equipoise.audit.captions.folder import words_page
 from equipoise.audit.captions.verdict import Adjusted, adjust_over_models, judge, judgements, smallest_found
 from equipoise.measure.captions import lic, lic_m, lic_scores
+from equipoise.measure.notes import codes_of, note
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 from equipoise.measure.stats.permutation import holm
+
+PAIR = codes_of([note("named_pair", first="male", second="female")])
 
 
 def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys):
@@ -39,8 +42,8 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
         (row("lic_m", 20, 19, 21, 27.9), 0.005, "leans", "less than chance"),
         (row("ba", 0.028, 0.001, 0.053, -0.011), 0.008, "leans", "(BA 2.8 [0.1, 5.3], chance -1.1, Holm p 0.008"),
         (row("dba_o", -0.02, -0.03, -0.01), 0.008, "leans", "objects are named for the group less"),
-        (row("ratio", 2.0, 1.8, 2.2, 1.1, notes="male/female"), 0.001, "leans", "name male more often"),
-        (row("ratio", 0.5, 0.4, 0.6, 1.1, notes="male/female"), 0.001, "leans", "name female more often"),
+        (row("ratio", 2.0, 1.8, 2.2, 1.1, codes=PAIR), 0.001, "leans", "name male more often"),
+        (row("ratio", 0.5, 0.4, 0.6, 1.1, codes=PAIR), 0.001, "leans", "name female more often"),
         (row("ratio", 1.1, 1.07, 1.13, 1.1), 0.9, "too small to matter", "within 10% of chance"),
     ],
 )

@@ -26,6 +26,7 @@ from equipoise.audit.figures import COLOURS, scatter_figure
 from equipoise.audit.folders import Stage
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 
 __all__ = [
@@ -138,7 +139,7 @@ def r_squared(x: np.ndarray, y: np.ndarray) -> Estimate | None:
         null_sd=float(null.std()),
         p_value=float(null.sf(value)),
         n=n,
-        notes=(f"correlation {r:+.2f} over {n} models; no interval: models are not a sample",),
+        notes=(f"correlation {r:+.2f} over {n} models", no_interval("models are not a sample")),
     )
 
 

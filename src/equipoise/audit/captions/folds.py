@@ -48,7 +48,7 @@ FOLDS = 10
 def word_contributions(
     tokens: Sequence[Sequence[str]], labels: NDArray[np.int64], names: Sequence[str], ids: Sequence[Hashable]
 ) -> pd.DataFrame:
-    """A row a word, the most telling first: ``word``, the ``group`` it speaks for, ``weight``, ``captions``,
+    """One row per word, the most telling first: ``word``, the ``group`` it speaks for, ``weight``, ``captions``,
     ``contribution``.
 
     ``weight`` is what the word adds to the log odds of its group (linear on single words, mean over ten folds of one

@@ -117,7 +117,7 @@ class Dropped:
         return pd.DataFrame(self.rows, columns=list(DROPPED_COLUMNS))
 
     def told(self) -> list[str]:
-        """One sentence a file and reason, with how many.
+        """One sentence per file and reason, with how many.
 
         >>> dropped = Dropped()
         >>> dropped.add("a.json", "1", EMPTY)

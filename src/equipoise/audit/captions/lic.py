@@ -71,7 +71,7 @@ class Lic:
     words: pd.DataFrame
     """Which words give the group away: see :func:`equipoise.audit.captions.folds.word_contributions`."""
     runs: pd.DataFrame
-    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row a classifier."""
+    """``side``, ``seed``, ``split``, ``caption``, ``value``, ``accuracy``, ``auc``: one row per classifier."""
     notes: tuple[str, ...]
     out_of_fold: pd.DataFrame | None = None
     """``image_id``, ``group``, ``score``: each test of a caption when cross-fitted, by the classifier of the others."""
@@ -251,7 +251,8 @@ class _Work:
         return cross_fit_folds(side.labels.tolist(), self.folds, seed, ids=side.ids)
 
     def runs(self, side: _Side, seeds: Sequence[int]) -> pd.DataFrame:
-        """One row a classifier of this side; when cross-fitted, with the captions it was tested on and their scores."""
+        """One row per classifier of this side; when cross-fitted, with the captions it was tested on and their
+        scores."""
         reader = None
         rows: list[dict[str, Any]] = []
         for seed in seeds:

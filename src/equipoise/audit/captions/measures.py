@@ -22,6 +22,7 @@ from equipoise.measure.captions.mentions import ErrorDefinition
 from equipoise.measure.captions.quality import CaptionPairs, caption_quality, pair_captions
 from equipoise.measure.captions.ratio import RatioConvention
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval, note
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import group_means
@@ -143,7 +144,7 @@ class CaptionMeasures:
             # a t interval over few splits reaches beyond what a score can be
             estimate = replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
             if estimate.ci_low == estimate.ci_high:  # would pass for certainty
-                estimate = replace(estimate, ci_low=None, ci_high=None).with_notes("no interval: nothing varies")
+                estimate = replace(estimate, ci_low=None, ci_high=None).with_notes(no_interval("nothing varies"))
         self.findings.add(estimate, metric=metric, axis=self.inputs.axis, **keys)
 
     def _note(self, text: str) -> None:
@@ -163,8 +164,8 @@ class CaptionMeasures:
             self._add(found.auc, "caption_auc", variant=variant)
         size = Estimate(float(found.vocabulary), n=len(self.ids), notes=("a count of words, not a bias",))
         self._add(size, "vocabulary")
-        for note in found.notes:
-            self._note(note)
+        for problem in found.notes:
+            self._note(problem)
         return found
 
     def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
@@ -246,8 +247,8 @@ class CaptionMeasures:
             if found.estimate is None:
                 self._note("; ".join(found.notes))
                 break
-            named = "/".join(pair if convention != "burns" else pair[::-1])
-            add(found.estimate.with_notes(named), "ratio", variant=convention)
+            first, second = pair if convention != "burns" else pair[::-1]
+            add(found.estimate.with_notes(note("named_pair", first=first, second=second)), "ratio", variant=convention)
         for definition in get_args(ErrorDefinition):
             wrong = measure.error(said, labels, definition=definition, seed=seed)
             if wrong is not None:

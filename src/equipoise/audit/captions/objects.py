@@ -21,6 +21,7 @@ from equipoise.audit.captions.lic import TEST_SHARE, Lic
 from equipoise.audit.captions.reading import image_name, read_records, suffix_of
 from equipoise.errors import InputError
 from equipoise.measure import captions as measure
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.lexicon.positions import WordFinder, fold_phrase, lower
 
@@ -66,7 +67,7 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
             n=len(found.per_caption),
         )
     if change.ci_low == change.ci_high:  # no score moved; an interval without width would pass for certainty
-        change = replace(change, ci_low=None, ci_high=None).with_notes("no interval: the same change everywhere")
+        change = replace(change, ci_low=None, ci_high=None).with_notes(no_interval("the same change everywhere"))
     return measure.in_points(change)
 
 

@@ -1,6 +1,6 @@
 """Results of captioning models as text: bias on the left, quality on the right, best and worst marked.
 
-The shape of the table in the LIC paper (CVPR 2022): one line a model, its intervals below it, and below that what was
+The shape of the table in the LIC paper (CVPR 2022): one line per model, its intervals below it, and below that what was
 published, where it is asked for.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.published import PublishedValues
+from equipoise.formatting import brackets, plain, text_table
 from equipoise.measure.captions.lic import lic_chance
 
 __all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
@@ -90,16 +91,12 @@ def masked_table(results: pd.DataFrame) -> str:
                 [
                     model if pool is None else "",
                     pool or "original",
-                    f"{level['value']:.1f}{_brackets(level, 'lic_m')}",
-                    "" if change is None else f"{change['value']:+.1f}{_brackets(change, 'lic_m', sign=True)}",
+                    f"{level['value']:.1f}{_brackets(level)}",
+                    "" if change is None else f"{change['value']:+.1f}{_brackets(change, sign=True)}",
                     f"{level['value'] - 100 * lic_chance(int(level['n_groups'])):+.1f}",
                 ]
             )
-    widths = [max(len(line[i]) for line in lines) for i in range(5)]
-    return "\n".join(
-        "  ".join([f"{c:{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(line, widths, strict=True))])
-        for line in lines
-    )
+    return "\n".join(text_table(lines, (0, 1)))
 
 
 def _main_rows(results: pd.DataFrame) -> pd.DataFrame:
@@ -134,9 +131,7 @@ def _badness(row: Mapping[Any, Any], name: str) -> float | None:
 
 
 def _scaled(value: float, name: str) -> str:
-    scale = 1 if name in (*_POINTS, "ratio") else 100
-    text = f"{value * scale:.{_DIGITS.get(name, 1)}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    return plain(value, _DIGITS.get(name, 1), scale=1 if name in (*_POINTS, "ratio") else 100)
 
 
 def _value(row: Mapping[Any, Any] | None, name: str, mark: str) -> str:
@@ -149,11 +144,9 @@ def _interval(row: Mapping[Any, Any] | None, name: str) -> str:
     return f"[{_scaled(float(row['ci_low']), name)}, {_scaled(float(row['ci_high']), name)}]"
 
 
-def _brackets(row: Mapping[Any, Any], name: str, *, sign: bool = False) -> str:
-    if pd.isna(row["ci_low"]) or pd.isna(row["ci_high"]):
-        return ""
-    form = "+.1f" if sign else ".1f"
-    return f" [{row['ci_low']:{form}}, {row['ci_high']:{form}}]"
+def _brackets(row: Mapping[Any, Any], *, sign: bool = False) -> str:
+    inside = brackets(row["ci_low"], row["ci_high"], 1, sign=sign)
+    return f" {inside}" if inside else ""
 
 
 def _published(value: tuple[float, ...], name: str) -> str:
@@ -177,11 +170,6 @@ def _chance(cells: Mapping[tuple[str, str], dict[Any, Any]], models: Sequence[st
 
 
 def _laid_out(lines: Sequence[Sequence[str]], bias: int) -> str:
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    text = []
-    for line in lines:
-        parts = [f"{line[0]:{widths[0]}}"]
-        for place, (cell, width) in enumerate(zip(line[1:], widths[1:], strict=True), start=1):
-            parts.append(f"{cell:>{width}}" + (" |" if place == bias else ""))
-        text.append("  ".join(parts).rstrip())
-    return "\n".join(text)
+    if bias:  # a line between the sides
+        lines = [[*line[: bias + 1], "|", *line[bias + 1 :]] for line in lines]
+    return "\n".join(line.replace("  |", " |") for line in text_table(lines))

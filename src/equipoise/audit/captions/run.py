@@ -28,10 +28,10 @@ from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word
 from equipoise.audit.captions.objects import read_objects
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.settings import CaptionSettings
-from equipoise.audit.captions.verdict import Judgement, adjust_over_models, judgements
+from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import staged
-from equipoise.audit.published import PublishedValues, published_values
+from equipoise.audit.published import PublishedValues, add_published, published_values
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.engine import Asking
 from equipoise.errors import InputError
@@ -65,7 +65,7 @@ class CaptionAudit:
     notes: tuple[str, ...]
     folder: Path | None = None
     published: PublishedValues | None = field(default=None, repr=False)
-    judgements: tuple[Judgement, ...] = ()
+    judgements: tuple[CaptionJudgement, ...] = ()
     """What may be said of each model: p-values adjusted over models, in four outcomes."""
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ def audit_captions(
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
 ) -> CaptionAudit:
-    """Measure the captions in ``predictions``, one file a model; write everything to the folder ``out`` if given.
+    """Measure the captions in ``predictions``, one file per model; write everything to the folder ``out`` if given.
 
     ``references`` are human captions (without them there is no LIC_D, BA or quality), ``labels`` a column's name or a
     file, see :func:`equipoise.audit.captions.inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and
@@ -165,6 +165,8 @@ def audit_captions(
                     one.masked(kind, captions, found[model.name], work_of(folder))
             measured.append(one.findings)
         _gather(findings, measured)
+        if shown is not None:
+            add_published(findings.rows, shown)
         adjusted = adjust_over_models(findings.rows)
         hidden = chosen.mask and words.fits
         judged = judgements(findings.frame(), adjusted, masked=hidden)
@@ -229,7 +231,7 @@ def _relations(findings: Findings) -> None:
 
 
 def _points(results: pd.DataFrame) -> pd.DataFrame | None:
-    """One row a model with what the figure shows; ``None`` with fewer than three models."""
+    """One row per model with what the figure shows; ``None`` with fewer than three models."""
     main = results[results["group"].isna() & results["pool"].isna() & results["subject"].isna()]
     table = main.drop_duplicates(["model", "metric"]).pivot(index="model", columns="metric", values="value")
     columns = [name for name in ("lic", "lic_m", "vocabulary", "bleu_4") if name in table]

@@ -14,13 +14,15 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import plain
+from equipoise.measure.notes import add_notes, facts_of, note
 from equipoise.measure.stats.permutation import holm
 from equipoise.measure.stats.power import minimum_detectable_effect
 
 __all__ = [
     "MARGINS",
     "Adjusted",
-    "Judgement",
+    "CaptionJudgement",
     "adjust_over_models",
     "judge",
     "judgements",
@@ -87,11 +89,13 @@ def adjust_over_models(rows: Sequence[dict[str, Any]]) -> list[Adjusted | None]:
         adjusted = holm([float(rows[i]["p_value"]) for i in numbers])
         for i, p in zip(numbers, adjusted, strict=True):
             found[i] = Adjusted(float(p), len(numbers))
-            told = [f"Holm p {p:.3g} over {len(numbers)} test{'' if len(numbers) == 1 else 's'}"]
+            unit = "test" if len(numbers) == 1 else "tests"
+            further = [note("holm_over", p=float(p), tests=len(numbers), unit=unit)]
             least = smallest_found(rows[i], len(numbers))
             if least is not None:
-                told.append(f"finds {'a log ratio' if rows[i]['metric'] == 'ratio' else 'an excess'} of {least:.3g}")
-            rows[i]["notes"] = "; ".join(part for part in (rows[i].get("notes"), *told) if part)
+                what = "a log ratio" if rows[i]["metric"] == "ratio" else "an excess"
+                further.append(note("finds", what=what, least=least))
+            add_notes(rows[i], *further)
     return found
 
 
@@ -119,7 +123,7 @@ def _scaled(number: float, row: Mapping[str, Any]) -> float:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CaptionJudgement:
     """One of the four outcomes for one captioner and metric, with its sentence."""
 
     model: str
@@ -129,7 +133,7 @@ class Judgement:
     sentence: str
 
 
-def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) -> Judgement:
+def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) -> CaptionJudgement:
     """The outcome of one row of a results table, with its adjusted p-value.
 
     ``masked``: whether the words that name a group were hidden from the classifier of LIC.
@@ -144,8 +148,8 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     margin, least = MARGINS[metric], smallest_found(row, 1 if adjusted is None else adjusted.tests)
     numbers = _numbers(row, adjusted)
 
-    def found(outcome: str, told: str) -> Judgement:
-        return Judgement(model, metric, outcome, f"{model} {told} ({numbers})")
+    def found(outcome: str, told: str) -> CaptionJudgement:
+        return CaptionJudgement(model, metric, outcome, f"{model} {told} ({numbers})")
 
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
         return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
@@ -162,9 +166,9 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     )
 
 
-def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[Judgement]:
+def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[CaptionJudgement]:
     """For each model: LIC (LIC_M where there are no references), then BA, DBA and Ratio, on the original images."""
-    made: list[Judgement] = []
+    made: list[CaptionJudgement] = []
     seen: set[tuple[str, str]] = set()
     with_lic = set(results.loc[results["metric"] == "lic", "model"])
     for row, p in zip(results.to_dict("records"), adjusted, strict=True):
@@ -188,10 +192,9 @@ def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
     if metric == "lic":
         return f"its captions{hidden} give {axis} away {'more' if above else 'less'} than the references do"
     if metric == "ratio":
-        notes = str(row.get("notes") or "")
-        pair = next((part for part in notes.split("; ") if part.count("/") == 1 and " " not in part), "first/second")
-        one, other = pair.split("/")
-        return f"its captions name {one if above else other} more often, beside the other group, than the labels do"
+        pair = facts_of(row, "named_pair") or {"first": "first", "second": "second"}
+        group = pair["first" if above else "second"]
+        return f"its captions name {group} more often, beside the other group, than the labels do"
     more = "further" if above else "less"
     if metric == "ba":
         return f"its words lean {more} than those of the references, beyond what exchange gives"
@@ -212,8 +215,9 @@ def _numbers(row: Mapping[str, Any], adjusted: Adjusted | None) -> str:
 
 
 def _shown(value: float, metric: str) -> str:
-    text = f"{value:.2f}" if metric == "ratio" else f"{value if metric.startswith('lic') else 100 * value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    return plain(
+        value, 2 if metric == "ratio" else 1, scale=1 if metric == "ratio" or metric.startswith("lic") else 100
+    )
 
 
 def _size(metric: str, effect: float) -> str:

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from equipoise import __version__, engine
 from equipoise.audit.dataset.parts import (
+    AxisPart,
     CaptionMap,
     DatasetSettings,
-    Family,
     Judged,
-    Part,
+    QuestionFamily,
     captions_part,
     clusters_of,
     counts_of,
@@ -134,8 +134,8 @@ def audit_dataset(
     if dataset.sources is not None:
         units = len(set(dataset.sources))
         findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
-    family = Family()
-    parts = [Part(findings, dataset, axis, chosen, family) for axis in dataset.groups]
+    family = QuestionFamily()
+    parts = [AxisPart(findings, dataset, axis, chosen, family) for axis in dataset.groups]
     found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]
     if not found:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
@@ -163,7 +163,7 @@ def _features_by(encoder: Any, source: str | Path, ids: list[str], asking: engin
     return np.asarray(engine.vectors(model, Table.open(source), asking, ids=ids), dtype=np.float64)
 
 
-def _on_axis(part: Part, masked: Any, unmasked: Any) -> AxisFindings | None:
+def _on_axis(part: AxisPart, masked: Any, unmasked: Any) -> AxisFindings | None:
     counts = counts_of(part)
     if counts is None:
         return None

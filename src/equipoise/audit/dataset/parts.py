@@ -28,15 +28,16 @@ from equipoise.measure.dataset import (
     presence_of,
 )
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.notes import add_notes, no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
 
 __all__ = [
     "MARGIN",
+    "AxisPart",
     "DatasetSettings",
-    "Family",
     "Judged",
-    "Part",
+    "QuestionFamily",
     "captions_part",
     "clusters_of",
     "counts_of",
@@ -78,7 +79,7 @@ def margin_of(metric: str, n_groups: int) -> float:
 
 
 @dataclass
-class Family:
+class QuestionFamily:
     """Everything that is asked about the dataset as a whole: are the shares even, and does content lean?
 
     Of each axis (and of their intersection) the smallest p-value of its shares that holds for all its groups, and of
@@ -92,7 +93,7 @@ class Family:
         """What to think of each row, by metric, axis and group; the notes of the rows say it too.
 
         >>> row = {"metric": "group_share", "axis": "sex", "group": "f", "p_value": 0.01, "excess": 0.2, "n_groups": 2}
-        >>> found = Family({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
+        >>> found = QuestionFamily({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
         >>> found["group_share", "sex", "f"].lopsided
         True
         """
@@ -116,10 +117,9 @@ class Family:
             margin = margin_of(metric, int(row["n_groups"]))
             size = abs(float(row["excess"])) if metric == "group_share" else float(row["excess"])
             judged = Judged(adjusted, metric != "group_evenness" and size > margin, margin)
-            told = f"Holm p {adjusted:.3g} over {len(asked)} questions about the dataset"
+            add_notes(row, note("holm_over", p=adjusted, tests=len(asked), unit="questions about the dataset"))
             if metric != "group_evenness":
-                told += f"; {'beyond' if judged.matters else 'within'} the margin of {margin:.3g}"
-            row["notes"] = "; ".join(part for part in (row["notes"], told) if part)
+                add_notes(row, note("margin", side="beyond" if judged.matters else "within", margin=margin))
             found[metric, axis, group] = judged
         return found
 
@@ -143,14 +143,14 @@ class DatasetSettings:
 
 
 @dataclass(frozen=True)
-class Part:
+class AxisPart:
     """Where an analysis puts its numbers, and for which axis."""
 
     findings: Findings
     dataset: Dataset
     axis: str
     settings: DatasetSettings
-    family: Family
+    family: QuestionFamily
 
     @property
     def groups(self) -> Groups:
@@ -183,7 +183,7 @@ class Part:
         return rows
 
     def neutral(self, rows: NDArray[np.intp]) -> list[str]:
-        """One text an image, its captions together, without the words of the axis where a lexicon has them."""
+        """One text per image, its captions together, without the words of the axis where a lexicon has them."""
         captions = [self.dataset.captions[i] for i in rows]
         lexicon = self.dataset.lexicons.get(self.axis)
         if lexicon is None:
@@ -192,7 +192,7 @@ class Part:
         return neutral_texts(captions, lexicon)
 
 
-def counts_of(part: Part) -> GroupCounts | None:
+def counts_of(part: AxisPart) -> GroupCounts | None:
     """Shares of the groups and their evenness."""
     if part.groups.n_groups < 2:
         part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
@@ -205,7 +205,7 @@ def counts_of(part: Part) -> GroupCounts | None:
     return found
 
 
-def joint_counts(parts: Sequence[Part]) -> None:
+def joint_counts(parts: Sequence[AxisPart]) -> None:
     """Evenness over the intersection of all axes: even margins can hide an empty corner."""
     groups = intersect(*(part.groups for part in parts))
     if groups.counts().any():
@@ -219,7 +219,7 @@ def joint_counts(parts: Sequence[Part]) -> None:
             parts[0].add(share, "group_share", group=group, axis=axis)
 
 
-def leanings_of(part: Part) -> dict[str, Leaning]:
+def leanings_of(part: AxisPart) -> dict[str, Leaning]:
     """How far subjects, objects, words of the captions and groups of other axes lean to each group."""
     frame, found = part.dataset.frame, {}
     if "subject" in frame and frame["subject"].nunique() > 1:
@@ -239,7 +239,7 @@ def leanings_of(part: Part) -> dict[str, Leaning]:
     return kept
 
 
-def _leaning(part: Part, items: Iterable[Iterable[str]]) -> Leaning | None:
+def _leaning(part: AxisPart, items: Iterable[Iterable[str]]) -> Leaning | None:
     matrix, names = presence_of(items)
     try:
         return cooccurrence(
@@ -256,7 +256,7 @@ def _leaning(part: Part, items: Iterable[Iterable[str]]) -> Leaning | None:
         return None
 
 
-def _words(part: Part) -> list[set[str]]:
+def _words(part: AxisPart) -> list[set[str]]:
     """The content words of each image's neutral captions; words that stand in for a group's own are no finding."""
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -270,7 +270,7 @@ def _words(part: Part) -> list[set[str]]:
     return words
 
 
-def _add_leaning(part: Part, leaning: Leaning, kind: str) -> None:
+def _add_leaning(part: AxisPart, leaning: Leaning, kind: str) -> None:
     part.add(leaning.distance, f"{kind}_distance")
     for row in leaning.table.to_dict("records"):
         lone = bool(np.isnan(row["ci_low"]))
@@ -293,7 +293,7 @@ def _row_notes(row: dict[Any, Any], correction: str, lone: bool) -> tuple[str, .
     if correction != "Holm":
         told.append(f"from {row['sources']:,} sources or sets")
     if lone:
-        told.append("no interval: one source or set has them all")
+        told.append(no_interval("one source or set has them all"))
     return tuple(told)
 
 
@@ -306,7 +306,7 @@ class CaptionMap:
     texts: list[str]
 
 
-def clusters_of(part: Part) -> CaptionMap | None:
+def clusters_of(part: AxisPart) -> CaptionMap | None:
     """K-means clusters of neutral captions, and who is over-represented in each."""
     rows = part.chosen_rows()
     texts = part.neutral(rows)
@@ -333,7 +333,7 @@ def clusters_of(part: Part) -> CaptionMap | None:
     return CaptionMap(found, rows, texts)
 
 
-def captions_part(part: Part) -> CaptionProbe | None:
+def captions_part(part: AxisPart) -> CaptionProbe | None:
     """How well neutral captions tell the group."""
     rows = part.chosen_rows()
     try:
@@ -352,7 +352,7 @@ def captions_part(part: Part) -> CaptionProbe | None:
     return found
 
 
-def images_part(part: Part, masked: Any, unmasked: Any) -> ImageProbes | None:
+def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | None:
     """How well person-masked images, and unmasked ones as the control, tell the group."""
     if masked is None and unmasked is None:
         return None

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy import stats as sps
 
-from equipoise.audit.dataset.parts import CaptionMap, Judged, Part
+from equipoise.audit.dataset.parts import AxisPart, CaptionMap, Judged
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
+from equipoise.formatting import brackets, p_plain, plain, share, text_table
 from equipoise.measure.dataset import GroupCounts, Leaning
 from equipoise.measure.dataset.exchange import Exchange, item_lean
 from equipoise.measure.stats import benjamini_hochberg
@@ -32,7 +33,7 @@ LEAST_DRAWS = 4999
 """Draws of the null by source: enough that the smallest p-value survives the correction for a few hundred."""
 
 
-def activities_of(part: Part) -> ActivityBias | None:
+def activities_of(part: AxisPart) -> ActivityBias | None:
     """Verb-object pairs by group, with log ratios and tails; of the two largest groups where there are more.
 
     An activity counts once per image and group, since the captions of one image are not independent. The table has
@@ -78,7 +79,7 @@ def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
     return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact), error=error))
 
 
-def _with_clusters(part: Part, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
+def _with_clusters(part: AxisPart, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
     """Mentions of one source exchange their group as one, or inside the source where it shows both."""
     sides = {found.first: 0, found.second: 1}
     kept = [(image, activity, sides[group]) for image, activity, group in counts.mentions if group in sides]
@@ -120,13 +121,13 @@ def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArr
         for x in (own.multiply(own), own.multiply(every), every.multiply(every))
     )
     scatter = np.clip(squares - 2 * share * products + share**2 * sizes, 0, None) * units / np.maximum(units - 1, 1)
-    plain = n * share * (1 - share)
-    ratio = np.divide(scatter, plain, out=sizes / n, where=plain * scatter > 0)
+    binomial = n * share * (1 - share)
+    ratio = np.divide(scatter, binomial, out=sizes / n, where=binomial * scatter > 0)
     widened = sps.t.ppf(0.975, np.maximum(units - 1, 1)) / sps.norm.ppf(0.975)
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
 
 
-def _add_activities(part: Part, found: ActivityBias) -> None:
+def _add_activities(part: AxisPart, found: ActivityBias) -> None:
     reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
     for row in found.table.reset_index(names="activity").to_dict("records"):
         side = f"{found.first} over {found.second}"
@@ -193,13 +194,13 @@ def told(
 
 def _summary(found: AxisFindings, judged: Mapping[tuple[str, str, str | None], Judged], level: float) -> Iterable[str]:
     largest = max(found.counts.shares, key=lambda name: found.counts.shares[name].value)
-    share = found.counts.shares[largest]
+    estimate = found.counts.shares[largest]
     verdict = _verdict(judged["group_share", found.axis, largest])
     yield (
-        f"{found.axis}: {largest} in {_percent(share.value)} {_interval(share, 100)} of {share.n:,} images "
-        f"with a group; {_percent(share.null_mean)} would be even: {verdict}"
+        f"{found.axis}: {largest} in {share(estimate.value, 1)} {_interval(estimate, 100)} of {estimate.n:,} images "
+        f"with a group; {share(estimate.null_mean, 1)} would be even: {verdict}"
     )
-    if found.counts.n_clusters < share.n:
+    if found.counts.n_clusters < estimate.n:
         yield (
             f"{found.axis}: these images come from {found.counts.n_clusters:,} sources or sets and are as certain as "
             f"{found.counts.effective_n:,.0f} independent ones"
@@ -238,17 +239,17 @@ def _summary(found: AxisFindings, judged: Mapping[tuple[str, str, str | None], J
 def _axis_tables(found: AxisFindings, level: float) -> list[str]:
     lines = [f"Groups on {found.axis} (labels: {found.labelled_by}; {found.counts.n_undefined:,} images undefined)"]
     rows = [
-        (name, f"{found.counts.counts[name]:,}", _number(e.value), _interval(e), _number(e.null_mean), _p(e.p_value))
+        (name, f"{found.counts.counts[name]:,}", plain(e.value), _interval(e), plain(e.null_mean), p_plain(e.p_value))
         for name, e in found.counts.shares.items()
     ]
     even = found.counts.evenness
-    rows.append(("evenness", "", _number(even.value), _interval(even), _number(even.null_mean), _p(even.p_value)))
+    rows.append(("evenness", "", plain(even.value), _interval(even), plain(even.null_mean), p_plain(even.p_value)))
     lines += _table(("group", "images", "share", "95% interval", "even", "p"), rows)
     for kind, leaning in found.leanings.items():
         distance = leaning.distance
         lines += [
             f"{_plural(kind).capitalize()} by {found.axis}: mean distance from the dataset's shares "
-            f"{distance.value:.3f}, by chance {_number(distance.null_mean)}, p {_p(distance.p_value)}"
+            f"{distance.value:.3f}, by chance {plain(distance.null_mean)}, p {p_plain(distance.p_value)}"
         ]
         lines += _leaning_rows(leaning, kind, level)
     if found.clusters is not None:
@@ -271,11 +272,11 @@ def _leaning_rows(leaning: Leaning, kind: str, level: float) -> list[str]:
             str(r["item"]),
             str(r["group"]),
             f"{r['n']:,}",
-            _number(r["share"]),
+            plain(r["share"]),
             f"[{r['ci_low']:.3f}, {r['ci_high']:.3f}]",
-            _number(r["even"]),
+            plain(r["even"]),
             f"{r['excess']:+.3f}",
-            _p(r["p_adjusted"]),
+            p_plain(r["p_adjusted"]),
         )
         for r in shown
     ]
@@ -292,9 +293,9 @@ def _cluster_rows(clusters: CaptionMap) -> list[str]:
             str(int(r["item"])),
             str(r["group"]),
             f"{r['n']:,}",
-            _number(r["share"]),
+            plain(r["share"]),
             _points(r["excess"]),
-            _p(r["p_adjusted"]),
+            p_plain(r["p_adjusted"]),
             " ".join(_words_of(clusters, r["item"])[:6]),
         )
         for r in over.to_dict("records")
@@ -307,7 +308,7 @@ def _cluster_rows(clusters: CaptionMap) -> list[str]:
 def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
     lines = [
         f"Activities: ln({bias.first} / {bias.second}), by chance {bias.chance:.2f} (the whole corpus); "
-        f"{'' if bias.normality_p is None else f'normality of the log ratios p {_p(bias.normality_p)}'}"
+        f"{'' if bias.normality_p is None else f'normality of the log ratios p {p_plain(bias.normality_p)}'}"
     ]
     rows = []
     sure = bias.table[bias.table["q_exact"] < level].sort_values("p_exact", kind="stable")
@@ -321,7 +322,7 @@ def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
                 f"{int(row[bias.second]):,}",
                 f"{row['log_ratio']:+.2f}",
                 f"{row['excess']:+.2f}",
-                _p(row["q_exact"]),
+                p_plain(row["q_exact"]),
                 f"{row['z_across']:+.1f}",
             )
         )
@@ -332,7 +333,7 @@ def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
 
 
 def _verdict(judged: Judged) -> str:
-    p = f"Holm p {_p(judged.p_adjusted)}"
+    p = f"Holm p {p_plain(judged.p_adjusted)}"
     if judged.lopsided:
         return f"lopsided ({p})"
     if judged.matters:
@@ -350,13 +351,9 @@ def _words_of(clusters: CaptionMap, item: Any) -> tuple[str, ...]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(head[i]), *(len(row[i]) for row in rows)) for i in range(len(head))]
-    right = [all(not c or c[0] in "+-[<0123456789" for c in (row[i] for row in rows)) for i in range(len(head))]
-    lines = []
-    for row in (head, *rows):
-        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    return [*lines, ""]
+    number = [all(not row[i] or row[i][0] in "+-[<0123456789" for row in rows) for i in range(len(head))]
+    left = [place for place, is_number in enumerate(number) if not is_number]
+    return [*(f"  {line}".rstrip() for line in text_table([head, *rows], left)), ""]
 
 
 def _plural(kind: str) -> str:
@@ -364,28 +361,12 @@ def _plural(kind: str) -> str:
 
 
 def _auc(e: Estimate) -> str:
-    return f"AUC {e.value:.3f} {_interval(e)}, by chance {_number(e.null_mean)}, p {_p(e.p_value)}, n {e.n:,}"
+    return f"AUC {e.value:.3f} {_interval(e)}, by chance {plain(e.null_mean)}, p {p_plain(e.p_value)}, n {e.n:,}"
 
 
 def _interval(e: Estimate, scale: int = 1) -> str:
-    if e.ci_low is None or e.ci_high is None:
-        return ""
-    return f"[{e.ci_low * scale:.{1 if scale > 1 else 3}f}, {e.ci_high * scale:.{1 if scale > 1 else 3}f}]"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}%"
+    return brackets(e.ci_low, e.ci_high, 1 if scale > 1 else 3, scale=scale)
 
 
 def _points(value: float) -> str:
-    return f"{100 * value:+.1f}"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return plain(value, 1, scale=100, sign=True)

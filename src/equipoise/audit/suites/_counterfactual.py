@@ -8,6 +8,7 @@ Rows about the size of gaps inside counterfactual sets, of axes and of placebo a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from equipoise.measure.counterfactual import PairGap, decompose, pair_gaps, size
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.placebo import placebo_excess
 from equipoise.measure.counterfactual.sizes import NO_SPREAD, outranks, standard_gap_sizes, standard_gaps
+from equipoise.measure.notes import add_notes, note
 from equipoise.measure.retrieval import LabelShuffler
 from equipoise.measure.stats import Estimate, p_values
 from equipoise.measure.stats.group_means import share_difference_interval
@@ -134,17 +136,8 @@ def _add_axis(findings: Findings, cells: GapCells, config: AuditConfig, keys: di
     for measure in measures:
         for by_subject in (False, True):
             for gap in measure(cells, by_subject=by_subject, seed=config.seed, level=config.level):
-                told = "placebo axis" if placebo else ""
-                findings.rows.append(
-                    gap.estimate.with_notes(told).row(
-                        metric=gap.metric,
-                        subject=gap.subject,
-                        group=f"{gap.first} - {gap.second}",
-                        suite=findings.suite,
-                        model=findings.model,
-                        **keys,
-                    )
-                )
+                shown = replace(gap, estimate=gap.estimate.with_notes(note("placebo_axis"))) if placebo else gap
+                findings.add(shown, **keys)
     _add_queries(findings, cells, keys, placebo=placebo)
 
 
@@ -157,10 +150,10 @@ def _add_queries(findings: Findings, cells: GapCells, keys: dict[str, str], *, p
             values = {"standard_gap": gaps, "standard_gap_size": np.abs(gaps)}
         if not placebo:
             values["outranks"] = cells.subject_means(pair.wins)
-        for metric, found in values.items():
-            there = np.flatnonzero(~np.isnan(found))
+        for metric, numbers in values.items():
+            there = np.flatnonzero(~np.isnan(numbers))
             names = [cells.subject_names[i] for i in there]
-            findings.add_queries(found[there], names, metric=metric, group=pair.name, **keys)
+            findings.add_queries(numbers[there], names, metric=metric, group=pair.name, **keys)
 
 
 def _add_excess(
@@ -228,12 +221,12 @@ class _Noted:
         """One row of a results table."""
         gap = self.gap
         row = gap.row(**keys)
-        told = [f"{gap.first} wins {gap.won_first:.0%} of sets"]
+        beside = [note("wins", group=gap.first, share=gap.won_first)]
         if gap.effect_size is not None:
-            told.append(f"d_z {gap.effect_size:.2f}")
+            beside.append(note("effect_size", d_z=gap.effect_size))
         if gap.p_holm is not None:
-            told.append(f"Holm p {gap.p_holm:.3g}")
-        row["notes"] = "; ".join([*told, *([row["notes"]] if row["notes"] else [])])
+            beside.append(note("holm", p=gap.p_holm))
+        add_notes(row, *beside, first=True)
         return row
 
 
@@ -261,7 +254,7 @@ def _add_terms(
     sets = np.asarray(frame.groupby(["subject", "set_id"], sort=False).ngroup())
     groups = [evidence.groups([axis], findings.suite, rows) for axis in axes]
     try:
-        found = decompose(
+        parts = decompose(
             scores,
             sets,
             groups,
@@ -274,15 +267,6 @@ def _add_terms(
     except InputError as error:  # no set with every combination leaves the gaps standing
         findings.notes.append(f"no decomposition: {error}")
         return
-    for name, term in found.terms.items():
-        size = term.size.with_notes(f"{term.share:.0%} of the variance between combinations")
-        findings.rows.append(
-            size.row(
-                metric="counterfactual_effect",
-                variant="equipoise",
-                suite=findings.suite,
-                model=findings.model,
-                axis=name,
-                pool=pool,
-            )
-        )
+    for name, term in parts.terms.items():
+        size = term.size.with_notes(note("variance_share", share=term.share))
+        findings.add(size, metric="counterfactual_effect", variant="equipoise", axis=name, pool=pool)

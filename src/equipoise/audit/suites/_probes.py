@@ -28,6 +28,7 @@ from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
 from equipoise.measure.embedding.probe import deleted_blocks, held_out_variance, jackknife_variance, score_estimate
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import compare, p_values
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
@@ -126,7 +127,9 @@ def prompt_sensitivity(
     """
     given = np.asarray(outcomes, dtype=np.int64)
     if given.ndim != 2 or not 2 <= given.shape[1] <= MOST_TEMPLATES or not len(given):
-        raise InputError(f"outcomes has shape {given.shape}; give one row an image and 2 to {MOST_TEMPLATES} templates")
+        raise InputError(
+            f"outcomes has shape {given.shape}; give one row per image and 2 to {MOST_TEMPLATES} templates"
+        )
     n, width = given.shape
     means = given.mean(axis=0)
     top, bottom = int(means.argmax()), int(means.argmin())
@@ -139,8 +142,8 @@ def prompt_sensitivity(
         null += rng.multinomial(images, np.full(len(deals), 1 / len(deals)), size=replicates) @ deals
     low, high, why = _wording_interval(given, level)
     note = f'highest with "{names[top]}", lowest with "{names[bottom]}"'
-    found = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note, *why))
-    return _against(found, (null.max(axis=1) - null.min(axis=1)) / n, "greater")
+    sensitivity = Estimate(float(means[top] - means[bottom]), low, high, n=n, level=level, notes=(note, *why))
+    return _against(sensitivity, (null.max(axis=1) - null.min(axis=1)) / n, "greater")
 
 
 def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float | None, tuple[str, ...]]:
@@ -151,7 +154,7 @@ def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float 
     own = np.diag(covariance)
     error = np.sqrt(np.maximum(own[:, None] + own - 2 * covariance, 0.0))
     if width < 2 or not (error > 1e-12)[~np.eye(width, dtype=bool)].all():
-        return None, None, ("no interval: the wording makes the same difference for every image, or none",)
+        return None, None, (no_interval("the wording makes the same difference for every image, or none"),)
     means = distinct.mean(axis=0)
     bounds = t_bounds(means, error, n - 1)
     if width == 2:
@@ -180,7 +183,7 @@ class CaptionProbe:
 
 
 def neutral_texts(captions: Sequence[str | Sequence[str]], lexicon: Lexicon) -> list[str]:
-    """One text an image: its captions together, the lexicon's words made neutral, in lower case.
+    """One text per image: its captions together, the lexicon's words made neutral, in lower case.
 
     >>> neutral_texts([["A man rides.", "He is happy"], "A girl"], Lexicon.load("equipoise"))
     ['a person rides. they is happy', 'a child']
@@ -216,7 +219,7 @@ def caption_probe(
     (1.0, ('on', 'skateboard'))
     """
     if len(texts) != len(groups):
-        raise InputError(f"there are {len(texts)} texts for {len(groups)} labels; give one an image")
+        raise InputError(f"there are {len(texts)} texts for {len(groups)} labels; give one per image")
     kept, dropped = kept_groups(groups, 2)
     if len(kept) < 2:
         raise InputError(f"a probe needs two groups with two images or more each; there are {groups.counts().tolist()}")
@@ -319,16 +322,16 @@ def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -
             model = _fitted(features[train], labels[train], strength)
             scores[np.ix_(test, model.classes_)] = model.predict_proba(features[test])
     for group in positives:
-        pairs, found = 0, []
+        pairs, aucs = 0, []
         for _, test in splits:
             positive = labels[test] == group
             if positive.any() and not positive.all():
                 above, below = placements(scores[test[positive], group], scores[test[~positive], group])
-                found.append((test, positive, above, below))
+                aucs.append((test, positive, above, below))
                 pairs += len(above) * len(below)
         if not pairs:
             raise InputError("no fold holds both a member and a non-member of a group; use fewer folds")
-        for test, positive, above, below in found:
+        for test, positive, above, below in aucs:
             weight, mean = len(above) * len(below) / pairs, above.mean()
             value += weight * mean / len(positives)
             influence[test[positive]] += weight * (above - mean) / len(above) / len(positives)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Column, Findings, Key
 from equipoise.audit.subjects import SetStructure
+from equipoise.measure.notes import no_interval, note
 from equipoise.measure.retrieval import (
     VARIANTS,
     Candidates,
@@ -26,6 +27,7 @@ from equipoise.measure.retrieval import (
     per_query,
     summary,
 )
+from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -42,7 +44,7 @@ def seeded_estimate(
     n: int,
     n_groups: int,
 ) -> Estimate:
-    """The mean of ``values`` (S,), one a seed; ``draws`` (S, R) of each seed's null.
+    """The mean of ``values`` (S,), one per seed; ``draws`` (S, R) of each seed's null.
 
     The interval is over seeds, which say how far the choice of the pool moves the number, and at least as wide as the
     spread of chance, which says how far other images would.
@@ -58,9 +60,9 @@ def seeded_estimate(
     spread_of_chance = float(together.std(ddof=1))
     interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
     bounds: tuple[Any, Any] = interval or (None, None)
-    spread = f", sd {means.std(ddof=1):.3f}" if len(means) > 1 else ""
+    seeds = note("seeds", n=1) if len(means) == 1 else note("seeds_spread", n=len(means), sd=float(means.std(ddof=1)))
     about = "the interval is over seeds, and at least as wide as chance spreads"
-    about = about if interval else "no interval: one seed"
+    about = about if interval else no_interval("one seed")
     return Estimate(
         value,
         *bounds,
@@ -70,7 +72,7 @@ def seeded_estimate(
         p_randomised=p.randomised,
         n=n,
         n_groups=n_groups,
-        notes=(f"mean of {len(means)} seeds{spread}", about),
+        notes=(seeds, about),
         level=config.level,
     )
 
@@ -89,7 +91,7 @@ def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None
 
 def add_retrieval(
     findings: Findings,
-    source: Any,
+    source: Source,
     groups: Groups,
     config: AuditConfig,
     *,
@@ -118,7 +120,7 @@ def add_retrieval(
         if wanted is not None and not wanted:
             findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
             continue
-        found = evaluate(
+        retrieved = evaluate(
             source,
             groups,
             k=k,
@@ -129,59 +131,59 @@ def add_retrieval(
             metrics=wanted,
             tie_order=tie_order,
         )
-        null = chance(found, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
-        keys: dict[str, Any] = {"axis": axis, "pool": pool}
-        rows = summary(found, null, clusters=clusters, level=config.level, seed=config.seed)
+        null = chance(retrieved, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
+        keys = {"axis": axis, "pool": pool}
+        rows = summary(retrieved, null, clusters=clusters, level=config.level, seed=config.seed)
         for row in rows:
             findings.add(row, **keys)
-        _add_silent(findings, found, rows, f"{axis}, K = {k}")
-        add_draws(findings, found, null, **keys)
+        _add_silent(findings, retrieved, rows, f"{axis}, K = {k}")
+        add_draws(findings, retrieved, null, **keys)
         if subjects:
-            for row in per_query(found, null, seed=config.seed):
+            for row in per_query(retrieved, null, seed=config.seed):
                 assert row.query is not None
                 findings.add(row, subject=queries[row.query], **keys)
-        add_values(findings, found, queries, clusters, **keys)
-        _add_notes(findings, found, null, f"{axis}, K = {k}")
+        add_values(findings, retrieved, queries, clusters, **keys)
+        _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
 
 
-def _add_silent(findings: Findings, found: Retrieved, rows: Sequence[Measured], where: str) -> None:
+def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measured], where: str) -> None:
     """Say which metrics have no row because no query could show anything."""
-    left = sorted(set(found.values) - {row.metric for row in rows})
+    left = sorted(set(retrieved.values) - {row.metric for row in rows})
     if left:
-        sizes = found.pool_counts[found.pool].sum(axis=1)
+        sizes = retrieved.pool_counts[retrieved.pool].sum(axis=1)
         why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
-        if (found.pool_counts[found.pool] > 0).sum(axis=1).max() < 2:
+        if (retrieved.pool_counts[retrieved.pool] > 0).sum(axis=1).max() < 2:
             why = "all pools show one group"
-        if found.all_equal.all():
+        if retrieved.all_equal.all():
             why = "the model gives all images the same score"
         findings.note(f"{where}: {', '.join(left)} left out, no query can show anything: {why}")
 
 
-def add_draws(findings: Findings, found: Retrieved, null: Chance, **keys: Any) -> None:
+def add_draws(findings: Findings, retrieved: Retrieved, null: Chance, **keys: Key) -> None:
     """The draws of the null, where another model's audit shuffles the same labels: the two can be compared then."""
     if not null.shuffle:
         return
-    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "shuffle": null.shuffle}
-    for metric in found.values:
-        if metric in null.suite and not found.all_equal.all():
-            findings.add_draws(null.suite[metric], n=int((~found.all_equal).sum()), metric=metric, **own, **keys)
+    own: dict[str, Key] = {"variant": retrieved.recipe.variant.name, "k": retrieved.recipe.k, "shuffle": null.shuffle}
+    for metric in retrieved.values:
+        if metric in null.suite and not retrieved.all_equal.all():
+            findings.add_draws(null.suite[metric], n=int((~retrieved.all_equal).sum()), metric=metric, **own, **keys)
 
 
 def add_values(
-    findings: Findings, found: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Any
+    findings: Findings, retrieved: Retrieved, queries: Sequence[str], clusters: NDArray[Any] | None, **keys: Key
 ) -> None:
     """The values of single queries, so that two audits can be paired."""
-    counted = found.queries[~found.all_equal]
+    counted = retrieved.queries[~retrieved.all_equal]
     names = [queries[q] for q in counted]
     cluster = None if clusters is None else [str(c) for c in clusters[counted]]
-    own = {"variant": found.recipe.variant.name, "k": found.recipe.k, "cluster": cluster}
-    for metric, values in found.values.items():
-        findings.add_queries(values[~found.all_equal], names, metric=metric, **own, **keys)
+    own: dict[str, Column] = {"variant": retrieved.recipe.variant.name, "k": retrieved.recipe.k, "cluster": cluster}
+    for metric, values in retrieved.values.items():
+        findings.add_queries(values[~retrieved.all_equal], names, metric=metric, **own, **keys)
 
 
-def _add_notes(findings: Findings, found: Retrieved, null: Chance, where: str) -> None:
-    for note in (*found.notes, *null.notes):
-        findings.note(f"{where}: {note}")
-    for reason, count in found.dropped.items():
+def _add_notes(findings: Findings, retrieved: Retrieved, null: Chance, where: str) -> None:
+    for problem in (*retrieved.notes, *null.notes):
+        findings.note(f"{where}: {problem}")
+    for reason, count in retrieved.dropped.items():
         if count:
             findings.note(f"{where}: {count} queries left out ({reason})")

@@ -79,15 +79,17 @@ def binding_axis(frame: pd.DataFrame, config: AuditConfig) -> str:
 def contrasts(frame: pd.DataFrame, config: AuditConfig) -> list[Contrast]:
     """One contrast for each two groups that are the expected and the unexpected performers of some activity."""
     axis = binding_axis(frame, config)
-    told = _told(frame, axis)
-    usable = told.dropna(subset=["activity", "performer", "scenario", "expected"])
+    scenes = _told(frame, axis)
+    usable = scenes.dropna(subset=["activity", "performer", "scenario", "expected"])
     if usable.empty:
         raise InputError(
             f"suite {SUITE!r}: no image has an activity, a performer's {axis} and a scenario; "
-            f"missing are {_missing(told, axis)}"
+            f"missing are {_missing(scenes, axis)}"
         )
     _check_scenarios(usable, frame, axis)
-    dropped = {f"no {name}": int(told[name].isna().sum()) for name in ("activity", "performer", "scenario", "expected")}
+    dropped = {
+        f"no {name}": int(scenes[name].isna().sum()) for name in ("activity", "performer", "scenario", "expected")
+    }
     groups = sorted({*usable["performer"], *usable["expected"]})
     pairs: list[tuple[str, ...]] = list(combinations(groups, 2))
     if config.pair:
@@ -116,12 +118,12 @@ def _told(frame: pd.DataFrame, axis: str) -> pd.DataFrame:
     name = next((c for c in ACTIVITY_COLUMNS if c in frame), None)
     if name is None:
         raise InputError(f"suite {SUITE!r} needs the activity in a column 'activity' or 'subject'")
-    told = pd.DataFrame({"activity": _texts(frame[name]), "performer": _texts(frame[axis])})
-    told["bystander"] = _bystander(frame, axis)
+    scenes = pd.DataFrame({"activity": _texts(frame[name]), "performer": _texts(frame[axis])})
+    scenes["bystander"] = _bystander(frame, axis)
     scenario = next((c for c in SCENARIO_COLUMNS if c in frame), None)
-    told["expected"] = _expected(frame, told, axis, None if scenario is None else frame[scenario])
-    told["scenario"] = _texts(frame[scenario]) if scenario else _derived(frame, told, axis)
-    return told
+    scenes["expected"] = _expected(frame, scenes, axis, None if scenario is None else frame[scenario])
+    scenes["scenario"] = _texts(frame[scenario]) if scenario else _derived(frame, scenes, axis)
+    return scenes
 
 
 def _texts(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -133,13 +135,13 @@ def _bystander(frame: pd.DataFrame, axis: str) -> Any:
     return None if name is None else _texts(frame[name])
 
 
-def _expected(frame: pd.DataFrame, told: pd.DataFrame, axis: str, scenario: pd.Series[Any] | None) -> Any:
+def _expected(frame: pd.DataFrame, scenes: pd.DataFrame, axis: str, scenario: pd.Series[Any] | None) -> Any:
     if f"expected_{axis}" in frame:
         return _texts(frame[f"expected_{axis}"])
     if scenario is not None:
-        return _expected_by_scenario(told, scenario)
-    by_noun = {noun: group for group, noun in group_nouns(axis, told["performer"].dropna().unique()).items()}
-    gab = {name: gab_activity(name) for name in told["activity"].dropna().unique()}
+        return _expected_by_scenario(scenes, scenario)
+    by_noun = {noun: group for group, noun in group_nouns(axis, scenes["performer"].dropna().unique()).items()}
+    gab = {name: gab_activity(name) for name in scenes["activity"].dropna().unique()}
     if axis != "gender" or not all(gab.values()):
         other = next((name for name, known in gab.items() if not known), "")
         raise InputError(
@@ -148,41 +150,41 @@ def _expected(frame: pd.DataFrame, told: pd.DataFrame, axis: str, scenario: pd.S
         )
     nouns = group_nouns("gender", ["female", "male"])
     groups = {name: by_noun.get(nouns[known.expected]) for name, known in gab.items() if known}
-    return told["activity"].map(groups)
+    return scenes["activity"].map(groups)
 
 
-def _expected_by_scenario(told: pd.DataFrame, scenario: pd.Series[Any]) -> pd.Series[Any]:
+def _expected_by_scenario(scenes: pd.DataFrame, scenario: pd.Series[Any]) -> pd.Series[Any]:
     """Who is expected, told by scenario and performer: an E image's performer; else the other one of a U image's."""
     kind = _texts(scenario).str[:1]
-    groups = sorted(told["performer"].dropna().unique())
+    groups = sorted(scenes["performer"].dropna().unique())
     expected: dict[str, str | None] = {}
-    for name in told["activity"].dropna().unique():
-        here = told["activity"] == name
-        ours = set(told.loc[here & (kind == "E"), "performer"].dropna())
+    for name in scenes["activity"].dropna().unique():
+        here = scenes["activity"] == name
+        ours = set(scenes.loc[here & (kind == "E"), "performer"].dropna())
         if not ours and len(groups) == 2:
-            ours = set(groups) - set(told.loc[here & (kind == "U"), "performer"].dropna())
+            ours = set(groups) - set(scenes.loc[here & (kind == "U"), "performer"].dropna())
         if len(ours) > 1:
             raise InputError(
                 f"suite {SUITE!r}: {name!r} is expected of {' and of '.join(sorted(ours))} by the column of scenarios; "
                 "the performer of E1 and E2 must be one group"
             )
         expected[name] = next(iter(ours), None)
-    return told["activity"].map(expected)
+    return scenes["activity"].map(expected)
 
 
-def _derived(frame: pd.DataFrame, told: pd.DataFrame, axis: str) -> pd.Series[Any]:
+def _derived(frame: pd.DataFrame, scenes: pd.DataFrame, axis: str) -> pd.Series[Any]:
     if "n_people" in frame:
         people = frame["n_people"].astype("Int64")
-    elif told["bystander"].notna().any() or any(c in frame for c in (f"other_{axis}", f"{axis}_2")):
-        people = told["bystander"].notna().astype("Int64") + 1
+    elif scenes["bystander"].notna().any() or any(c in frame for c in (f"other_{axis}", f"{axis}_2")):
+        people = scenes["bystander"].notna().astype("Int64") + 1
     else:
         raise InputError(
             f"suite {SUITE!r} cannot tell how many people an image shows; add a column 'scenario' (E1, E2, U1, U2), "
             f"'n_people' or 'other_{axis}'"
         )
-    kind = np.where(told["performer"] == told["expected"], "E", "U")
-    usable = told["performer"].notna() & told["expected"].notna() & people.isin([1, 2])
-    text = pd.Series(kind, index=told.index, dtype=object) + people.astype(str)
+    kind = np.where(scenes["performer"] == scenes["expected"], "E", "U")
+    usable = scenes["performer"].notna() & scenes["expected"].notna() & people.isin([1, 2])
+    text = pd.Series(kind, index=scenes.index, dtype=object) + people.astype(str)
     return text.where(usable, None)
 
 
@@ -205,9 +207,9 @@ def _check_scenarios(usable: pd.DataFrame, frame: pd.DataFrame, axis: str) -> No
         raise InputError(f"suite {SUITE!r}: activity {several.idxmax()!r} is expected of several groups; give one")
 
 
-def _missing(told: pd.DataFrame, axis: str) -> str:
+def _missing(scenes: pd.DataFrame, axis: str) -> str:
     names = {"activity": "activity", "performer": axis, "expected": f"expected_{axis}", "scenario": "scenario"}
-    return ", ".join(f"{names[c]} in {int(told[c].isna().sum())} rows" for c in names if told[c].isna().any())
+    return ", ".join(f"{names[c]} in {int(scenes[c].isna().sum())} rows" for c in names if scenes[c].isna().any())
 
 
 def _contrast(
@@ -237,25 +239,27 @@ def _activities(frame: pd.DataFrame, some: pd.DataFrame) -> dict[str, Activity]:
     gab = {str(name): gab_activity(str(name)) for name in expected.index}
     is_gab = all(gab.values()) and not {"phrase", "reversed_caption"} & set(frame.columns)
     phrases = {name: known.phrase if is_gab and known else _phrase(frame, some, name) for name, known in gab.items()}
-    made = {}
+    activities = {}
     for name, known in gab.items():
         near = _listed(frame, some, "near", name)
         if not near:
             near = known.near if is_gab and known else tuple(p for other, p in phrases.items() if other != name)
         category = _first(frame, some, "category", name) or (known.category if is_gab and known else "")
-        made[name] = Activity(name, name, phrases[name], category, str(expected[name]), {}, tuple(dict.fromkeys(near)))
-    nameless = [name for name, shape in made.items() if not shape.category]
-    if nameless and len(nameless) < len(made):
+        activities[name] = Activity(
+            name, name, phrases[name], category, str(expected[name]), {}, tuple(dict.fromkeys(near))
+        )
+    nameless = [name for name, shape in activities.items() if not shape.category]
+    if nameless and len(nameless) < len(activities):
         raise InputError(f"suite {SUITE!r}: activity {nameless[0]!r} has no category, others have; fill the column")
-    return made
+    return activities
 
 
 def _phrase(frame: pd.DataFrame, some: pd.DataFrame, activity: str) -> str:
     own = _first(frame, some, "phrase", activity)
     if not own and {"caption", "reversed_caption"} <= set(frame.columns):
         captions = frame.loc[some.index[some["activity"] == activity], "caption"].dropna()
-        found = {match["phrase"] for match in map(_CAPTION.match, captions.astype(str)) if match}
-        own = next(iter(found)) if len(found) == 1 else ""
+        phrases = {match["phrase"] for match in map(_CAPTION.match, captions.astype(str)) if match}
+        own = next(iter(phrases)) if len(phrases) == 1 else ""
     return own or activity.replace("_", " ")
 
 

@@ -22,6 +22,7 @@ from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
 
@@ -97,7 +98,7 @@ def _scored(evidence: Evidence, contrast: Contrast) -> _Scored:
     n = len(contrast.rows)
     widest = max(len(of.near) for of in contrast.activities.values())
     plain = {name: {people: np.empty(n) for people in ("one", "two")} for name in ("expected", "unexpected")}
-    found = _Scored(
+    scored = _Scored(
         plain["expected"],
         plain["unexpected"],
         np.empty(n),
@@ -112,16 +113,16 @@ def _scored(evidence: Evidence, contrast: Contrast) -> _Scored:
         place = {text: i for i, text in enumerate(texts)}
         scores = _scores_of(evidence, texts, contrast.rows[here])
         for people in ("one", "two"):
-            found.expected[people][here] = scores[place[asked.expected[people]]]
-            found.unexpected[people][here] = scores[place[asked.unexpected[people]]]
-        found.neutral[here] = scores[place[asked.neutral]]
+            scored.expected[people][here] = scores[place[asked.expected[people]]]
+            scored.unexpected[people][here] = scores[place[asked.unexpected[people]]]
+        scored.neutral[here] = scores[place[asked.neutral]]
         for scenario, choices in asked.choices.items():
             inside = contrast.scenes.scenario[here] == scenario
             ranked = scores[[place[text] for text in choices]][:, inside]
-            found.own_activity[here[inside]] = ranked[0]
-            found.near[here[inside], : len(choices) - 1] = ranked[1:].T
-            found.near_exists[here[inside], : len(choices) - 1] = True
-    return found
+            scored.own_activity[here[inside]] = ranked[0]
+            scored.near[here[inside], : len(choices) - 1] = ranked[1:].T
+            scored.near_exists[here[inside], : len(choices) - 1] = True
+    return scored
 
 
 def _scores_of(evidence: Evidence, texts: Sequence[str], rows: NDArray[np.intp]) -> Floats:
@@ -134,10 +135,10 @@ def _scores_of(evidence: Evidence, texts: Sequence[str], rows: NDArray[np.intp])
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
-    found = contrasts(evidence.frame, config)
-    for contrast in found:
+    contrast_scenes = contrasts(evidence.frame, config)
+    for contrast in contrast_scenes:
         scored = _scored(evidence, contrast)
-        pair = "" if len(found) == 1 else f" ({contrast.groups[0]}, {contrast.groups[1]})"
+        pair = "" if len(contrast_scenes) == 1 else f" ({contrast.groups[0]}, {contrast.groups[1]})"
         to = _Rows(findings, contrast.scenes, {"axis": contrast.axis + pair, "pool": pool_name(evidence.frame)})
         _image_to_text(to, contrast, scored, config)
         _text_to_image(to, contrast, scored, config)
@@ -152,20 +153,20 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where rows go: one an activity, one a category, one over all."""
+    """Where rows go: one per activity, one per category, one over all."""
 
     findings: Findings
     scenes: binding.Scenes
     keys: dict[str, str]
 
-    def add(self, found: binding.ByActivity, **keys: Any) -> None:
+    def add(self, by_activity: binding.ByActivity, **keys: Any) -> None:
         """Everything of one metric, and the activities' values for paired comparison."""
-        self.findings.add(found.overall, **self.keys, **keys)
-        self.add_categories(found.by_category, **keys)
-        for activity, estimate in found.by_activity.items():
+        self.findings.add(by_activity.overall, **self.keys, **keys)
+        self.add_categories(by_activity.by_category, **keys)
+        for activity, estimate in by_activity.by_activity.items():
             self.findings.add(estimate, subject=activity, **self.keys, **keys)
-        names = list(found.by_activity)
-        values = [found.by_activity[name].value for name in names]
+        names = list(by_activity.by_activity)
+        values = [by_activity.by_activity[name].value for name in names]
         self.findings.add_queries(values, names, **self.keys, **keys)
 
     def add_categories(self, by_category: Any, **keys: Any) -> None:
@@ -181,12 +182,12 @@ def _image_to_text(to: _Rows, contrast: Contrast, scored: _Scored, config: Audit
     correct: dict[str, Floats] = {}
     for people in ("one", "two"):
         true, exchanged = scored.own(people, is_expected)
-        found = binding.image_to_text(scenes, true, exchanged, level=config.level, seed=config.seed)
-        correct[people] = found.correct
-        for scenario, by_activity in found.accuracy.items():
+        choice = binding.image_to_text(scenes, true, exchanged, level=config.level, seed=config.seed)
+        correct[people] = choice.correct
+        for scenario, by_activity in choice.accuracy.items():
             if (people, scenario) != ("two", "E1"):  # nobody else is there and nobody unexpected acts
                 to.add(by_activity, metric="binding_accuracy", variant=f"{people}_person", group=scenario)
-        for name, drop in (("presence_drop", found.presence_drop), ("binding_drop", found.binding_drop)):
+        for name, drop in (("presence_drop", choice.presence_drop), ("binding_drop", choice.binding_drop)):
             if drop is not None:
                 to.add(drop, metric=name, variant=f"{people}_person")
     _matching_drop(to, contrast, correct, config)
@@ -196,9 +197,9 @@ def _matching_drop(to: _Rows, contrast: Contrast, correct: dict[str, Floats], co
     """The presence drop with every image asked in the template that has as many people as it shows."""
     own = np.where(np.char.endswith(contrast.scenes.scenario, "1"), correct["one"], correct["two"])
     # an answer that is right is a margin of 1, a wrong one of -1: the same accuracies, of both templates together
-    found = binding.image_to_text(contrast.scenes, own, 1 - own, level=config.level, seed=config.seed)
-    if found.presence_drop is not None:
-        to.add(found.presence_drop, metric="presence_drop", variant="matching")
+    choice = binding.image_to_text(contrast.scenes, own, 1 - own, level=config.level, seed=config.seed)
+    if choice.presence_drop is not None:
+        to.add(choice.presence_drop, metric="presence_drop", variant="matching")
 
 
 def _text_to_image(to: _Rows, contrast: Contrast, scored: _Scored, config: AuditConfig) -> None:
@@ -238,21 +239,21 @@ def _text_to_image(to: _Rows, contrast: Contrast, scored: _Scored, config: Audit
             _add_pairs(to, coded, metric=metric, variant="gab_code", group=group)
 
 
-def _add_pairs(to: _Rows, found: binding.SampledPairs, **keys: Any) -> None:
+def _add_pairs(to: _Rows, pairs: binding.SampledPairs, **keys: Any) -> None:
     """Overall and by category: one pairing of an activity's images says little of the activity."""
-    spread = found.repeats["all"]
-    note = f"{found.n_pairs} pairs"
+    spread = pairs.repeats["all"]
+    note = f"{pairs.n_pairs} pairs"
     if len(spread) > 1:
         note += f", {len(spread)} pairings; the pairing alone moves it by sd {spread.std(ddof=1):.3f}"
-    to.findings.add(found.mean.overall.with_notes(note), **to.keys, **keys)
-    to.add_categories(found.mean.by_category, **keys)
+    to.findings.add(pairs.mean.overall.with_notes(note), **to.keys, **keys)
+    to.add_categories(pairs.mean.by_category, **keys)
 
 
 def _recognition(to: _Rows, contrast: Contrast, scored: _Scored, config: AuditConfig) -> None:
     if not scored.near_exists.any(axis=1).all():
         to.findings.notes.append("no activity recognition: an activity has no other to be told from (column 'near')")
         return
-    found = binding.activity_recognition(
+    recognition = binding.activity_recognition(
         contrast.scenes,
         scored.own_activity,
         scored.near,
@@ -261,7 +262,7 @@ def _recognition(to: _Rows, contrast: Contrast, scored: _Scored, config: AuditCo
         level=config.level,
         seed=config.seed,
     )
-    for scenario, metrics in found.by_scenario.items():
+    for scenario, metrics in recognition.by_scenario.items():
         for name, by_activity in metrics.items():
             metric, _, k = name.partition("@")
             keys: dict[str, Any] = {"k": int(k)} if k else {}
@@ -281,17 +282,17 @@ def _text_encoder(to: _Rows, contrast: Contrast, evidence: Evidence, config: Aud
     cosines = (neutral * expected).sum(axis=1), (neutral * unexpected).sum(axis=1)
     categories = [contrast.scenes.category_of[name] for name in names]
     for variant, shown in {"raw": "equipoise", "round3": "gab_code"}.items():
-        found = binding.text_encoder_bias(*cosines, categories, variant=variant, level=config.level, seed=config.seed)
-        note = f"{found.n_ties} ties" if found.n_ties else ""
-        to.findings.add(found.by_category["all"].with_notes(note), metric="text_encoder_bias", variant=shown, **to.keys)
-        to.add_categories(found.by_category, metric="text_encoder_bias", variant=shown)
+        bias = binding.text_encoder_bias(*cosines, categories, variant=variant, level=config.level, seed=config.seed)
+        note = f"{bias.n_ties} ties" if bias.n_ties else ""
+        to.findings.add(bias.by_category["all"].with_notes(note), metric="text_encoder_bias", variant=shown, **to.keys)
+        to.add_categories(bias.by_category, metric="text_encoder_bias", variant=shown)
         if variant == "raw":
             keys: dict[str, Any] = {"metric": "text_encoder_margin", "variant": shown, **to.keys}
-            to.findings.add(found.margin, **keys)
-            for name, margin in zip(names, found.margins, strict=True):
-                one = Estimate(float(margin), null_mean=0.0, n=1, notes=("no interval: one pair of sentences",))
-                to.findings.add(one, subject=name, **keys)
-            to.findings.add_queries(found.margins, names, **keys)
+            to.findings.add(bias.margin, **keys)
+            for name, margin in zip(names, bias.margins, strict=True):
+                estimate = Estimate(float(margin), null_mean=0.0, n=1, notes=(no_interval("one pair of sentences"),))
+                to.findings.add(estimate, subject=name, **keys)
+            to.findings.add_queries(bias.margins, names, **keys)
 
 
 SUITE = Suite(

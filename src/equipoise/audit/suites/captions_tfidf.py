@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Findings, Key
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
+from equipoise.measure.notes import add_notes, note
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
@@ -72,13 +73,13 @@ class Ranked:
         codes = labels[self.owner]
         padded = np.append(codes, np.int32(-2))
         pool = np.bincount(codes[codes >= 0], minlength=2)
-        found: Values = {}
+        measured: Values = {}
         for k in BIAS_K:
-            found["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
+            measured["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
         for k in SKEW_K:
             counts = group_counts(padded[self.defined[:, :k]], 2)
-            found["max_skew", k] = max_skew(counts, pool / pool.sum())
-        return found
+            measured["max_skew", k] = max_skew(counts, pool / pool.sum())
+        return measured
 
     def null(self, draws: int, seed: int) -> Iterator[Values]:
         """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""
@@ -165,7 +166,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 def _adjust(rows: Sequence[dict[str, Any]]) -> None:
     """Holm over the metrics, depths and pools of one ranking."""
     for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
-        row["notes"] = "; ".join(part for part in (row["notes"], f"Holm p {p:.3g} over {len(rows)} tests") if part)
+        add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="tests"))
 
 
 def _balanced(
@@ -186,7 +187,7 @@ def _balanced(
 def _add(
     findings: Findings, model: str, pool: str, ranked: Sequence[Ranked], config: AuditConfig, published: Published
 ) -> None:
-    """One row a metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
+    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
     actual = [r.values(r.labels) for r in ranked]
     # The null is costly here (every draw relabels every list); the draws are shared out among the seeds.
     each = max(2, min(config.draws, 200) // len(ranked))
@@ -196,14 +197,15 @@ def _add(
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
         estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0].cluster, config)
         known = published.get((model, pool))
-        note = f"published {known[(*BIAS_K, *SKEW_K).index(k)]:.2f} (GenSynth, Table 1)" if known else ""
-        row = estimate.with_notes(note).row(
-            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k
+        paper = known[(*BIAS_K, *SKEW_K).index(k)] if known else None
+        beside = "" if paper is None else note("published", value=paper, source="GenSynth, Table 1")
+        row = estimate.with_notes(beside).row(
+            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k, published=paper
         )
         findings.rows.append(row)
         if pool == "natural":
             ids = [str(i) for i in range(len(actual[0][metric, k]))]
-            keys = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
+            keys: dict[str, Key] = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
             findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
 
 

@@ -25,7 +25,7 @@ from equipoise.audit.asking import one_axis, pair_of
 from equipoise.audit.captions import Captions, captions_of, distinct, known_captions
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import Findings, Key
 from equipoise.audit.subjects import SetStructure
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
@@ -147,8 +147,8 @@ class _Asked:
     @property
     def measures(self) -> list[tuple[str, int]]:
         config = self.config
-        found = [("bias_at_k", k) for k in config.k or BIAS_K] if self.pair is not None else []
-        return found + [("max_skew", k) for k in config.k or SKEW_K]
+        measures = [("bias_at_k", k) for k in config.k or BIAS_K] if self.pair is not None else []
+        return measures + [("max_skew", k) for k in config.k or SKEW_K]
 
     def pool(self, inside: Mask) -> dict[str, Any]:
         """The queries of a pool, as the retrieval metrics take them."""
@@ -195,7 +195,7 @@ class _Asked:
                     continue
                 values, draws, shuffles = [], [], []
                 for part in parts:
-                    found = evaluate(
+                    retrieved = evaluate(
                         part["source"],
                         self.groups,
                         k=k,
@@ -205,11 +205,11 @@ class _Asked:
                         candidates=part["candidates"],
                         tie_order=part["tie_order"],
                     )
-                    values.append(float(found.values[metric][~found.all_equal].mean()))
-                    null = chance(found, draws=self.config.draws, seed=self.config.seed)
+                    values.append(float(retrieved.values[metric][~retrieved.all_equal].mean()))
+                    null = chance(retrieved, draws=self.config.draws, seed=self.config.seed)
                     draws.append(null.suite[metric])
                     shuffles.append(null.shuffle)
-                    add_values(findings, found, part["queries"], part["clusters"], **keys)
+                    add_values(findings, retrieved, part["queries"], part["clusters"], **keys)
                 if max(np.ptp(some) for some in draws) <= 0:
                     findings.note(f"balanced, K = {k}: {metric} left out, no pool has more than K images of two groups")
                     continue
@@ -223,7 +223,7 @@ class _Asked:
                 )
                 findings.add(estimate, metric=metric, variant=variant, k=k, **keys)
                 if all(shuffles):
-                    together = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
+                    together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
                     findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)
         self._add_random(findings, "balanced", chosen[0], len(parts[0]["queries"]))
 

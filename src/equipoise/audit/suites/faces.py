@@ -136,11 +136,11 @@ class _Axis:
         pool = pool_name(self.evidence.frame)
         self.findings.add(estimate, metric=metric, variant=variant, axis=self.axis, pool=pool, **keys)
 
-    def add_groups(self, found: GroupMeans, metric: str, variant: str, note: str) -> None:
+    def add_groups(self, means: GroupMeans, metric: str, variant: str, note: str) -> None:
         """A number for each group, and the gap."""
-        for group, estimate in found.by_group.items():
+        for group, estimate in means.by_group.items():
             self.add(estimate.with_notes(note), metric, variant, group=group)
-        self.add(found.gap.with_notes(note), f"{metric}_gap", variant)
+        self.add(means.gap.with_notes(note), f"{metric}_gap", variant)
 
     def add_values(self, values: Floats, metric: str, variant: str) -> None:
         """Every image's value, so that two models can be compared image by image."""
@@ -175,16 +175,16 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
 
 def _self_similarity(on: _Axis) -> None:
     vectors = np.asarray(on.evidence.image_vectors(NAME))
-    found = self_similarity(vectors, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
+    similarity = self_similarity(vectors, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
     for metric, by_group in (
-        ("self_similarity", found.by_group),
-        ("self_similarity_normalised", found.normalised),
+        ("self_similarity", similarity.by_group),
+        ("self_similarity_normalised", similarity.normalised),
     ):
         for group, estimate in by_group.items():
             on.add(estimate, metric, "group_mean", group=group)
-    if found.gap is not None:
-        on.add(found.gap, "self_similarity_gap", "group_mean")
-    for note in (*found.notes, *(f"{reason} ({count} images)" for reason, count in found.dropped.items())):
+    if similarity.gap is not None:
+        on.add(similarity.gap, "self_similarity_gap", "group_mean")
+    for note in (*similarity.notes, *(f"{reason} ({count} images)" for reason, count in similarity.dropped.items())):
         on.findings.note(f"{on.axis}: {note}")
 
 
@@ -213,22 +213,22 @@ def _preferences(on: _Axis) -> None:
         beaten += (scores[:, :1] > scores[:, 1:]) / len(templates)
         for variant in PREFERENCES:
             options = on.options(most=2)  # the gap of a single template is not reported
-            found = person_preference(
+            means = person_preference(
                 scores, directions[0], directions[1:], on.groups, variant=variant, clusters=on.sets, **options
             )
-            won[variant].append(found.values)
-            for group, estimate in found.by_group.items():
+            won[variant].append(means.values)
+            for group, estimate in means.by_group.items():
                 on.add(estimate, "person_preference", variant, group=group, subject=prompts.neutral)
     for variant, outcomes in won.items():
         _pooled_preference(on, np.stack(outcomes, axis=1), [p.neutral for p in templates], variant)
-    found = own_text_means(beaten, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
-    on.add_groups(found, "person_preference", "texts_kept", TEXTS_KEPT)
+    means = own_text_means(beaten, on.groups, clusters=on.sets, shuffle_within=on.shuffled_in, **on.options())
+    on.add_groups(means, "person_preference", "texts_kept", TEXTS_KEPT)
 
 
 def _pooled_preference(on: _Axis, outcomes: Floats, names: Sequence[str], variant: str) -> None:
     """Mean over templates by group with the gap, and how far the wording alone moves each group's share."""
     chance = 0.5 if variant == "own_label" else 1 / (on.groups.n_groups + 1)
-    found = group_means(
+    means = group_means(
         outcomes.mean(axis=1),
         on.groups,
         clusters=on.sets,
@@ -237,8 +237,8 @@ def _pooled_preference(on: _Axis, outcomes: Floats, names: Sequence[str], varian
         null_value=chance,
         **on.options(),
     )
-    on.add_groups(found, "person_preference", variant, f"mean of {len(names)} templates")
-    on.add_values(found.values, "person_preference", variant)
+    on.add_groups(means, "person_preference", variant, f"mean of {len(names)} templates")
+    on.add_values(means.values, "person_preference", variant)
     if len(names) > 1:
         for label, group in enumerate(on.groups.names):
             inside = outcomes[on.groups.labels == label]
@@ -251,7 +251,7 @@ def _zero_shot(on: _Axis) -> None:
     scores = _image_scores(on.evidence, prompts)
     inside = np.flatnonzero(on.groups.defined)
     part = on.groups.take(inside)
-    found = zero_shot_accuracy(
+    accuracy = zero_shot_accuracy(
         scores[inside],
         np.eye(len(prompts)),
         part.labels.astype(np.int64),
@@ -260,12 +260,12 @@ def _zero_shot(on: _Axis) -> None:
         shuffle_within=None if on.shuffled_in is None else on.shuffled_in[inside],
         **on.options(),
     )
-    on.add(found.overall, "zero_shot_accuracy", "equipoise")
+    on.add(accuracy.overall, "zero_shot_accuracy", "equipoise")
     on.add_groups(
-        found.groups, "zero_shot_accuracy", "equipoise", f"mean vector of {len(prompts[0])} templates a group"
+        accuracy.groups, "zero_shot_accuracy", "equipoise", f"mean vector of {len(prompts[0])} templates a group"
     )
     values = np.zeros(len(on.groups))
-    values[inside] = found.groups.values
+    values[inside] = accuracy.groups.values
     on.add_values(values, "zero_shot_accuracy", "equipoise")
     best = scores == scores.max(axis=1, keepdims=True)
     worth = best / best.sum(axis=1, keepdims=True)
@@ -279,7 +279,7 @@ def _leakage(on: _Axis) -> None:
         rows = np.sort(np.random.default_rng(on.config.seed).choice(rows, PROBE_IMAGES, replace=False))
         on.findings.note(f"{on.axis}: the probe saw {PROBE_IMAGES:,} images, drawn at random")
     try:
-        found = linear_probe(
+        probe = linear_probe(
             np.asarray(on.evidence.image_vectors(NAME)[rows]),
             on.groups.take(rows),
             method="ridge",
@@ -290,8 +290,8 @@ def _leakage(on: _Axis) -> None:
     except InputError as error:  # groups too small to be held out leave the other metrics standing
         on.findings.note(f"{on.axis}: no probe: {error}")
         return
-    on.add(found.auc, "leakage_auc", "ridge")
-    on.add(found.balanced_accuracy, "leakage_balanced_accuracy", "ridge")
+    on.add(probe.auc, "leakage_auc", "ridge")
+    on.add(probe.balanced_accuracy, "leakage_balanced_accuracy", "ridge")
 
 
 SUITE = Suite(

@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from equipoise.audit.asking import SOCIALCF_PROMPTS, all_axes, neutral_prompts, pair_among
 from equipoise.audit.config import AuditConfig
@@ -20,6 +21,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import (
     SubjectQueries,
     groups_to_rank,
+    joined_prompts,
     placebo_axes,
     pool_name,
     set_structure,
@@ -31,11 +33,13 @@ from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.audit.suites._counterfactual import add_counterfactual
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.data.labels import without_twins
-from equipoise.measure.retrieval import Candidates
+from equipoise.measure.retrieval import Candidates, rank
 
 __all__ = ["SUITE"]
 
 NAME = "intersectional"
+DEPTH = 1000
+"""How many ranks of a subject are written down; more if K is larger."""
 
 
 def _axes(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
@@ -53,7 +57,37 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
         for some in combinations(axes, size):
             _measure_axes(findings, evidence, config, some, subjects, queries)
     _add_gaps(findings, evidence, config, axes, subjects)
+    _add_ranking(findings, evidence, config, subjects)
     return findings
+
+
+def _pools(evidence: Evidence, subjects: list[str]) -> NDArray[np.int64]:
+    """(N,) the number of each image's subject; -1 for other subjects, and for twins of another image."""
+    pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
+    return np.where(without_twins(evidence.frame), pools, -1)
+
+
+def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, subjects: list[str]) -> None:
+    """The ranking that the numbers count, ties in the same order; several prompts are joined as for the gaps.
+
+    A subject whose images all have one score is ranked by nobody, and has no rows here as it has none in the results.
+    """
+    queries = subject_queries(evidence, subjects, config.having({"prompt_pool": joined_prompts(config)}))
+    pools = _pools(evidence, subjects)
+    sizes = np.bincount(pools[pools >= 0], minlength=len(subjects))
+    ranking = rank(
+        queries.source,
+        min(int(sizes.max()), max(DEPTH, *config.k, 0)),
+        mask=pools >= 0,
+        candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+        order=evidence.tie_order(config.seed),
+    )
+    equal = ranking.all_equal(sizes[queries.pools])
+    if equal.any():
+        some = "subject has" if equal.sum() == 1 else "subjects have"
+        findings.note(f"{equal.sum()} {some} no ranking: the model gives all their images the same score")
+    ids = evidence.frame["image_id"].astype(str).tolist()
+    findings.add_ranking(ranking.some(~equal), np.array(queries.names)[~equal].tolist(), ids)
 
 
 def _add_gaps(
@@ -61,7 +95,7 @@ def _add_gaps(
 ) -> None:
     pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
     rows = np.flatnonzero(pools >= 0)
-    how = "embed_mean_unit" if config.prompt_pool == "metric_mean" else config.prompt_pool
+    how = joined_prompts(config)
     prompts = neutral_prompts(subjects, config.prompts or SOCIALCF_PROMPTS)
     scores = evidence.own_scores(prompts, how, rows, pools[rows])
     add_counterfactual(findings, evidence, config, axes, rows, scores, pool_name(evidence.frame.iloc[rows]))
@@ -76,8 +110,7 @@ def _measure_axes(
     queries: SubjectQueries,
 ) -> None:
     groups = evidence.groups(axes, NAME)
-    pools = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
-    pools = np.where(without_twins(evidence.frame), pools, -1)
+    pools = _pools(evidence, subjects)
     inside = pools >= 0
     structure = set_structure(evidence.frame, config, axes, inside)
     groups = groups_to_rank(groups, structure, inside, findings)

@@ -28,6 +28,7 @@ from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
+from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import Candidates
 from equipoise.measure.stats.group_means import group_means
 
@@ -56,12 +57,12 @@ def scene_captions(frame: pd.DataFrame, axis: str) -> list[SceneCaption]:
     >>> scene_captions(frame, "gender")
     [SceneCaption(scene='lab', kind='positive', text='photo of a genius')]
     """
-    found: dict[SceneCaption, None] = {}
+    captions: dict[SceneCaption, None] = {}
     for scene, *given in frame[["subject", *KINDS]].drop_duplicates().itertuples(index=False):
         for kind, text in zip(KINDS, given, strict=True):
             if isinstance(scene, str) and isinstance(text, str):
-                found |= dict.fromkeys(SceneCaption(scene, kind, caption) for caption in _parsed(text, kind, axis))
-    return sorted(found, key=lambda c: (c.scene, c.kind))
+                captions |= dict.fromkeys(SceneCaption(scene, kind, caption) for caption in _parsed(text, kind, axis))
+    return sorted(captions, key=lambda c: (c.scene, c.kind))
 
 
 def _parsed(text: str, kind: str, axis: str) -> list[str]:
@@ -145,7 +146,7 @@ def _add_association(
         findings.note(f"{axis}: no negative_association: too few images in scenes with captions of both kinds")
         return
     scenes = pd.factorize(frame["subject"])[0][inside]
-    found = group_means(
+    means = group_means(
         worse[inside],
         groups.take(inside),
         clusters=scenes,
@@ -156,8 +157,8 @@ def _add_association(
         level=config.level,
     )
     keys = {"axis": axis, "pool": pool_name(frame), "variant": "equipoise"}
-    for group, estimate in found.by_group.items():
-        note = "no null: it depends on the captions; see the gap"
+    for group, estimate in means.by_group.items():
+        note = no_null("it depends on the captions; see the gap")
         findings.add(estimate.with_notes(note), metric="negative_association", group=group, **keys)
         at = inside & (groups.labels == groups.index(group))
         findings.add_queries(
@@ -168,7 +169,7 @@ def _add_association(
             cluster=frame["subject"][at].to_numpy(),
             **keys,
         )
-    findings.add(found.gap, metric="negative_association_gap", **keys)
+    findings.add(means.gap, metric="negative_association_gap", **keys)
 
 
 SUITE = Suite(

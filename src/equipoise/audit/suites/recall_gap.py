@@ -45,7 +45,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     keys = {"axis": axis, "pool": pool_name(frame), "variant": "equipoise"}
     names = np.array([*groups.names, ""], dtype=object)[groups.labels]
     for k in config.k or KS:
-        found = recall_by_group(
+        recalls = recall_by_group(
             ranks,
             groups,
             k,
@@ -54,10 +54,10 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
             seed=config.seed,
             level=config.level,
         )
-        for group, estimate in found.by_group.items():
+        for group, estimate in recalls.by_group.items():
             n_images = int((images.labels == images.index(group)).sum())
             findings.add(estimate.with_notes(f"{n_images} images"), metric="recall_at_k", group=group, k=k, **keys)
-        findings.add(found.gap, metric="recall_gap", k=k, **keys)
+        findings.add(recalls.gap, metric="recall_gap", k=k, **keys)
         at = np.flatnonzero(groups.defined)
         findings.add_queries(
             recall_at_k(ranks, k)[at],

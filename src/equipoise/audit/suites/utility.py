@@ -21,9 +21,10 @@ from equipoise.audit.captions import Captions, captions_of, distinct, known_capt
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import pool_name
+from equipoise.audit.subjects import joined_prompts, pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.errors import InputError
+from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import recall_at_k, scan
 from equipoise.measure.stats.shares import share_estimate
 
@@ -32,7 +33,7 @@ __all__ = ["SUITE"]
 NAME = "utility"
 KS = (1, 5, 10)
 PROMPTS = ("A photo of {a}", "A picture of {a}", "An image of {a}")
-QUALITY = "no null: a quality, not a bias"
+QUALITY = no_null("a quality, not a bias")
 
 
 def _class_column(frame: pd.DataFrame) -> str | None:
@@ -79,7 +80,7 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
     column = _class_column(frame)
     classes, prompts = _classes(frame, config)
     wanted = pd.Index(classes).get_indexer(pd.Index(frame[column].astype(object).where(frame[column].notna(), None)))
-    how = config.prompt_pool if config.prompt_pool != "metric_mean" else "embed_mean_unit"
+    how = joined_prompts(config)
     credit = np.zeros(len(frame))
     for rows, scores in evidence.image_blocks(prompts, how):
         credit[rows] = _credit(scores, wanted[rows])
@@ -91,7 +92,7 @@ def _add_accuracy(findings: Findings, evidence: Evidence, config: AuditConfig) -
         clusters=None if clusters is None else pd.factorize(clusters)[0],
         level=config.level,
         dropped={"image without a class": int((~known).sum())},
-        notes=(f"{QUALITY}; blind guessing gives {1 / len(classes):.4g} of {len(classes)} classes ({column})",),
+        notes=(QUALITY, f"blind guessing gives {1 / len(classes):.4g} of {len(classes)} classes ({column})"),
     )
     keys = {"metric": "zero_shot_accuracy", "variant": "equipoise", "pool": pool_name(frame)}
     findings.add(estimate, **keys)
@@ -143,7 +144,7 @@ def _add_ranks(
     for k in config.k or KS:
         hits = recall_at_k(ranks, k)
         estimate = share_estimate(
-            hits, clusters=clusters if several else None, level=config.level, notes=(f"{QUALITY}; {len(frame)} images",)
+            hits, clusters=clusters if several else None, level=config.level, notes=(QUALITY, f"{len(frame)} images")
         )
         findings.add(estimate, k=k, **keys)
         findings.add_queries(hits, names, k=k, cluster=images, **keys)

@@ -26,11 +26,12 @@ from equipoise.audit.captions import distinct
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import pool_name
+from equipoise.audit.subjects import joined_prompts, pool_name
 from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._counterfactual import signed_gap
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
+from equipoise.measure.notes import minus
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.shares import share_estimate
 
@@ -160,7 +161,7 @@ def _add_resolution(
         groups.labels[inside] == 0,
         config,
         blocks=jobs[inside],
-        notes=(f"{groups.names[0]} minus {groups.names[1]}",),
+        notes=(minus(groups.names[0], groups.names[1]),),
     )
     findings.add(gap, metric="resolution_gap", **keys)
     for name, some in zip(groups.names, sides, strict=True):
@@ -185,7 +186,7 @@ def _add_retrieval(
         for job in jobs
     ]
     pools = np.where(inside, pd.Index(jobs).get_indexer(pd.Index(frame["subject"])), -1)
-    how = config.prompt_pool if config.prompt_pool != "metric_mean" else "embed_mean_unit"
+    how = joined_prompts(config)
     for k in config.k or KS:
         add_retrieval(
             findings,

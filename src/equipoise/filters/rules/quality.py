@@ -16,6 +16,7 @@ from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
 from equipoise.measure.images import disjoint_pairs, frechet_distance, ssim
+from equipoise.measure.notes import no_interval, no_null
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 
@@ -165,7 +166,7 @@ def frechet_gap(
         p_value=p_values(gap, null).value,
         n=len(pool),
         n_groups=len(kept),
-        notes=(f"largest {max(by_group, key=lambda k: by_group[k].value)}", note, "no interval: a gap of extremes"),
+        notes=(f"largest {max(by_group, key=lambda k: by_group[k].value)}", note, no_interval("a gap of extremes")),
     )
 
 
@@ -179,7 +180,7 @@ def _told(metric: str, values: Floats, groups: Groups, draws: int, seed: int) ->
     if groups.n_groups < 2:
         from equipoise.measure.stats import summarise
 
-        whole = summarise(values, notes=("no null: how varied a pool is, is not a bias",))
+        whole = summarise(values, notes=(no_null("how varied a pool is, is not a bias"),))
         return [whole.row(metric=metric, variant="random_pairs")]
     return mean_rows(metric, values, groups, variant="random_pairs", draws=draws, seed=seed)
 

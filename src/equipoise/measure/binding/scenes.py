@@ -20,6 +20,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_vector, chosen
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
@@ -256,7 +257,7 @@ def _difference(first: Estimate, second: Estimate, level: float) -> Estimate:
     method 10)."""
     value = first.value - second.value
     if None in (first.ci_low, first.ci_high, second.ci_low, second.ci_high):
-        return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=("no interval: one image in a cell",))
+        return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=(no_interval("one image in a cell"),))
     assert first.ci_low is not None
     assert first.ci_high is not None
     assert second.ci_low is not None

@@ -17,6 +17,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
 
@@ -130,7 +131,7 @@ def corrected_resampled_t(
     size = runs if n is None else as_count(n, "n")
     if runs < 2:
         return Estimate(
-            mean, null_mean=null, n=size, n_groups=n_groups, notes=(*notes, "no interval: one split"), level=level
+            mean, null_mean=null, n=size, n_groups=n_groups, notes=(*notes, no_interval("one split")), level=level
         )
     scale = float(np.sqrt(1 / runs + test_share / (1 - test_share)))
     reach = float(sps.t.ppf(0.5 + level / 2, runs - 1)) * scale * float(given.std(ddof=1))
@@ -138,7 +139,7 @@ def corrected_resampled_t(
         mean, mean - reach, mean + reach, null_mean=null, n=size, n_groups=n_groups, notes=notes, level=level
     )
     if reach == 0:  # would pass for certainty
-        made = replace(made, ci_low=None, ci_high=None, notes=(*notes, "no interval: all splits alike"))
+        made = replace(made, ci_low=None, ci_high=None, notes=(*notes, no_interval("all splits alike")))
     if null is None:
         return made
     error = scale * float((given - by_split).std(ddof=1))

@@ -19,6 +19,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, same_length
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
@@ -128,7 +129,7 @@ def word_log_odds(
         n=len(kept),
         n_groups=len(present),
         dropped={"undefined group": groups.n_undefined} if groups.n_undefined else {},
-        notes=(f"largest |z| of {len(wanted)} words: {first['word']!r} of {first['group']}", "no interval: a maximum"),
+        notes=(f"largest |z| of {len(wanted)} words: {first['word']!r} of {first['group']}", no_interval("a maximum")),
         level=level,
     )
     return WordUse(table, estimate)

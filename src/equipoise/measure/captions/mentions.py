@@ -18,6 +18,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import Floats, as_count, chosen
 from equipoise.measure.captions.counts import image_keys, moved_interval
 from equipoise.measure.groups import UNDEFINED, Groups
+from equipoise.measure.notes import no_null
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
@@ -246,7 +247,7 @@ def neutral_rate(mentions: Mentions, *, images: Sequence[Any] | None = None, lev
     """
     silent = ~mentions.named.any(axis=1)
     several = int((mentions.named.sum(axis=1) > 1).sum())
-    notes = ["no null: a rate, not a bias"] + ([f"{several} captions name several groups"] if several else [])
+    notes = [no_null("a rate, not a bias")] + ([f"{several} captions name several groups"] if several else [])
     keys = None if images is None else image_keys(images, len(mentions))
     return share_estimate(
         silent.astype(float), clusters=keys, level=level, n_groups=len(mentions.names), notes=tuple(notes)

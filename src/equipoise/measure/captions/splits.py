@@ -24,6 +24,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector, chosen, same_length
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import bootstrap_statistic, cluster_sums
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
@@ -180,7 +181,7 @@ def estimates_of_sums(
     values = statistic(counts.sum(axis=0, keepdims=True))[0]
     n = len(counts)
     if units < 2:
-        alone = (*notes, "no interval: one independent unit")
+        alone = (*notes, no_interval("one independent unit"))
         return [Estimate(float(value), n=n, notes=alone, level=level) for value in values]
     draws = bootstrap_statistic(counts, statistic, clusters=clusters, replicates=replicates, seed=seed)
     tail = (1 - level) / 2
@@ -238,7 +239,7 @@ def cross_fitted(
     value = float((np.bincount(group, given) / np.bincount(group)).mean())
     n_groups = int(group.max()) + 1
     if n < 2:
-        alone = (*notes, "no interval: one caption")
+        alone = (*notes, no_interval("one caption"))
         return Estimate(value, null_mean=null_value, n=n, n_groups=n_groups, notes=alone)
     own = captions_variance(given, of, group)
     error = float(np.sqrt(own if variance is None else max(own, variance)))
@@ -260,7 +261,7 @@ def cross_fitted(
     if reach > 0:
         return found
     # all scores alike: an interval without width would pass for certainty
-    return replace(found, ci_low=None, ci_high=None, notes=(*notes, "no interval: all scores are alike"))
+    return replace(found, ci_low=None, ci_high=None, notes=(*notes, no_interval("all scores are alike")))
 
 
 def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike) -> float:

@@ -26,6 +26,7 @@ from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
 from equipoise.measure.counterfactual.sizes import error_of_mean, flip_test, independent_units
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm, p_values, sign_flip
@@ -67,7 +68,7 @@ class PairGap:
 
     def row(self, **keys: Any) -> dict[str, Any]:
         """One row of a results table."""
-        own = {"metric": "counterfactual_gap", "subject": self.subject, "group": f"{self.first} - {self.second}"}
+        own = {"metric": "counterfactual_gap", "subject": self.subject, **pair_keys(self.first, self.second)}
         return self.estimate.row(**(own | keys))
 
 
@@ -242,7 +243,7 @@ def size_of_gaps(
             n=int(n_subjects[place]),
             n_groups=2,
             dropped={f"set without {pair.first} or {pair.second}": missing},
-            notes=(*cells.notes, "mean over subjects of the absolute gap; no interval: it is bounded below by noise"),
+            notes=(*cells.notes, "mean over subjects of the absolute gap", no_interval("it is bounded below by noise")),
         )
         won = float(pair.wins[pair.usable].mean())
         rows.append(PairGap(None, pair.first, pair.second, estimate, None, won, 1 - won, missing))

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import gap_cells
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values, sign_flip
@@ -200,7 +201,7 @@ def _term(
         p_randomised=p.randomised,
         n=len(flat),
         n_groups=len(labels),
-        notes=("no interval: a root mean square is bounded below by noise",),
+        notes=(no_interval("a root mean square is bounded below by noise"),),
         level=level,
     )
     share = outside * float((mean**2).sum()) / total if total > 0 else 0.0

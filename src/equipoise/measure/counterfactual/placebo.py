@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells
 from equipoise.measure.counterfactual.sizes import squared_gaps, squared_pivots
+from equipoise.measure.notes import note
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import sign_flip
@@ -73,7 +74,8 @@ def placebo_excess(
         excess = np.sqrt(np.maximum(squares, 0.0)) - np.sqrt(np.maximum(other_squares, 0.0))
         ends = np.quantile(excess, [(1 - level) / 2, (1 + level) / 2])
         low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
-    notes = [f"{size:.3g} beside {beside:.3g} of placebos: {', '.join(placebos)}", "n is subjects"]
+    told = note("beside_placebos", size=size, beside=beside, placebos=", ".join(placebos))
+    notes: list[str] = [told, "n is subjects"]
     if low is None:
         notes.append(no_interval_note(own - placebo))
     scale = size + beside if size + beside > 0 else 1.0

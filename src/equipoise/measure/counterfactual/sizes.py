@@ -35,6 +35,7 @@ from scipy import stats as sps
 
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values, sign_flip
@@ -72,7 +73,7 @@ class SizedGap:
 
     def row(self, **keys: Any) -> dict[str, Any]:
         """One row of a results table."""
-        own = {"metric": self.metric, "subject": self.subject, "group": f"{self.first} - {self.second}"}
+        own = {"metric": self.metric, "subject": self.subject, **pair_keys(self.first, self.second)}
         return self.estimate.row(**(own | keys))
 
 
@@ -219,7 +220,7 @@ def _size(
     what = "absolute gap" if alone else "root mean square over subjects"
     notes = [f"{what} without noise; the interval is that of the true size"]
     if interval is None:
-        notes.append("no interval: too few independent units, or all alike")
+        notes.append(no_interval("too few independent units, or all alike"))
     return Estimate(
         float(np.sqrt(max(square, 0.0))) / scale,
         low,

@@ -15,6 +15,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count
 from equipoise.measure.dataset.exchange import Exchange, ItemLean, Labels, cluster_codes, item_lean
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm, p_values
 from equipoise.measure.stats.shares import wilson_interval
@@ -280,14 +281,14 @@ def _with_interval(lean: ItemLean, groups: Groups, dropped: Mapping[str, int], l
     tests = p_values(value, null)
     null_sd = float(null.std(ddof=1)) if len(null) > 1 else None
     low = high = None
-    notes: tuple[str, ...] = ("no interval: one independent unit",)
+    notes: tuple[str, ...] = (no_interval("one independent unit"),)
     if lean.error is not None:
         reach = float(sps.t.ppf(0.5 + level / 2, lean.parts - 1)) * max(lean.error, null_sd or 0.0)
         if reach > 0:
             low, high = max(0.0, value - reach), min(1.0, value + reach)
             notes = (f"interval over {lean.parts} parts of the images",)
         else:
-            notes = ("no interval: nothing varies between independent units",)
+            notes = (no_interval("nothing varies between independent units"),)
     return Estimate(
         value,
         low,

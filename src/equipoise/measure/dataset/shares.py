@@ -14,6 +14,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count
 from equipoise.measure.dataset.exchange import Labels, cluster_codes
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import share_interval, wilson_interval
@@ -95,7 +96,7 @@ def group_counts(
             n=n,
             n_groups=n_groups,
             dropped=dropped,
-            notes=notes if low is not None else (*notes, "no interval: one independent unit"),
+            notes=notes if low is not None else (*notes, no_interval("one independent unit")),
             level=level,
         )
     together = np.maximum(sampled.p_together, [one.p_value or 0.0 for one in shares.values()])

@@ -17,6 +17,7 @@ from scipy.special import chdtri, ndtr
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks, same_width, unit_rows
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import TIE, Alternative, check_alternative, p_values
 
@@ -190,11 +191,11 @@ def effect_interval(
     """
     n, m = len(first), len(second)
     if min(n, m) < LEAST:
-        return None, None, (f"no interval: fewer than {LEAST} {what} on a side",)
+        return None, None, (no_interval(f"fewer than {LEAST} {what} on a side"),)
     parts = first.var(ddof=1) / n, second.var(ddof=1) / m
     error = float(np.sqrt(sum(parts)))
     if error <= 1e-12 * float(np.abs(np.concatenate([first, second])).max()):
-        return None, None, (f"no interval: the {what} of each side do not vary",)
+        return None, None, (no_interval(f"the {what} of each side do not vary"),)
     freedom = error**4 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1))
     t = float(first.mean() - second.mean()) / error
     within = np.sqrt((n * (n - 1) * parts[0] + m * (m - 1) * parts[1]) / (n + m - 2))

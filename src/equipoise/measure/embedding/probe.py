@@ -24,6 +24,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
@@ -43,7 +44,7 @@ __all__ = [
 
 
 BLOCKS = 10
-NO_ERROR = "no interval: the probe made no error, so nothing says how often it would"
+NO_ERROR = no_interval("the probe made no error, so nothing says how often it would")
 
 
 def deleted_blocks(labels: NDArray[np.integer], clusters: NDArray[np.integer] | None, seed: int) -> NDArray[np.intp]:

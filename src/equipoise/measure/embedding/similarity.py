@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import one_label_each, shuffled_labels
@@ -159,12 +160,12 @@ class _Drawn:
             int(self.sizes.sum()),
             len(self.names),
             level,
-            (f"{self.names[top]} minus {self.names[bottom]}", *self.notes),
+            (minus(self.names[top], self.names[bottom]), *self.notes),
             "greater",
         )
         low, high = self.gap_interval(level)
         if low is None or high is None or high <= low:
-            return shown.with_notes("no interval: the resamples do not differ")
+            return shown.with_notes(no_interval("the resamples do not differ"))
         return replace(shown, ci_low=low, ci_high=high)
 
     def gap_interval(self, level: float) -> tuple[float | None, float | None]:
@@ -278,7 +279,7 @@ def _estimate(
     if len(draws) > 1:
         low, high = (float(q) for q in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2]))
         if low == high:
-            low, high, notes = None, None, (*notes, "no interval: the resamples do not differ")
+            low, high, notes = None, None, (*notes, no_interval("the resamples do not differ"))
     if len(null) > 1:
         null_mean, null_sd = float(null.mean()), float(null.std(ddof=1))
         tests = p_values(value, null, alternative=alternative)

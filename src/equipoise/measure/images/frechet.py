@@ -10,6 +10,7 @@ from scipy import linalg
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_matrix, same_width
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate
 
@@ -115,7 +116,7 @@ def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estim
     value = _frechet_of_rows(x, y)
     folds = min(JACKKNIFE_FOLDS, len(x), len(y))
     if folds < 2 or min(len(x), len(y)) < 3:
-        return Estimate(value, n=n, level=level, notes=(*notes, "no interval: fewer than 3 rows"))
+        return Estimate(value, n=n, level=level, notes=(*notes, no_interval("fewer than 3 rows")))
     by_x = [_frechet_of_rows(np.delete(x, np.s_[f::folds], axis=0), y) for f in range(folds)]
     by_y = [_frechet_of_rows(x, np.delete(y, np.s_[f::folds], axis=0)) for f in range(folds)]
     error = jackknife_error(np.array(by_x), np.array(by_y))

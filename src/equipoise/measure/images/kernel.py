@@ -10,6 +10,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate
@@ -127,7 +128,7 @@ class _KernelSums:
     def estimate(self, level: float) -> Estimate:
         n, m = len(self.xx), len(self.yy)
         if min(n, m) < 3:
-            note = "no interval: fewer than 3 rows"
+            note = no_interval("fewer than 3 rows")
             return Estimate(self.distance(), null_mean=0.0, n=n + m, notes=(note,), level=level)
         error = jackknife_error(*self.left_out())
         return normal_estimate(self.distance(), error, n + m, null_mean=0.0, level=level)
@@ -202,7 +203,7 @@ def kid(
     variance = float(values.var(ddof=1))
     note = f"sd over {subsets} subsets of {size}: {np.sqrt(variance):.4g}"
     if min(len(x), len(y)) < 3:
-        notes = (note, "no interval: fewer than 3 rows")
+        notes = (note, no_interval("fewer than 3 rows"))
         return Estimate(float(values.mean()), null_mean=0.0, n=len(x) + len(y), notes=notes, level=level)
     if 2 * size > min(len(x), len(y)):
         # such subsets are nearly the same rows: their spread says little about other samples

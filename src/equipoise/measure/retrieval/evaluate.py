@@ -244,18 +244,9 @@ def _evaluate_part(
         short,
         int(_ties_at(ranking, recipe.k).sum()),
         int(_ties_within(ranking).sum()) if ties == "expected" else 0,
-        _all_equal(ranking, pool_counts.sum(axis=1))[usable],
+        ranking.all_equal(pool_counts.sum(axis=1))[usable],
         source.n_queries,
     )
-
-
-def _all_equal(ranking: Ranking, pool_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(Q,) whether all images of a query's pool, two or more, have the same score: the model gave no ranking."""
-    lengths = ranking.lengths
-    lowest = np.where(ranking.indices >= 0, ranking.scores, np.inf).min(axis=1, initial=np.inf)
-    highest = ranking.scores.max(axis=1, initial=-np.inf)
-    everybody = lengths + ranking.n_tied >= pool_sizes
-    return np.asarray((lengths > 0) & (pool_sizes > 1) & everybody & (highest == lowest))
 
 
 def _ties_at(ranking: Ranking, k: int) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import minus, no_interval, no_null
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -188,7 +189,7 @@ def gap_by_group(
     p = p_values(gap, null, rng=rng)
     dropped = {"query of an undefined group": groups.n_undefined}
     dropped |= {f"group {groups.names[g]!r} has no query": 0 for g in range(groups.n_groups) if g not in kept}
-    without = [f"no interval: {name} has none" for name in names if by_group[name].ci_low is None]
+    without = [no_interval(f"{name} has none") for name in names if by_group[name].ci_low is None]
     interval = NOTHING if without else data.gap_interval(statistic, kept, list(by_group.values()), level)
     return GroupGap(
         by_group,
@@ -202,7 +203,7 @@ def gap_by_group(
             n=int(counts.sum()),
             n_groups=len(kept),
             dropped=dropped,
-            notes=(f"{names[high]} minus {names[low]}", *without),
+            notes=(minus(names[high], names[low]), *without),
             level=level,
         ),
         names[high],
@@ -230,12 +231,12 @@ def _interval(
         mean = summarise(values, clusters=keys, level=level)
         return mean.ci_low, mean.ci_high, mean.notes
     if 2 * 0.5**units > 1 - level:
-        return None, None, (f"no interval: {units} independent units are too few for one of {level:.0%}",)
+        return None, None, (no_interval(f"{units} independent units are too few for one of {level:.0%}"),)
     blocks = resampling_weights(units, draws, rng, chunk=CELLS)
     drawn = np.concatenate([statistic(values, block[:, keys].astype(np.float64)) for block in blocks])
     low, high = np.quantile(drawn, (0.5 - level / 2, 0.5 + level / 2))
     if low == high:
-        return None, None, (f"no interval: the draws of {units} independent units all give {low:g}",)
+        return None, None, (no_interval(f"the draws of {units} independent units all give {low:g}"),)
     return float(low), float(high), ()
 
 
@@ -279,7 +280,7 @@ class _Sorted:
         values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
         value = float(statistic(values, np.ones((1, len(values))))[0])
         low, high, why = _interval(statistic, values, keys, draws, rng, level, self.are_shares(statistic))
-        return Estimate(value, low, high, n=len(values), notes=("no null: quality of one group", *why), level=level)
+        return Estimate(value, low, high, n=len(values), notes=(no_null("quality of one group"), *why), level=level)
 
     def gap_interval(
         self, statistic: Statistic, kept: NDArray[np.intp], found: list[Estimate], level: float

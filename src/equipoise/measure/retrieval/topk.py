@@ -59,6 +59,17 @@ class Ranking:
             notes.append(f"{tied} of {len(self.indices)} queries have a tie at rank {self.k}")
         return tuple(notes)
 
+    def some(self, queries: NDArray[Any]) -> Ranking:
+        """The ranking of some queries, by number or by a mask."""
+        return Ranking(self.indices[queries], self.scores[queries], self.left_out[queries], self.k)
+
+    def all_equal(self, pool_sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(Q,) whether all images of a query's pool, two or more, have the same score: the model gave no ranking."""
+        lowest = np.where(self.indices >= 0, self.scores, np.inf).min(axis=1, initial=np.inf)
+        highest = self.scores.max(axis=1, initial=-np.inf)
+        everybody = self.lengths + self.n_tied >= pool_sizes
+        return np.asarray((self.lengths > 0) & (pool_sizes > 1) & everybody & (highest == lowest))
+
     def labels(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """(Q, T) the label of each ranked image; -1 undefined, -2 beyond the end."""
         return np.append(labels, np.int32(-2))[self.indices]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, same_length
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import bootstrap_statistic, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 
@@ -181,11 +182,11 @@ def _estimate(value: float, draws: Floats, n: int, dropped: dict[str, int], leve
         notes = (f"{len(draws) - len(usable)} of {len(draws)} resamples held one answer only and were left out",)
     if n < 2 or len(usable) < 2:
         return Estimate(
-            value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, "no interval: one item"), level=level
+            value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, no_interval("one item")), level=level
         )
     low, high = np.quantile(usable, [(1 - level) / 2, (1 + level) / 2])
     if low == high:
-        why = "no interval: the resamples do not differ"
+        why = no_interval("the resamples do not differ")
         return Estimate(value, null_mean=0.0, n=n, dropped=dropped, notes=(*notes, why), level=level)
     return Estimate(value, float(low), float(high), null_mean=0.0, n=n, dropped=dropped, notes=notes, level=level)
 

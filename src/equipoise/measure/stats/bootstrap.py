@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.notes import no_interval
 
 __all__ = [
     "ClusterSums",
@@ -94,8 +95,8 @@ def no_interval_note(values: ArrayLike, clusters: ArrayLike | None = None) -> st
     """
     units = len(cluster_sums(values, clusters).sizes)
     if units < 2:
-        return "no interval: one independent unit"
-    return f"no interval: all {units} independent units have the same value"
+        return no_interval("one independent unit")
+    return no_interval(f"all {units} independent units have the same value")
 
 
 def resampling_weights(

@@ -8,11 +8,16 @@ from math import isnan
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.notes import codes_of, dropped_of, note
 
-__all__ = ["KEY_COLUMNS", "RESULT_COLUMNS", "Estimate"]
+__all__ = ["FACT_COLUMNS", "KEY_COLUMNS", "RESULT_COLUMNS", "Estimate"]
 
 KEY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "subject", "axis", "group", "k")
 """The columns of a results row that say what was measured; the caller knows them."""
+
+FACT_COLUMNS = ("dropped", "published", "side", "codes")
+"""What programs read beside the numbers: counts left out by reason (JSON), the value that a paper gives, ``above`` or
+``below`` where a size has lost its sign, and the codes of the notes with their facts (JSON)."""
 
 RESULT_COLUMNS = (
     *KEY_COLUMNS,
@@ -26,6 +31,7 @@ RESULT_COLUMNS = (
     "n",
     "n_groups",
     "notes",
+    *FACT_COLUMNS,
 )
 """The columns of a results table, in order."""
 
@@ -82,24 +88,30 @@ class Estimate:
     def row(self, **keys: Any) -> dict[str, Any]:
         """One row of a results table; ``keys`` fill the columns that say what was measured.
 
+        Beside those they may be ``published``, ``side``, and ``codes``: facts by code that no note tells.
+
         >>> Estimate(0.5, n=8, dropped={"empty pool": 2}, notes=("no null: recall is not a bias",)).row()["notes"]
         'no null: recall is not a bias; dropped 2 (empty pool)'
         """
+        known = (*KEY_COLUMNS, "published", "side", "codes")
         for name in keys:
-            if name not in KEY_COLUMNS:
-                raise UnknownNameError("key column of a results row", name, KEY_COLUMNS)
+            if name not in known:
+                raise UnknownNameError("key column of a results row", name, known)
         row: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS)
         row.update(keys)
         for name in ("value", "null_mean", "null_sd", "excess", "ci_low", "ci_high", "p_value", "n", "n_groups"):
             row[name] = getattr(self, name)
-        row["notes"] = "; ".join(self._all_notes())
+        notes = self._all_notes()
+        row["notes"] = "; ".join(notes)
+        row["dropped"] = dropped_of(self.dropped)
+        row["codes"] = codes_of(notes, keys.get("codes"))
         return row
 
     def _all_notes(self) -> list[str]:
         dropped = [f"dropped {count} ({reason})" for reason, count in self.dropped.items() if count]
-        chance = []
+        chance: list[str] = []
         if self.null_low is not None and self.null_high is not None:
-            chance = [f"chance gives {self.null_low:.4g} to {self.null_high:.4g} in 95% of draws"]
+            chance = [note("chance_range", low=self.null_low, high=self.null_high)]
         return [*self.notes, *dropped, *chance]
 
     def __repr__(self) -> str:

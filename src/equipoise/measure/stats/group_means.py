@@ -17,6 +17,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector
 from equipoise.measure.groups import Groups
+from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
@@ -121,7 +122,7 @@ def group_means(
         n=int(groups.defined.sum()),
         n_groups=len(kept),
         dropped=dropped,
-        notes=(f"{highest} minus {lowest}", *why),
+        notes=(minus(highest, lowest), *why),
     )
     return GroupMeans(by_group, gap, highest, lowest, numbers, dropped)
 
@@ -154,7 +155,7 @@ def gap_interval(
         return (
             None,
             None,
-            (f"no interval: {', '.join(names)} {'has' if len(names) == 1 else 'have'} one independent unit",),
+            (no_interval(f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} one independent unit"),),
         )
     if share:
         parts = [labels == label for label in range(len(present))]
@@ -163,7 +164,7 @@ def gap_interval(
     else:
         least = 1e-12 * float(np.abs(numbers).max())
         if (pairs.error + np.eye(len(present)) <= least).any():
-            return None, None, ("no interval: nothing varies between independent units of two of the groups",)
+            return None, None, (no_interval("nothing varies between independent units of two of the groups"),)
         covariance, bounds = pairs.covariance, t_bounds(pairs.means, pairs.error, pairs.freedom)
     low, high = range_interval(pairs.means, covariance, bounds, level=level)
     return low, min(high, 1.0) if share else high, ()
@@ -270,7 +271,7 @@ def difference_interval(
         n = int(inside.sum())
         counts = np.bincount(codes[inside], minlength=units)
         if np.count_nonzero(counts) < 2:
-            return None, None, ("no interval: one of the two groups has one independent unit",)
+            return None, None, (no_interval("one of the two groups has one independent unit"),)
         weight = 1 / (n * np.sqrt(1 - counts / n))
         mean = float(numbers[inside].mean())
         moved += sign * weight * np.bincount(codes[inside], numbers[inside] - mean, minlength=units)
@@ -279,7 +280,7 @@ def difference_interval(
         shared.append(counts * weight / np.sqrt(n))
     error = float(np.sqrt((moved**2).sum()))
     if error <= 1e-12 * float(np.abs(numbers).max()):
-        return None, None, ("no interval: nothing varies between independent units",)
+        return None, None, (no_interval("nothing varies between independent units"),)
     # variances and covariances of ``moved``, were the values independent: diag(own) - v v' - w w'
     v, w = shared
     trace = own.sum() - v @ v - w @ w

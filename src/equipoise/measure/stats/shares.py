@@ -16,6 +16,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_vector
+from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -317,7 +318,7 @@ def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95
     value = float(above.mean())
     n, m = len(a), len(b)
     if n < 2 or m < 2:
-        return Estimate(value, null_mean=0.5, n=n + m, notes=("no interval: one item on a side",), level=level)
+        return Estimate(value, null_mean=0.5, n=n + m, notes=(no_interval("one item on a side"),), level=level)
     error = float(np.sqrt(above.var(ddof=1) / n + below.var(ddof=1) / m))
     _, ties = np.unique(np.concatenate([a, b]), return_counts=True)
     total = n + m

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import count, joined, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
-from equipoise.report.numbers import count, joined, percent
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,
@@ -22,17 +22,17 @@ from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_valu
 from equipoise.report.page.gallery import Gallery, gallery
 from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
-from equipoise.report.page.ranking import Ranking, read_ranking
+from equipoise.report.page.ranking import PictureOrder, read_ranking
 from equipoise.report.page.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
-from equipoise.report.verdict.judging import Verdict, level_of, spreads_of
+from equipoise.report.verdict.judging import BiasVerdict, level_of, spreads_of
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
-__all__ = ["Contents", "Figure", "gather"]
+__all__ = ["PageContents", "PageFigure", "gather"]
 
 _CONTENTS = {
     "verdict": "Verdict",
@@ -55,7 +55,7 @@ _JOINT_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Figure:
+class PageFigure:
     """A figure of the page: its drawing, its data, and how to read it."""
 
     name: str
@@ -76,11 +76,11 @@ class Figure:
 
 
 @dataclass
-class Contents:
+class PageContents:
     """The parts of one page."""
 
     title: str
-    verdict: Verdict
+    verdict: BiasVerdict
     series: list[Series]
     figures: dict[str, list[Any]] = field(default_factory=dict)
     rows: list[SubjectRow] = field(default_factory=list)
@@ -91,12 +91,12 @@ class Contents:
     given: Given = field(default_factory=Given)
     metric: str | None = None
 
-    def all_figures(self) -> list[Figure]:
+    def all_figures(self) -> list[PageFigure]:
         """Every figure, once."""
-        found = []
+        figures = []
         for some in self.figures.values():
-            found += [one[0] if isinstance(one, tuple) else one for one in some]
-        return found
+            figures += [figure[0] if isinstance(figure, tuple) else figure for figure in some]
+        return figures
 
     def for_template(self) -> dict[str, Any]:
         """What the page's template asks for."""
@@ -151,27 +151,27 @@ def gather(
     truth: pd.DataFrame | None,
     pair: tuple[Series, Series] | None,
     naive: Sequence[Series] = (),
-) -> Contents:
+) -> PageContents:
     """All parts of the page."""
     series = given.series
-    audits = [one for one in series if one.source.kind in ("audit", "results")]
-    captions = [one for one in series if one.source.kind == "captions"]
-    datasets = [one for one in series if one.source.kind == "dataset"]
-    comparisons = [one for one in series if one.source.kind == "comparison"]
+    audits = [each for each in series if each.source.kind in ("audit", "results")]
+    captions = [each for each in series if each.source.kind == "captions"]
+    datasets = [each for each in series if each.source.kind == "dataset"]
+    comparisons = [each for each in series if each.source.kind == "comparison"]
     metric = main_metric(audits)
-    apart = pair is not None and any(one.model == pair[0].model for one in audits if one not in pair)
+    apart = pair is not None and any(each.model == pair[0].model for each in audits if each not in pair)
     if pair is not None and apart:  # the same model was audited on more subjects: that comes first, the pair on its own
-        audits = [one for one in audits if one not in pair]
+        audits = [each for each in audits if each not in pair]
     elif pair is not None:  # what is being repaired comes first
-        audits = [pair[0], pair[1], *(one for one in audits if one not in pair)]
-    found_truth = [] if truth is None else [one for some in [*audits, *captions] for one in recovered(some, truth)]
+        audits = [pair[0], pair[1], *(each for each in audits if each not in pair)]
+    found_truth = [] if truth is None else [each for some in [*audits, *captions] for each in recovered(some, truth)]
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
     repair = None
     if pair is not None and (by := repaired_by(*pair)) is not None:
         repair = Repair(pair[0], pair[1], changes(*pair, by, spreads=spreads_of(pair[0])))
     plain = naive_numbers(naive, audits, metric, found_truth)
-    made = Contents(
+    contents = PageContents(
         title=title or _title(series),
         verdict=verdict(
             audits,
@@ -180,60 +180,62 @@ def gather(
             captions=captions,
             datasets=datasets,
             comparisons=comparisons,
-            filters=[one for one in series if one.source.kind == "filter"],
+            filters=[each for each in series if each.source.kind == "filter"],
             naive=plain,
         ),
         series=series,
         given=given,
         metric=metric,
     )
-    colours = {one.label: number for number, one in enumerate(series)}
-    made.figures["headline"] = [
+    colours = {each.label: number for number, each in enumerate(series)}
+    contents.figures["headline"] = [
         figure
         for number, some in enumerate((audits, captions, datasets, comparisons))
         if (figure := _headline(some, list(colours), "" if number == 0 else f"_{some[0].source.kind if some else ''}"))
     ]
     if found_truth:
-        made.figures["truth"] = [_truth(found_truth, colours)]
+        contents.figures["truth"] = [_truth(found_truth, colours)]
     if repair is not None and repair.changes:
-        made.figures["change"] = [_change(repair)]
+        contents.figures["change"] = [_change(repair)]
     if plain:
-        made.figures["naive"] = [_naive(plain)]
+        contents.figures["naive"] = [_naive(plain)]
     if metric is not None:
-        _add_subjects(made, audits, metric, list(colours))
-    rankings = {one.label: found for one in audits if (found := read_ranking(one, given.problems)) is not None}
-    made.figures["groups"] = _groups(audits, rankings, list(colours), metric)
-    made.pictures = gallery(given, audits, rankings, metric)
+        _add_subjects(contents, audits, metric, list(colours))
+    rankings = {each.label: ranking for each in audits if (ranking := read_ranking(each, given.problems)) is not None}
+    contents.figures["groups"] = _groups(audits, rankings, list(colours), metric)
+    contents.pictures = gallery(given, audits, rankings, metric)
     for source in given.sources:
-        made.words += read_words(source, given.problems)
-    made.figures["funnel"] = _funnels(given)
-    return made
+        contents.words += read_words(source, given.problems)
+    contents.figures["funnel"] = _funnels(given)
+    return contents
 
 
 def _title(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(one.label for one in series))
+    names = list(dict.fromkeys(each.label for each in series))
     return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
 
 
 def _facts(series: Sequence[Series]) -> list[str]:
-    subjects = {s for one in series if one.source.kind != "dataset" for s in one.results["subject"].dropna().unique()}
+    subjects = {
+        s for each in series if each.source.kind != "dataset" for s in each.results["subject"].dropna().unique()
+    }
     kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
     kinds |= {"comparison": "comparison", "filter": "filter run"}
     facts = []
     for kind, name in kinds.items():
-        n = sum(one.source.kind == kind for one in series)
+        n = sum(each.source.kind == kind for each in series)
         facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
     if len(subjects) > 1:
         facts.append(f"{count(len(subjects))} subjects")
-    asked = [one for one in series if one.source.kind != "filter"]
-    suites = list(dict.fromkeys(str(s) for one in asked for s in one.results["suite"].dropna().unique()))
-    pools = sorted({str(p) for one in asked for p in one.results["pool"].dropna().unique()})
+    asked = [each for each in series if each.source.kind != "filter"]
+    suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
+    pools = sorted({str(p) for each in asked for p in each.results["pool"].dropna().unique()})
     return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
 
 
 def _signs(series: Sequence[Series]) -> str:
     """What must be said of drawn pictures."""
-    pools = [set(one.results["pool"].dropna().unique()) for one in series if one.source.kind != "filter"]
+    pools = [set(each.results["pool"].dropna().unique()) for each in series if each.source.kind != "filter"]
     if not any("rendered" in some for some in pools):
         return ""
     if all(some == {"rendered"} for some in pools):
@@ -242,19 +244,19 @@ def _signs(series: Sequence[Series]) -> str:
 
 
 def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
-    found = []
+    selects = []
     for name, label in (("axis", "Axis"), ("model", "Model"), ("metric", "Metric")):
         choices = list(dict.fromkeys(getattr(row, name) for row in rows))
         if len(choices) > 1:
-            found.append((name, label, sorted(choices)))
-    return found
+            selects.append((name, label, sorted(choices)))
+    return selects
 
 
-def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figure | None:
+def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageFigure | None:
     metric = main_metric(series)
     if metric is None:
         return None
-    parts = [main_rows(one, metric).assign(label=one.label) for one in series]
+    parts = [main_rows(each, metric).assign(label=each.label) for each in series]
     rows = pd.concat(parts, ignore_index=True)
     rows = rows[rows["excess"].notna()]
     if rows.empty:
@@ -274,43 +276,43 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> Figur
     title = {"captions": "Captions", "dataset": "The dataset", "comparison": "Paired differences"}.get(
         series[0].source.kind, "Excess over chance by axis"
     )
-    return Figure(f"headline{suffix}", title, caption, svg, data)
+    return PageFigure(f"headline{suffix}", title, caption, svg, data)
 
 
-def _truth(found: Sequence[Any], colours: dict[str, int]) -> Figure:
-    svg, data = truth_figure(list(found), colours)
+def _truth(recoveries: Sequence[Any], colours: dict[str, int]) -> PageFigure:
+    svg, data = truth_figure(list(recoveries), colours)
     caption = (
         "Each dot is a subject. Across: how strongly a group was tied to it in what the model learned from, as "
         "log-odds of the first group rather than the second. Up: how much higher the model scores the first inside "
         "counterfactual sets, for a prompt that names neither. Dots on a rising line: the audit found what was put "
         "in. A flat cloud: it was not learnt."
     )
-    return Figure("truth", "Put in, and found", caption, svg, data)
+    return PageFigure("truth", "Put in, and found", caption, svg, data)
 
 
-def _change(repair: Repair) -> Figure:
+def _change(repair: Repair) -> PageFigure:
     svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
     caption = (
         f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
         "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
         "was is better, and inside the band what is left cannot be told from chance."
     )
-    return Figure("change", "What the repair changed", caption, svg, data)
+    return PageFigure("change", "What the repair changed", caption, svg, data)
 
 
-def _naive(found: Sequence[Naive]) -> Figure:
-    svg, data = naive_figure(found)
+def _naive(numbers: Sequence[Naive]) -> PageFigure:
+    svg, data = naive_figure(numbers)
     caption = (
         "Hollow: the number as it is often published, over a natural, lopsided pool and against even shares. The thick "
         "mark is what a model blind to the groups gets from that pool: the pool's own lean. Filled: what the audit "
         "with counterfactual sets found, less what chance gives. A hollow dot on its mark says nothing about the model."
     )
-    return Figure("naive", "The naive number, and the audit", caption, svg, data)
+    return PageFigure("naive", "The naive number, and the audit", caption, svg, data)
 
 
-def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
-    made.rows, made.subject_data, made.rows_note = subject_table(audits, metric)
-    parts = [subject_rows(one, metric).assign(label=one.label) for one in audits]
+def _add_subjects(contents: PageContents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
+    contents.rows, contents.subject_data, contents.rows_note = subject_table(audits, metric)
+    parts = [subject_rows(audit, metric).assign(label=audit.label) for audit in audits]
     parts = [part for part in parts if len(part)]
     if not parts:
         return
@@ -326,17 +328,17 @@ def _add_subjects(made: Contents, audits: Sequence[Series], metric: str, labels:
         "this subject alone. Dots of the same value are piled up. The rightmost is named; typing below marks a "
         "subject here."
     )
-    made.figures["strip"] = [Figure("strip", "Subjects by axis", caption, svg, data)]
+    contents.figures["strip"] = [PageFigure("strip", "Subjects by axis", caption, svg, data)]
 
 
 def _groups(
-    audits: Sequence[Series], rankings: dict[str, Ranking], labels: list[str], metric: str | None
-) -> list[Figure]:
+    audits: Sequence[Series], rankings: dict[str, PictureOrder], labels: list[str], metric: str | None
+) -> list[PageFigure]:
     parts = []
-    for one in audits:
-        mine = one.results[(one.results["metric"] == "representation") & one.results["subject"].isna()]
+    for audit in audits:
+        mine = audit.results[(audit.results["metric"] == "representation") & audit.results["subject"].isna()]
         mine = mine[mine["group"].notna() & mine["value"].notna()].drop_duplicates(["axis", "group", "pool"])
-        parts.append(mine.assign(label=one.label))
+        parts.append(mine.assign(label=audit.label))
     rows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     if rows.empty:
         return []
@@ -347,7 +349,7 @@ def _groups(
         f"{percent(level_of(audits[0]))} interval and the thick mark what chance gives. * and bold: p < 0.05. Even "
         "bars here do not rule out that single subjects lean to opposite sides."
     )
-    figures.append(Figure("proportions", "Shares of the first pictures, by group", caption, svg, data))
+    figures.append(PageFigure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
     for number, axis in enumerate(joint):
         svg, data = joint_figure(rows[rows["axis"] == axis], labels)
@@ -357,39 +359,41 @@ def _groups(
         )
         name = f"intersections{'' if number == 0 else number + 1}"
         figures.append(
-            Figure(name, f"Intersections: {str(axis).replace(' x ', ' and ').replace('_', ' ')}", caption, svg, data)
+            PageFigure(name, f"Intersections: {axis_name(axis).replace(' × ', ' and ')}", caption, svg, data)
         )
     figures += _subject_groups(audits, rankings, metric)
     return figures
 
 
-def _subject_groups(audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> list[Figure]:
-    one = next((some for some in audits if some.label in rankings), None)
-    if one is None or metric is None:
+def _subject_groups(
+    audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None
+) -> list[PageFigure]:
+    audit = next((some for some in audits if some.label in rankings), None)
+    if audit is None or metric is None:
         return []
-    rows = main_rows(one, metric)
-    rows = rows[[all(part in rankings[one.label].frame for part in str(a).split(" x ")) for a in rows["axis"]]]
+    rows = main_rows(audit, metric)
+    rows = rows[[all(part in rankings[audit.label].frame for part in str(a).split(" x ")) for a in rows["axis"]]]
     rows = rows[rows["k"].notna()] if len(rows) else rows
     if rows.empty:
         return []
     fitting = rows[rows["n_groups"] <= 8]
     row = (fitting if len(fitting) else rows).sort_values("n_groups", ascending=False).iloc[0]
     axes, k = str(row["axis"]).split(" x "), int(row["k"])
-    shares = rankings[one.label].shares(axes, k)
+    shares = rankings[audit.label].shares(axes, k)
     skewness = shares.assign(d=(shares["share"] - shares["expected"]).abs()).groupby("subject")["d"].sum()
     svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)))
     caption = (
-        f"{one.label}: for each subject, the share of each group among its first {k} pictures, the most lopsided "
+        f"{audit.label}: for each subject, the share of each group among its first {k} pictures, the most lopsided "
         "subject first. Orange: more than the group's share of the subject's pictures; blue: fewer. Single cells are "
         "noisy: the table above says which subjects are beyond chance."
     )
-    return [Figure("subject_groups", "Subjects by groups", caption, svg, data)]
+    return [PageFigure("subject_groups", "Subjects by groups", caption, svg, data)]
 
 
-def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
+def _funnels(given: Given) -> list[tuple[PageFigure, list[dict[str, Any]]]]:
     """A figure and a table for each funnel and axis."""
     own = {source.path: source.results for source in given.sources if source.kind == "filter"}
-    made: list[tuple[Figure, list[dict[str, Any]]]] = []
+    funnels: list[tuple[PageFigure, list[dict[str, Any]]]] = []
     for path in given.funnels:
         every = read_funnel(path)
         for axis in dict.fromkeys(every["axis"]):
@@ -401,7 +405,7 @@ def _funnels(given: Given) -> list[tuple[Figure, list[dict[str, Any]]]]:
                 "Each line is a group: of its first images, the share that is left after each filter. Lines that part "
                 f"mean that a filter drops one group more than another. The p-values below are {how}."
             )
-            name = f"funnel{'' if not made else len(made) + 1}"
+            name = f"funnel{'' if not funnels else len(funnels) + 1}"
             title = "What is left after each filter" + (f", by {axis_name(axis)}" if axis else "")
-            made.append((Figure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
-    return made
+            funnels.append((PageFigure(name, title, caption, svg, data), funnel_rows(funnel_table(frame, known))))
+    return funnels

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from equipoise.formatting import excess_interval, p_text, share, shortened, signed
 from equipoise.report.findings import LEVEL, axis_name, metric_name
-from equipoise.report.numbers import excess_interval, p_text, share, signed
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
 __all__ = [
     "headline_figure",
@@ -62,7 +62,7 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     panel_w = first + cell_w * len(acrosses) + 24
     columns = max(1, min(len(panels), int(740 // panel_w)))
     panel_h = top + cell_h * len(downs) + 20
-    drawing = Drawing("joint", columns * panel_w, math.ceil(len(panels) / columns) * panel_h)
+    drawing = SvgDrawing("joint", columns * panel_w, math.ceil(len(panels) / columns) * panel_h)
     most = float(frame["excess"].abs().max()) or 1.0
     for number, label in enumerate(panels):
         x0, y0 = (number % columns) * panel_w, (number // columns) * panel_h
@@ -75,8 +75,8 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             i, j = acrosses.index(row["across"]), downs.index(row["down"])
             x, y = x0 + first + i * cell_w, y0 + top + j * cell_h
             colour, words = shade(row["excess"] / most)
-            told = f"{row['group']}: {share(row['value'], 1)}, {p_text(row['p_value'])}"
-            drawing.rect(x, y, cell_w, cell_h, "cell", told, fill=colour)
+            title = f"{row['group']}: {share(row['value'], 1)}, {p_text(row['p_value'])}"
+            drawing.rect(x, y, cell_w, cell_h, "cell", title, fill=colour)
             star = " *" if row["p_value"] < 0.05 else ""
             drawing.text(x + cell_w / 2, y + 22, share(row["value"], 1) + star, f"num bold {words}", "middle")
             drawing.text(
@@ -111,7 +111,7 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
     groups = list(dict.fromkeys(shares["group"]))
     first = max(90.0, 7.2 * max(len(str(s)) for s in shown) + 14)
     cell_w, cell_h, top = max(58.0, 7.0 * max(len(str(g)) for g in groups) + 12), 21.0, 26.0
-    drawing = Drawing("subject_groups", first + cell_w * len(groups) + 4, top + cell_h * len(shown) + 6)
+    drawing = SvgDrawing("subject_groups", first + cell_w * len(groups) + 4, top + cell_h * len(shown) + 6)
     for i, group in enumerate(groups):
         drawing.text(first + (i + 0.5) * cell_w, 16, str(group), "soft", "middle")
     place = {subject: j for j, subject in enumerate(shown)}
@@ -120,11 +120,11 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
     for row in shares[shares["subject"].isin(place)].to_dict("records"):
         i, j = groups.index(row["group"]), place[row["subject"]]
         colour, words = shade((row["share"] - row["expected"]) / max(row["expected"], 1 - row["expected"], 1e-9))
-        told = (
+        label = (
             f"{row['subject']}, {row['group']}: {share(row['share'])} of the top, {share(row['expected'])} of the pool"
         )
         x, y = first + i * cell_w, top + j * cell_h
-        drawing.rect(x, y, cell_w, cell_h, "cell", told, fill=colour)
+        drawing.rect(x, y, cell_w, cell_h, "cell", label, fill=colour)
         drawing.text(x + cell_w / 2, y + 15, share(row["share"]), f"num small {words}", "middle")
     return drawing.svg(f"Share of each group among the top pictures of {len(shown)} subjects"), shares
 
@@ -133,7 +133,7 @@ WIDTH = 720.0
 _SURE = 1.96
 
 
-def legend(drawing: Drawing, labels: Sequence[str], x: float, y: float) -> None:
+def legend(drawing: SvgDrawing, labels: Sequence[str], x: float, y: float) -> None:
     """Names of the series in their colours, in one line."""
     for number, label in enumerate(labels):
         drawing.rect(x, y - 9, 10, 10, f"c{number % SERIES_COLOURS}")
@@ -150,7 +150,7 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
     head = 8
     places = _places(rows, several, head)
     height = places[-1][1] + 24 + 44
-    drawing = Drawing("headline", WIDTH, height)
+    drawing = SvgDrawing("headline", WIDTH, height)
     lows = rows["ci_low"].fillna(rows["value"]) - rows["null_mean"]
     highs = rows["ci_high"].fillna(rows["value"]) - rows["null_mean"]
     band = _SURE * rows["null_sd"].fillna(0.0)
@@ -198,35 +198,31 @@ def _places(rows: pd.DataFrame, several: bool, top: float) -> list[tuple[pd.Seri
 
 
 def _headline_row(
-    drawing: Drawing, row: pd.Series, y: float, title: str, several: bool, scale: Scale, number: int
+    drawing: SvgDrawing, row: pd.Series, y: float, title: str, several: bool, scale: Scale, number: int
 ) -> None:
     colour = number % SERIES_COLOURS
     if title:
         drawing.text(0, y - (20 if several else -4), title, "bold")
     if several:
-        drawing.text(12, y + 4, _short(str(row["label"]), 25), "soft")
+        drawing.text(12, y + 4, shortened(str(row["label"]), 25), "soft")
     if pd.notna(row["null_sd"]):
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
-    told = f"{row['label']}, {axis_name(row['axis'])}: {signed(row['excess'])}, {p_text(row['p_value'])}"
+    label = f"{row['label']}, {axis_name(row['axis'])}: {signed(row['excess'])}, {p_text(row['p_value'])}"
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         ends = scale(row["ci_low"] - row["null_mean"]), scale(row["ci_high"] - row["null_mean"])
         drawing.line(ends[0], y, ends[1], y, f"w s{colour}")
         for x in ends:
             drawing.line(x, y - 4, x, y + 4, f"w s{colour}")
     sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
-    drawing.dot(scale(row["excess"]), y, 5.5, f"c{colour}" if sure else f"hollow s{colour}", told)
+    drawing.dot(scale(row["excess"]), y, 5.5, f"c{colour}" if sure else f"hollow s{colour}", label)
     drawing.text(548, y + 4, signed(row["excess"]), "num bold", "end")
     drawing.text(558, y + 4, excess_interval(row), "soft num")
     drawing.text(WIDTH, y + 4, p_text(row["p_value"]).replace("no p-value", ""), "soft num", "end")
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """One strip an axis and model, one dot a subject: its excess over chance; filled where p < 0.05."""
+    """One strip per axis and model, one dot per subject: its excess over chance; filled where p < 0.05."""
     shown = rows[rows["excess"].notna() & np.isfinite(rows["excess"].astype(float))]
     groups = [(str(a), str(b), some) for (a, b), some in shown.groupby(["axis", "label"], sort=False)]
     values = shown["excess"].astype(float)
@@ -234,7 +230,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     scale = Scale(min(values.min() - room, 0), max(values.max() + room, 0), 190, 630)
     stacks = [_stacked(some, scale) for _, _, some in groups]
     heights = [max(42.0, 9.0 * max(place for _, _, place in stack) + 40) for stack in stacks]
-    drawing = Drawing("subjects", WIDTH, sum(heights) + 56)
+    drawing = SvgDrawing("subjects", WIDTH, sum(heights) + 56)
     drawing.x_axis(scale, 6, sum(heights) + 8, f"{_metric_told(shown)} of each subject, excess over its own chance")
     y, before = 6.0, ""
     for (axis, label, _), stack, height in zip(groups, stacks, heights, strict=True):
@@ -243,7 +239,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             drawing.text(0, y - 16, axis_name(axis), "bold")
             before = axis
         if len(labels) > 1:
-            drawing.text(12, y - 1, _short(str(label), 25), "soft")
+            drawing.text(12, y - 1, shortened(str(label), 25), "soft")
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
     keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS]
@@ -263,19 +259,19 @@ def _stacked(some: pd.DataFrame, scale: Scale) -> list[tuple[pd.Series, float, i
     return placed
 
 
-def _strip(drawing: Drawing, stack: list[tuple[pd.Series, float, int]], scale: Scale, y: float, colour: int) -> None:
+def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale: Scale, y: float, colour: int) -> None:
     drawing.line(scale.start, y + 6, scale.end, y + 6, "rule")
     for row, x, place in stack:
         sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
-        told = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_value'])}"
-        drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", told, str(row["subject"]))
+        label = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_value'])}"
+        drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", label, str(row["subject"]))
     farthest = max(x for _, x, _ in stack)
     named = next(row for row, x, place in stack if x == farthest and place == 0)
-    drawing.text(farthest + 9, y + 4, _short(str(named["subject"]), 14), "small halo")
+    drawing.text(farthest + 9, y + 4, shortened(str(named["subject"]), 14), "small halo")
 
 
 def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """Shares of the top K by group: a bar a group, a panel a model, the share that chance gives as a mark."""
+    """Shares of the top K by group: one bar per group, one panel per model, the share that chance gives as a mark."""
     panels = [label for label in labels if (rows["label"] == label).any()]
     columns = min(len(panels), 3)
     panels = panels[:columns]
@@ -284,9 +280,9 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     axes = list(dict.fromkeys(rows["axis"]))
     n_groups = {axis: rows.loc[rows["axis"] == axis, "group"].nunique() for axis in axes}
     height = 24 + sum(34 + 22 * n for n in n_groups.values()) + 8
-    drawing = Drawing("proportions", WIDTH, height)
+    drawing = SvgDrawing("proportions", WIDTH, height)
     for number, label in enumerate(panels):
-        drawing.text(first + number * width, 14, _short(label, int(width / 7.5)), "bold")
+        drawing.text(first + number * width, 14, shortened(label, int(width / 7.5)), "bold")
     y = 24.0
     for axis in axes:
         mine = rows[rows["axis"] == axis]
@@ -298,20 +294,20 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
         for group in dict.fromkeys(mine["group"]):
             drawing.text(8, y + 13, str(group))
             for number, label in enumerate(panels):
-                one = mine[(mine["group"] == group) & (mine["label"] == label)]
+                bar = mine[(mine["group"] == group) & (mine["label"] == label)]
                 start = first + number * width
                 scale = Scale(0, most or 1, start, start + width - 62)
-                if len(one):
-                    _bar(drawing, one.iloc[0], scale, y, list(labels).index(label) % SERIES_COLOURS)
+                if len(bar):
+                    _bar(drawing, bar.iloc[0], scale, y, list(labels).index(label) % SERIES_COLOURS)
             y += 22
     keep = ["label", "axis", "group", "k", *_NUMBERS]
     said = f"Shares of the retrieved pictures by group on {axis_name(axes[0])} and {len(axes) - 1} more"
     return drawing.svg(said), rows[keep]
 
 
-def _bar(drawing: Drawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
-    told = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
-    drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", told)
+def _bar(drawing: SvgDrawing, row: pd.Series, scale: Scale, y: float, colour: int) -> None:
+    label = f"{row['group']}: {share(row['value'])}, by chance {share(row['null_mean'])}, {p_text(row['p_value'])}"
+    drawing.rect(scale.start, y + 2, scale(row["value"]) - scale.start, 14, f"c{colour} bar", label)
     if pd.notna(row["ci_low"]) and pd.notna(row["ci_high"]):
         drawing.line(scale(row["ci_low"]), y + 9, scale(row["ci_high"]), y + 9, "whisker")
     if pd.notna(row["null_mean"]):

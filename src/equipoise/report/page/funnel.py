@@ -1,6 +1,6 @@
 """The filter funnel: what each filter kept and dropped of every group, and whether it treats groups alike.
 
-``funnel.csv`` has one row a step, group and subject, in the order in which the filters ran:
+``funnel.csv`` has one row per step, group and subject, in the order in which the filters ran:
 
 ====== ==================================================================================
 step   the filter's name
@@ -23,8 +23,9 @@ import numpy as np
 import pandas as pd
 
 from equipoise.errors import InputError
-from equipoise.report.numbers import count, share
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale
+from equipoise.formatting import count, one_line, share
+from equipoise.report.findings import rate_tested
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
 
 __all__ = ["funnel_figure", "funnel_table", "own_p_values", "read_funnel"]
 
@@ -36,7 +37,7 @@ def read_funnel(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_csv(path, keep_default_na=False, dtype={"step": str, "group": str, "subject": str})
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a CSV file ({' '.join(str(error).split())}); run the filters again") from None
+        raise InputError(f"{path}: not a CSV file ({one_line(error)}); run the filters again") from None
     missing = [name for name in COLUMNS if name not in frame]
     if missing:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; it needs {', '.join(COLUMNS)}")
@@ -64,13 +65,13 @@ def read_funnel(path: Path) -> pd.DataFrame:
 
 def own_p_values(results: pd.DataFrame, axis: str) -> dict[str, float]:
     """What a filter run itself found: for each step the p-value of even losses on ``axis``, corrected over the run."""
-    rows = results[(results["metric"] == "filter_bias") & (results["axis"] == axis)]
-    rows = rows[rows["notes"].astype(str).str.contains("drop rate", regex=False)]
-    return {str(step): float(p) for step, p in zip(rows["variant"], rows["p_value"], strict=True) if pd.notna(p)}
+    rows = results[(results["metric"] == "filter_bias") & (results["axis"] == axis) & results["p_value"].notna()]
+    tests = [row for row in rows.to_dict("records") if rate_tested(row) == "filter_drop"]
+    return {str(row["variant"]): float(row["p_value"]) for row in tests}
 
 
 def funnel_table(frame: pd.DataFrame, known: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """One row a step: kept, dropped, the groups with the highest and the lowest drop rate, and the chance level.
+    """One row per step: kept, dropped, the groups with the highest and the lowest drop rate, and the chance level.
 
     ``p_value`` is the step's in ``known`` if given, else that of equal drop rates, by the chi-squared test over groups;
     images of one set are dropped together by some filters, which makes the latter smaller than it should be.
@@ -107,14 +108,14 @@ def _equal_rates(counts: np.ndarray) -> float | None:
 
 
 def funnel_figure(frame: pd.DataFrame) -> tuple[str, pd.DataFrame]:
-    """A line a group: the share of its first images that is left after each filter."""
+    """One line per group: the share of its first images that is left after each filter."""
     steps = list(dict.fromkeys(frame["step"]))
     left = frame.groupby(["group", "step"], sort=False)[["kept", "dropped"]].sum().reset_index()
     first = left[left["step"] == steps[0]].set_index("group")
     start = first["kept"] + first["dropped"]
     left["share_left"] = left["kept"] / left["group"].map(start)
     groups = sorted(start[start > 0].index)
-    drawing = Drawing("funnel", 720, 330)
+    drawing = SvgDrawing("funnel", 720, 330)
     across, up = Scale(0, len(steps), 60, 500), Scale(0, 1, 270, 20)
     for value in (0, 0.25, 0.5, 0.75, 1):
         drawing.line(60, up(value), 500, up(value))

@@ -16,13 +16,13 @@ from equipoise.data import Table
 from equipoise.data.images import decode
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
+from equipoise.formatting import p_text, signed
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
-from equipoise.report.numbers import p_text, signed
-from equipoise.report.page.ranking import Ranking
+from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
 from equipoise.report.svg import SERIES_COLOURS
 
-__all__ = ["Block", "Gallery", "SetShown", "Shown", "gallery", "set_gallery", "thumbnails"]
+__all__ = ["Gallery", "SetShown", "Shown", "SubjectPictures", "gallery", "set_gallery", "thumbnails"]
 
 
 SIDE = 96
@@ -50,7 +50,7 @@ class SetShown:
 
 def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict[str, str]:
     """The pictures with these ids as small data URIs; a picture that cannot be had is told and left out."""
-    ids, made, broken = set(wanted), {}, []
+    ids, uris, broken = set(wanted), {}, []
     for batch in table.batches(["image_id", "image"]):
         names = batch.column("image_id").to_pylist()
         places = [i for i, name in enumerate(names) if name in ids]
@@ -63,13 +63,13 @@ def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict
             picture.thumbnail((SIDE, SIDE))
             out = io.BytesIO()
             picture.save(out, "WEBP", quality=82, method=4)
-            made[names[i]] = "data:image/webp;base64," + b64encode(out.getvalue()).decode()
-        if len(made) + len(broken) == len(ids):
+            uris[names[i]] = "data:image/webp;base64," + b64encode(out.getvalue()).decode()
+        if len(uris) + len(broken) == len(ids):
             break
-    missing = len(ids) - len(made)
+    missing = len(ids) - len(uris)
     if missing:
         problems.append(f"{table.path.name}: {missing} of {len(ids)} pictures to show could not be read; left out")
-    return made
+    return uris
 
 
 def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tuple[str, pd.DataFrame]]:
@@ -94,7 +94,7 @@ MOST, LEAST, AT_MOST, MODELS = 3, 2, 12, 3
 
 
 @dataclass(frozen=True)
-class Block:
+class SubjectPictures:
     """One subject: how skewed it is, and each model's first pictures."""
 
     subject: str
@@ -106,18 +106,18 @@ class Block:
 class Gallery:
     """All pictures of the page."""
 
-    retrieved: list[Block] = field(default_factory=list)
+    retrieved: list[SubjectPictures] = field(default_factory=list)
     sets: list[SetShown] = field(default_factory=list)
     frames: list[tuple[str, int]] = field(default_factory=list)
     note: str = ""
 
 
-def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, Ranking], metric: str | None) -> Gallery:
+def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> Gallery:
     """The pictures of the first audit whose table is known; empty where none is."""
-    for one in audits:
-        table = given.table_of(one.source)
-        if table is not None and one.label in rankings and metric is not None:
-            return _of_audit(given, one, table, audits, rankings, metric)
+    for audit in audits:
+        table = given.table_of(audit.source)
+        if table is not None and audit.label in rankings and metric is not None:
+            return _of_audit(given, audit, table, audits, rankings, metric)
     if rankings and not given.tables:
         given.problems.append(
             "no pictures are shown: the table that was audited is neither given nor beside the results; add its folder"
@@ -129,50 +129,50 @@ def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, Ranking]
 
 def _of_audit(
     given: Given,
-    one: Series,
+    audit: Series,
     table: Table,
     audits: Sequence[Series],
-    rankings: dict[str, Ranking],
+    rankings: dict[str, PictureOrder],
     metric: str,
 ) -> Gallery:
-    chosen = _axis(one, metric, table)
+    chosen = _axis(audit, metric, table)
     if chosen is None:
         return _of_table(given, table)
     axis, k = chosen
-    subjects = _ends(one, metric, axis, rankings[one.label])
-    shown = [a for a in audits if a.label in rankings and a.source.fingerprint == one.source.fingerprint][:MODELS]
+    subjects = _ends(audit, metric, axis, rankings[audit.label])
+    shown = [a for a in audits if a.label in rankings and a.source.fingerprint == audit.source.fingerprint][:MODELS]
     tops = {
         (s, a.label): rankings[a.label].top(s, min(k, AT_MOST))
         for s, _ in subjects
         for a in shown
         if s in rankings[a.label].order
     }
-    axes = [a for a in table.axes if a in rankings[one.label].frame]
-    sets = set_gallery(rankings[one.label].frame, axes)
+    axes = [a for a in table.axes if a in rankings[audit.label].frame]
+    sets = set_gallery(rankings[audit.label].frame, axes)
     wanted = [i for top in tops.values() for i in top["image_id"]] + [i for _, m in sets for i in m["image_id"]]
     uris = thumbnails(table, wanted, given.problems)
-    groups = sorted(rankings[one.label].frame[axis].dropna().unique())
+    groups = sorted(rankings[audit.label].frame[axis].dropna().unique())
     number = {str(group): place % SERIES_COLOURS for place, group in enumerate(groups)}
     blocks = []
-    for subject, told in subjects:
+    for subject, size in subjects:
         models = [
             (a.label, _shown(tops[subject, a.label], axis, axes, number, uris, subject))
             for a in shown
             if (subject, a.label) in tops
         ]
-        blocks.append(Block(subject, told, [(label, pictures) for label, pictures in models if pictures]))
+        blocks.append(SubjectPictures(subject, size, [(label, pictures) for label, pictures in models if pictures]))
     note = (
         f"For a prompt that names the subject alone, the first {min(k, AT_MOST)} pictures of that subject in the "
-        f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {one.label} on "
+        f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {audit.label} on "
         f"{axis_name(axis)}. The frame and the word below say the group."
     )
     blocks = [block for block in blocks if block.models]
     return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)
 
 
-def _axis(one: Series, metric: str, table: Table) -> tuple[str, int] | None:
+def _axis(audit: Series, metric: str, table: Table) -> tuple[str, int] | None:
     """The single axis with the largest excess, and its K."""
-    rows = main_rows(one, metric)
+    rows = main_rows(audit, metric)
     rows = rows[rows["axis"].isin(table.axes) & rows["k"].notna()]
     if rows.empty:
         return None
@@ -180,21 +180,21 @@ def _axis(one: Series, metric: str, table: Table) -> tuple[str, int] | None:
     return str(row["axis"]), int(row["k"])
 
 
-def _ends(one: Series, metric: str, axis: str, ranking: Ranking) -> list[tuple[str, str]]:
+def _ends(audit: Series, metric: str, axis: str, ranking: PictureOrder) -> list[tuple[str, str]]:
     """The most and the least skewed subjects, and what to say of them."""
-    rows = subject_rows(one, metric)
+    rows = subject_rows(audit, metric)
     rows = rows[(rows["axis"] == axis) & rows["subject"].isin(ranking.order)]
-    gaps = subject_rows(one, "counterfactual_gap")
+    gaps = subject_rows(audit, "counterfactual_gap")
     size = gaps[gaps["axis"] == axis].groupby("subject")["value"].agg(lambda v: float(v.abs().max()))
     rows = rows.assign(gap=rows["subject"].map(size).fillna(0.0))
     rows = rows.sort_values(["excess", "gap", "subject"], ascending=[False, False, True])
     most = rows.head(MOST)
     least = rows.iloc[len(most) :].tail(LEAST)
-    told = []
+    subjects = []
     for row in pd.concat([most, least]).to_dict("records"):
         words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_value'])}"
-        told.append((str(row["subject"]), words))
-    return told
+        subjects.append((str(row["subject"]), words))
+    return subjects
 
 
 def _shown(
@@ -215,7 +215,7 @@ def _shown(
 def _sets(
     sets: list[tuple[str, pd.DataFrame]], axis: str, axes: Sequence[str], number: dict[str, int], uris: dict[str, str]
 ) -> list[SetShown]:
-    made = []
+    shown = []
     for title, members in sets:
         pictures = []
         varied = [a for a in axes if members[a].nunique(dropna=False) > 1]
@@ -226,8 +226,8 @@ def _sets(
                     Shown(uris[row["image_id"]], f"{title}: {label}", label, number.get(str(row[axis]), -1))
                 )
         if pictures:
-            made.append(SetShown(title, pictures))
-    return made
+            shown.append(SetShown(title, pictures))
+    return shown
 
 
 def _of_table(given: Given, table: Table) -> Gallery:

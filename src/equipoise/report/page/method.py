@@ -17,11 +17,10 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.measure import METRICS
 from equipoise.report.findings import metric_name
-from equipoise.report.sources import Given, Series, Source
+from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
 
-_DROPPED = re.compile(r"dropped (\d+) \(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _PLAIN = (
     "max_skew standard_gap standard_gap_size outranks placebo_excess min_skew ndkl representation skew exposure "
     "exposure_gap counterfactual_gap counterfactual_gap_size lic "
@@ -31,18 +30,18 @@ _MOST = 14
 
 
 def method(series: Sequence[Series]) -> list[str]:
-    """How an audit of this kind works, one paragraph a step."""
-    kinds = {one.source.kind for one in series}
-    told = []
-    suites = {str(name) for one in series for name in one.results["suite"].dropna().unique()}
+    """How an audit of this kind works, one paragraph per step."""
+    kinds = {each.source.kind for each in series}
+    paragraphs = []
+    suites = {str(name) for each in series for name in each.results["suite"].dropna().unique()}
     if "audit" in kinds and suites == {"captions-tfidf"}:
-        told.append(
+        paragraphs.append(
             "No model is asked. Every caption, the words that name a group taken out, asks for all captions of other "
             "images, ranked by the words they share (TF-IDF); a caption has the group of its image. What the first K "
             "captions show is the lean of the captions themselves; chance shuffles the groups over the images."
         )
     elif "audit" in kinds or "results" in kinds:
-        told += [
+        paragraphs += [
             "The model is asked with texts that name a subject and no group. For each subject its own pictures are "
             "ranked by the model's score, and the first K are looked at: a model blind to the groups would fill them "
             "as a draw of lots does.",
@@ -59,40 +58,34 @@ def method(series: Sequence[Series]) -> list[str]:
             "asked about. A single subject has few possible values: it gets a p-value, no interval.",
         ]
     if "captions" in kinds:
-        told.append(_of_captions([one for one in series if one.source.kind == "captions"]))
+        paragraphs.append(_of_captions([each for each in series if each.source.kind == "captions"]))
     if "dataset" in kinds:
-        told.append("For datasets no model is asked: what is counted is who is shown, and with what.")
-    return told
+        paragraphs.append("For datasets no model is asked: what is counted is who is shown, and with what.")
+    return paragraphs
 
 
 def _of_captions(series: Sequence[Series]) -> str:
     """What LIC is, with what was done: words masked or not, references or none."""
-    masked = all(_words_masked(one.source.settings) for one in series)
-    told = "For captions, a classifier guesses the group from captions"
-    told += " in which the words that name a group are masked; " if masked else ", all words left in; "
-    if all((one.results["metric"] == "lic").any() for one in series):
-        told += "LIC is how much surer it is with the model's captions than with the reference captions of the same "
-        return f"{told}images, in points."
-    told += "LIC_M is how sure it is of the right group, in points. Without reference captions it does not say whether "
-    return f"{told}a model adds to what people's captions give away."
-
-
-def _words_masked(settings: Mapping[str, Any]) -> bool:
-    """Whether words were masked, as the folder says; folders of before say what was asked for."""
-    asked = settings.get("settings")
-    return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
+    masked = all(words_masked(each.source.settings) for each in series)
+    text = "For captions, a classifier guesses the group from captions"
+    text += " in which the words that name a group are masked; " if masked else ", all words left in; "
+    if all((each.results["metric"] == "lic").any() for each in series):
+        text += "LIC is how much surer it is with the model's captions than with the reference captions of the same "
+        return f"{text}images, in points."
+    text += "LIC_M is how sure it is of the right group, in points. Without reference captions it does not say whether "
+    return f"{text}a model adds to what people's captions give away."
 
 
 def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
     """The definitions of the metrics that the page shows, from the register of metrics; the best known first."""
-    used = {str(m) for one in series for m in one.results["metric"].unique()}
+    used = {str(m) for each in series for m in each.results["metric"].unique()}
     order = [name for name in _PLAIN if name in used] + sorted(used - set(_PLAIN))
     known = {entry.name: entry for entry in METRICS}
-    found: list[dict[str, str]] = []
+    entries: list[dict[str, str]] = []
     for name in order:
-        if name in known and len(found) < _MOST:
+        if name in known and len(entries) < _MOST:
             entry, info = known[name], known[name].info
-            found.append(
+            entries.append(
                 {
                     "title": metric_name(name),
                     "summary": entry.summary,
@@ -104,10 +97,10 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
                     "citation": entry.citation,
                 }
             )
-    return found
+    return entries
 
 
-def configs(sources: Sequence[Source]) -> list[tuple[str, str]]:
+def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:
     """The settings of every folder as text, without the folders of the machine."""
     return [(s.path.name, json.dumps(_public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
 
@@ -158,15 +151,15 @@ def _public_text(text: str) -> str:
 
 def _from_rows(results: pd.DataFrame) -> list[str]:
     most: Counter[tuple[str, str]] = Counter()
-    for metric, notes in zip(results["metric"], results["notes"], strict=True):
-        if isinstance(notes, str):
-            for number, reason in _DROPPED.findall(notes):
-                key = (str(metric), reason)
+    for metric, counts in zip(results["metric"], results["dropped"], strict=True):
+        if isinstance(counts, str):
+            for reason, number in json.loads(counts).items():
+                key = (str(metric), str(reason))
                 most[key] = max(most[key], int(number))
     return [f"{metric_name(metric)}: {n:,} left out ({reason})" for (metric, reason), n in most.items()]
 
 
-def _from_file(source: Source, problems: list[str]) -> list[str]:
+def _from_file(source: ResultFolder, problems: list[str]) -> list[str]:
     file = source.path / "dropped.csv"
     if not file.is_file():
         return []
@@ -181,8 +174,8 @@ def _from_file(source: Source, problems: list[str]) -> list[str]:
 
 def limits(series: Sequence[Series]) -> list[str]:
     """What the numbers do not prove."""
-    pools = {str(p) for one in series for p in one.results["pool"].dropna().unique()}
-    told = [
+    pools = {str(p) for each in series for p in each.results["pool"].dropna().unique()}
+    sentences = [
         "A low number does not show that a model is fair. It shows that this test, with these prompts, pictures and "
         "groups, found little.",
         "A number beyond chance shows that the model treats these pictures differently by group. It does not say why, "
@@ -194,15 +187,15 @@ def limits(series: Sequence[Series]) -> list[str]:
         "luck.",
     ]
     if "rendered" in pools:
-        told.insert(
+        sentences.insert(
             0, "The pictures are drawn signs. What a model does with them need not be what it does with photographs."
         )
     if "generated" in pools:
-        told.insert(
+        sentences.insert(
             0, "Generated pictures carry their generator's own bias; a gap may come from how a group was drawn."
         )
-    if any(one.source.kind == "captions" for one in series):
-        told.append(
+    if any(each.source.kind == "captions" for each in series):
+        sentences.append(
             "A classifier that guesses the group from captions shows that words differ, not that they are wrong."
         )
-    return told
+    return sentences

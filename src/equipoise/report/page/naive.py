@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from equipoise.formatting import amount, factor, signed
 from equipoise.report.findings import main_rows, metric_name
-from equipoise.report.numbers import amount, factor, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import Drawing, Scale, span
+from equipoise.report.svg import Scale, SvgDrawing, span
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.judging import adjusted, judge
-from equipoise.report.verdict.outcomes import Outcome
+from equipoise.report.verdict.outcomes import Conclusion
 
 __all__ = ["Naive", "naive_figure", "naive_numbers"]
 
@@ -28,7 +28,7 @@ class Naive:
     """The naive number's row, from the natural pool."""
     found: pd.Series | None
     """The audit's row of the same model and axis; ``None`` where there is none."""
-    outcome: Outcome
+    outcome: Conclusion
     """What the audit shows on that axis."""
     biased: bool = False
     """Whether the audit calls it a bias."""
@@ -51,29 +51,29 @@ def naive_numbers(
     """Every naive number on a single axis, each beside the audit of the model with the same name."""
     if metric is None:
         return []
-    found = []
-    for one in naive:
-        beside = next((other for other in audits if other.label == one.label), None)
+    numbers = []
+    for series in naive:
+        beside = next((other for other in audits if other.label == series.label), None)
         rows = adjusted(main_rows(beside, metric)) if beside is not None else pd.DataFrame()
         judged = {} if beside is None else {j.axis: j for j in reversed(judge(beside, truths))}
-        for _, row in main_rows(one, metric).iterrows():
+        for _, row in main_rows(series, metric).iterrows():
             if " x " in str(row["axis"]):
                 continue
             mine = rows[rows["about"] == row["about"]] if len(rows) else rows
             said = judged.get(str(row["axis"]))
-            outcome = Outcome.CANNOT_TELL if said is None else said.outcome
+            outcome = Conclusion.CANNOT_TELL if said is None else said.outcome
             audit = mine.iloc[0] if len(mine) else None
-            found.append(Naive(one.label, str(row["axis"]), row, audit, outcome, said is not None and said.biased))
-    return found
+            numbers.append(Naive(series.label, str(row["axis"]), row, audit, outcome, said is not None and said.biased))
+    return numbers
 
 
-def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
-    """A line a model and axis: hollow the naive number, a mark where its pool lies, filled what the audit found."""
-    ordered = sorted(found, key=lambda one: one.axis)
-    numbers = [float(one.row[name]) for one in ordered for name in ("value", "null_mean") if pd.notna(one.row[name])]
-    numbers += [float(one.found["excess"]) for one in ordered if one.found is not None]
+def naive_figure(every: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
+    """One line per model and axis: hollow the naive number, a mark where its pool lies, filled what the audit found."""
+    ordered = sorted(every, key=lambda each: each.axis)
+    numbers = [float(each.row[name]) for each in ordered for name in ("value", "null_mean") if pd.notna(each.row[name])]
+    numbers += [float(each.found["excess"]) for each in ordered if each.found is not None]
     height = 36.0 + 40 * len(ordered)
-    drawing = Drawing("naive", 720, height + 44)
+    drawing = SvgDrawing("naive", 720, height + 44)
     scale = Scale(*span(numbers), 210, 500)
     drawing.dot(6, 9, 5, "hollow s5")
     drawing.text(17, 13, "naive")
@@ -82,31 +82,36 @@ def naive_figure(found: Sequence[Naive]) -> tuple[str, pd.DataFrame]:
     drawing.dot(196, 9, 5.5, "c2")
     drawing.text(207, 13, "the audit, over chance")
     drawing.x_axis(scale, 26, height, metric_name(str(ordered[0].row["metric"]), ordered[0].row["k"]))
-    for number, one in enumerate(ordered):
+    for number, each in enumerate(ordered):
         y = 54.0 + 40 * number
-        drawing.text(0, y - 3, one.label, "bold")
-        drawing.text(0, y + 12, one.row["about"], "soft small")
-        if pd.notna(one.row["null_mean"]):
-            at = scale(float(one.row["null_mean"]))
+        drawing.text(0, y - 3, each.label, "bold")
+        drawing.text(0, y + 12, each.row["about"], "soft small")
+        if pd.notna(each.row["null_mean"]):
+            at = scale(float(each.row["null_mean"]))
             drawing.line(at, y - 11, at, y + 3, "chance")
-        drawing.dot(scale(float(one.row["value"])), y - 4, 5, "hollow s5", f"naive: {amount(one.row['value'])}")
-        drawing.text(516, y - 3, f"naive {amount(one.row['value'])}", "num")
-        if one.found is not None:
-            drawing.dot(scale(float(one.found["excess"])), y + 8, 5.5, "c2", f"audit: {signed(one.found['excess'])}")
-            told = {Outcome.LEANS: "biased" if one.biased else "reacts", Outcome.TOO_SMALL: "too small"}
-            word = told.get(one.outcome, "nothing found" if one.outcome is Outcome.NOTHING else "cannot tell")
-            drawing.text(516, y + 12, f"audit {signed(one.found['excess'])}: {word}", "num bold")
+        drawing.dot(scale(float(each.row["value"])), y - 4, 5, "hollow s5", f"naive: {amount(each.row['value'])}")
+        drawing.text(516, y - 3, f"naive {amount(each.row['value'])}", "num")
+        if each.found is not None:
+            drawing.dot(scale(float(each.found["excess"])), y + 8, 5.5, "c2", f"audit: {signed(each.found['excess'])}")
+            words = {Conclusion.LEANS: "biased" if each.biased else "reacts", Conclusion.TOO_SMALL: "too small"}
+            word = words.get(each.outcome, "nothing found" if each.outcome is Conclusion.NOTHING else "cannot tell")
+            drawing.text(516, y + 12, f"audit {signed(each.found['excess'])}: {word}", "num bold")
     drawing.line(scale(0), 26, scale(0), height, "axis")
     return drawing.svg("Naive numbers on the natural pool beside what the audit found"), _table(ordered)
 
 
-def _table(found: Sequence[Naive]) -> pd.DataFrame:
+def _table(numbers: Sequence[Naive]) -> pd.DataFrame:
     rows = []
-    for one in found:
-        row = {"model": one.label, "axis": one.axis, "naive": one.row["value"], "pool_alone": one.row["null_mean"]}
-        if isinstance(one.row["group"], str):
-            row["group"] = one.row["group"]
-        if one.found is not None:
-            row |= {"audit_excess": one.found["excess"], "audit_p_adjusted": one.found["p_holm"]}
-        rows.append({**row, "outcome": one.outcome.value, "biased": one.biased})
+    for number in numbers:
+        row = {
+            "model": number.label,
+            "axis": number.axis,
+            "naive": number.row["value"],
+            "pool_alone": number.row["null_mean"],
+        }
+        if isinstance(number.row["group"], str):
+            row["group"] = number.row["group"]
+        if number.found is not None:
+            row |= {"audit_excess": number.found["excess"], "audit_p_adjusted": number.found["p_holm"]}
+        rows.append({**row, "outcome": number.outcome.value, "biased": number.biased})
     return pd.DataFrame(rows)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.formatting import amount, count, interval, p_number, share, signed
+from equipoise.measure.notes import pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
-from equipoise.report.numbers import amount, count, interval, p_text, share, signed
 from equipoise.report.sources import Series
 
 __all__ = ["SUBJECT_COLUMNS", "SubjectRow", "all_rows", "funnel_rows", "subject_table"]
@@ -48,10 +49,10 @@ def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRo
     """The rows, the largest excess first, the same as data, and a note where rows had to be left out."""
     parts = []
     for wanted in dict.fromkeys((metric, _GAP)):
-        for one in series:
-            mine = subject_rows(one, wanted)
+        for each in series:
+            mine = subject_rows(each, wanted)
             if len(mine):
-                parts.append(mine.assign(label=one.label, favours=_favours(one, mine)))
+                parts.append(mine.assign(label=each.label, favours=_favours(each, mine)))
     if not parts:
         return [], pd.DataFrame(), ""
     frame = pd.concat(parts, ignore_index=True)
@@ -63,13 +64,13 @@ def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRo
     return [_row(row) for row in shown.to_dict("records")], frame[columns], note
 
 
-def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
+def _favours(series: Series, rows: pd.DataFrame) -> list[str]:
     """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked."""
-    known = {(lean.axis, lean.subject): lean.towards for lean in leans(one)}
+    known = {(lean.axis, lean.subject): lean.towards for lean in leans(series)}
     named = []
     for row in rows.to_dict("records"):
         if row["metric"] == _GAP:
-            first, _, second = str(row["group"]).partition(" - ")
+            first, second = pair_of(row) or (str(row["group"]), "–")
             named.append(first if row["value"] > 0 else second)
         else:
             named.append(known.get((row["axis"], row["subject"]), "–"))
@@ -77,14 +78,15 @@ def _favours(one: Series, rows: pd.DataFrame) -> list[str]:
 
 
 def _row(row: Mapping[Any, Any]) -> SubjectRow:
-    pair = f": {row['group']}".replace(" - ", " − ") if isinstance(row["group"], str) else ""
+    groups = pair_of(row)
+    pair = f": {groups[0]} − {groups[1]}" if groups else f": {row['group']}" if isinstance(row["group"], str) else ""
     digits = 3 if row["metric"] == _GAP else 2
     p = row["p_value"]
     numbers = [
         (amount(row["value"], digits), row["value"]),
         (amount(row["null_mean"], digits), row["null_mean"]),
         (signed(row["excess"], digits), row["excess"]),
-        ("–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "), p),
+        (p_number(p), p),
         (count(row["n"]), row["n"]),
     ]
     return SubjectRow(
@@ -109,8 +111,8 @@ def _key(value: Any) -> str:
 def all_rows(series: Sequence[Series]) -> list[list[str]]:
     """Every number over all subjects, as cells."""
     rows = []
-    for one in series:
-        for row in one.results[one.results["subject"].isna()].to_dict("records"):
+    for each in series:
+        for row in each.results[each.results["subject"].isna()].to_dict("records"):
             name = metric_name(str(row["metric"]), row["k"])
             if isinstance(row["variant"], str) and row["variant"] != "equipoise":
                 name += f" ({row['variant']})"
@@ -118,7 +120,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
             rows.append(
                 [
                     name,
-                    one.label,
+                    each.label,
                     axis_name(row["axis"]),
                     row["group"] if isinstance(row["group"], str) else "–",
                     row["pool"] if isinstance(row["pool"], str) else "–",
@@ -126,7 +128,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     amount(row["null_mean"], 3),
                     signed(row["excess"], 3),
                     interval(row["ci_low"], row["ci_high"], 3) or "–",
-                    "–" if pd.isna(p) else p_text(p).removeprefix("p = ").removeprefix("p "),
+                    p_number(p),
                     count(row["n"]),
                 ]
             )
@@ -144,7 +146,7 @@ def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
             (count(row["dropped"]), True),
             (f"{row['most_dropped']} ({share(row['highest_rate'], 1)})", False),
             (f"{row['least_dropped']} ({share(row['lowest_rate'], 1)})", False),
-            ("–" if alike else p_text(p).removeprefix("p = ").removeprefix("p "), True),
+            ("–" if alike else p_number(p), True),
             (count(row["n"]), True),
         ]
         rows.append({"step": row["step"], "cells": cells})

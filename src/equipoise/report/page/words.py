@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from equipoise.report.sources import Source
+from equipoise.report.sources import ResultFolder
 
 __all__ = ["CaptionWords", "Token", "read_words"]
 
@@ -39,7 +39,7 @@ class CaptionWords:
     captions: list[tuple[list[Token], float]]
 
 
-def read_words(source: Source, problems: list[str]) -> list[CaptionWords]:
+def read_words(source: ResultFolder, problems: list[str]) -> list[CaptionWords]:
     """The words and captions of a captions folder; nothing, and a sentence, where a file is missing or damaged."""
     if source.kind != "captions":
         return []
@@ -64,19 +64,19 @@ def read_words(source: Source, problems: list[str]) -> list[CaptionWords]:
         for column in numbers:
             frame[column] = pd.to_numeric(frame[column], errors="coerce")
             if not np.isfinite(frame[column].to_numpy(float)).all():
-                told = f"{source.path.name}/{name}.csv has a {column} that is no number"
-                problems.append(f"{told}; no caption words are shown")
+                problem = f"{source.path.name}/{name}.csv has a {column} that is no number"
+                problems.append(f"{problem}; no caption words are shown")
                 return []
         frames[name] = frame
     groups = sorted(set(frames["captions"]["group"]))
-    found = []
+    shown = []
     for model in dict.fromkeys(frames["captions"]["model"]):
         words = frames["words"][frames["words"]["model"] == model]
         captions = frames["captions"][frames["captions"]["model"] == model]
         lean = _lean(words, groups)
         for number, group in enumerate(groups):
-            found.append(_of_group(str(model), group, number, words, captions, lean))
-    return found
+            shown.append(_of_group(str(model), group, number, words, captions, lean))
+    return shown
 
 
 def _of_group(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from equipoise.formatting import p_text, signed
 from equipoise.measure.stats import Estimate, compare, holm
 from equipoise.report.findings import is_placebo, main_metric, main_rows, metric_name, perceived, subject_rows
-from equipoise.report.numbers import p_text, signed
 from equipoise.report.sources import Series
-from equipoise.report.svg import SERIES_COLOURS, Drawing, Scale, span
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Reading, read_row
 
 __all__ = ["Change", "change_figure", "changes", "repaired_by"]
@@ -83,7 +83,7 @@ class Change:
 
 def repaired_by(before: Series, after: Series) -> str | None:
     """The metric that a repair is judged by: the first that both audits have."""
-    both = [set(main_rows(one, metric)["metric"]) for metric in REPAIRED_BY for one in (before, after)]
+    both = [set(main_rows(audit, metric)["metric"]) for metric in REPAIRED_BY for audit in (before, after)]
     for place, metric in enumerate(REPAIRED_BY):
         if both[2 * place] and both[2 * place + 1]:
             return metric
@@ -93,15 +93,15 @@ def repaired_by(before: Series, after: Series) -> str | None:
 def changes(before: Series, after: Series, metric: str, *, spreads: float = SPREADS) -> list[Change]:
     """The change of ``metric`` on every axis, pool and pair of groups that both audits have."""
     second = {_key(row): row for _, row in main_rows(after, metric).iterrows()}
-    found = [
+    rows = [
         (row, second[_key(row)], _paired(before, after, row))
         for _, row in main_rows(before, metric).iterrows()
         if _key(row) in second and not is_placebo(row["axis"])
     ]
-    p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in found])
+    p = holm([1.0 if d is None or d.p_value is None else d.p_value for _, _, d in rows])
     return [
         Change(str(row["axis"]), row, after_row, difference, None if difference is None else float(at), spreads)
-        for (row, after_row, difference), at in zip(found, p, strict=True)
+        for (row, after_row, difference), at in zip(rows, p, strict=True)
     ]
 
 
@@ -110,7 +110,7 @@ def _key(row: pd.Series) -> tuple[object, ...]:
 
 
 def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
-    values = [_values(one, row) for one in (before, after)]
+    values = [_values(audit, row) for audit in (before, after)]
     if values[0] is None or values[1] is None:
         return None
     both = pd.concat(values, axis=1, join="inner").dropna()
@@ -119,19 +119,19 @@ def _paired(before: Series, after: Series, row: pd.Series) -> Estimate | None:
     return compare(both.iloc[:, 0].to_numpy(float), both.iloc[:, 1].to_numpy(float))
 
 
-def _values(one: Series, row: pd.Series) -> pd.Series | None:
+def _values(audit: Series, row: pd.Series) -> pd.Series | None:
     """Each subject's excess over its own chance; where that is not there, its value as the queries have it."""
-    mine = subject_rows(one, str(row["metric"]))
+    mine = subject_rows(audit, str(row["metric"]))
     mine = _like(mine, row)
     if len(mine) and mine["excess"].notna().all():
         return mine.groupby("subject")["excess"].mean().astype(float)
     if row["metric"] == "standard_gap_size" and mine.empty:
-        mine = _like(subject_rows(one, "standard_gap"), pd.Series({**row, "metric": "standard_gap"}))
+        mine = _like(subject_rows(audit, "standard_gap"), pd.Series({**row, "metric": "standard_gap"}))
         if len(mine):
             return mine.groupby("subject")["value"].mean().abs().astype(float)
-    if one.source.queries is None:
+    if audit.source.queries is None:
         return None
-    mine = _like(one.source.queries, row)
+    mine = _like(audit.source.queries, row)
     return None if mine.empty else mine.groupby("query")["value"].mean().astype(float)
 
 
@@ -142,11 +142,11 @@ def _like(frame: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
     return frame
 
 
-def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
-    """A line an axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
-    rows = [row for change in found for row in (change.before, change.after)]
-    height = 36.0 + 46 * len(found)
-    drawing = Drawing("change", 720, height + 44)
+def change_figure(every: list[Change], labels: tuple[str, str]) -> tuple[str, pd.DataFrame]:
+    """One line per axis: hollow where it was before, filled where it is after, grey where chance alone would lie."""
+    rows = [row for change in every for row in (change.before, change.after)]
+    height = 36.0 + 46 * len(every)
+    drawing = SvgDrawing("change", 720, height + 44)
     scale = Scale(*span(_end(row, name) for row in rows for name in ("ci_low", "ci_high")), 150, 410)
     metric = metric_name(str(rows[0]["metric"]), rows[0]["k"])
     drawing.dot(6, 9, 5, "hollow s5")
@@ -154,14 +154,14 @@ def change_figure(found: list[Change], labels: tuple[str, str]) -> tuple[str, pd
     drawing.dot(30 + 7.2 * len(labels[0] + "before: "), 9, 5.5, "c2")
     drawing.text(41 + 7.2 * len(labels[0] + "before: "), 13, f"after: {labels[1]}")
     drawing.x_axis(scale, 26, height, f"{metric}, excess over chance")
-    for number, change in enumerate(found):
+    for number, change in enumerate(every):
         _change_row(drawing, change, scale, 56.0 + 46 * number)
     drawing.line(scale(0), 26, scale(0), height, "axis")
-    table = pd.DataFrame([_as_row(change) for change in found])
+    table = pd.DataFrame([_as_row(change) for change in every])
     return drawing.svg(f"{metric} before and after, excess over chance by axis"), table
 
 
-def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> None:
+def _change_row(drawing: SvgDrawing, change: Change, scale: Scale, y: float) -> None:
     axis = perceived(change.before["axis"])
     pair = change.about.removeprefix(axis).strip()
     drawing.text(0, y + (-2 if pair else 4), axis, "bold")
@@ -176,8 +176,8 @@ def _change_row(drawing: Drawing, change: Change, scale: Scale, y: float) -> Non
             drawing.line(scale(_end(row, "ci_low")), at, scale(_end(row, "ci_high")), at, f"thin {kind}")
     drawing.dot(before, y - 6, 5, f"hollow s{5 % SERIES_COLOURS}", f"before: {signed(change.before['excess'])}")
     drawing.dot(after, y + 6, 5.5, "c2", f"after: {signed(change.after['excess'])}")
-    told = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
-    drawing.text(426, y - 2, f"{told}: {change.told}", "num bold")
+    label = f"{signed(change.before['excess'])} → {signed(change.after['excess'])}"
+    drawing.text(426, y - 2, f"{label}: {change.told}", "num bold")
     if change.difference is not None:
         d = change.difference
         span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"

@@ -13,9 +13,9 @@ from equipoise.measure.stats import holm
 from equipoise.report.findings import bias_rows, is_placebo, perceived
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Outcome, Reading, read_row, refined_p
+from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, read_row, refined_p
 
-__all__ = ["Judgement", "Verdict", "adjusted", "judge", "level_of", "spreads_of"]
+__all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "spreads_of"]
 
 CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
@@ -38,13 +38,13 @@ HINT = 0.001
 
 
 @dataclass
-class Verdict:
+class BiasVerdict:
     """One paragraph, its first sentence apart, and the same as short answers to the questions that people ask."""
 
     lead: str
     sentences: list[str] = field(default_factory=list)
     answers: list[tuple[str, str]] = field(default_factory=list)
-    outcome: Outcome = Outcome.CANNOT_TELL
+    outcome: Conclusion = Conclusion.CANNOT_TELL
     """The outcome that the first sentence tells."""
 
     @property
@@ -54,13 +54,13 @@ class Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class AxisJudgement:
     """One axis of one audit."""
 
     axis: str
     about: str
     pool: str
-    outcome: Outcome
+    outcome: Conclusion
     rests_on: Reading
     """The row that the outcome rests on."""
     readings: tuple[Reading, ...]
@@ -90,7 +90,7 @@ class Judgement:
     @property
     def biased(self) -> bool:
         """Size beyond the margin and, in counterfactual sets, one direction above placebo, or the truth's."""
-        if self.outcome is not Outcome.LEANS:
+        if self.outcome is not Conclusion.LEANS:
             return False
         if not self.sets or self.truth is not None:
             return True
@@ -99,7 +99,7 @@ class Judgement:
     @property
     def reacts(self) -> bool:
         """A size beyond the margin that is not shown to be a bias."""
-        return self.outcome is Outcome.LEANS and not self.biased
+        return self.outcome is Conclusion.LEANS and not self.biased
 
     @property
     def stands_out(self) -> Reading | None:
@@ -118,33 +118,33 @@ def adjusted(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(p_holm=holm(rows["p_value"].to_numpy(float)) if len(rows) else [])
 
 
-def level_of(one: Series) -> float:
+def level_of(series: Series) -> float:
     """The level of a folder's intervals, as its settings say."""
-    settings = one.source.settings.get("settings")
+    settings = series.source.settings.get("settings")
     level = settings.get("level") if isinstance(settings, dict) else None
     return float(level) if isinstance(level, int | float) and 0 < level < 1 else 0.95
 
 
-def spreads_of(one: Series) -> float:
+def spreads_of(series: Series) -> float:
     """The margin of gaps inside sets, in spreads, as the folder's settings say."""
-    settings = one.source.settings.get("settings")
+    settings = series.source.settings.get("settings")
     margin = settings.get("margin") if isinstance(settings, dict) else None
     return float(margin) if isinstance(margin, int | float) and margin > 0 else SPREADS
 
 
-def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = False) -> list[Judgement]:
+def judge(series: Series, truths: Sequence[Recovered] = (), *, difference: bool = False) -> list[AxisJudgement]:
     """Every axis of an audit, or with ``difference`` of two audits paired, the most telling first.
 
     One correction (Holm) for all suite-level rows that could show a bias: every axis, metric and K. A second one, for
     what makes a size a bias: the directions and the correlations with the truth, over all axes.
     """
-    rows = bias_rows(one)
+    rows = bias_rows(series)
     pools = set(rows["pool"].dropna())
     if EDITED in pools and len(pools) > 1:  # the pool where only the person differs; others differ in more than that
         rows = rows[rows["pool"] == EDITED].reset_index(drop=True)
     if rows.empty:
         return []
-    spreads, level = spreads_of(one), level_of(one)
+    spreads, level = spreads_of(series), level_of(series)
     p = holm([refined_p(row) for _, row in rows.iterrows()])
     readings = [
         read_row(row, float(at), spreads=spreads, signed=difference or None)
@@ -152,16 +152,16 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
     ]
     with_sets = {str(r.row["pool"]) for r in readings if r.metric in SET_METRICS} | {EDITED}
     keys = list(dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings))
-    clear, follow = _grounds(readings, [t for t in truths if t.label == one.label], spreads)
-    found = []
+    clear, follow = _grounds(readings, [t for t in truths if t.label == series.label], spreads)
+    judgements = []
     for axis, pool in keys:
         mine = [r for r in readings if (str(r.row["axis"]), str(r.row["pool"])) == (axis, pool)]
         outcome, rests_on = _combined(mine)
-        subjects = _subjects(one, axis, rests_on)
-        if subjects == 1 and outcome is not Outcome.CANNOT_TELL:
-            outcome = Outcome.CANNOT_TELL
-        found.append(
-            Judgement(
+        subjects = _subjects(series, axis, rests_on)
+        if subjects == 1 and outcome is not Conclusion.CANNOT_TELL:
+            outcome = Conclusion.CANNOT_TELL
+        judgements.append(
+            AxisJudgement(
                 axis,
                 str(rests_on.row["about"]),
                 pool if len(pools) > 1 and pool != "nan" else "",
@@ -170,7 +170,7 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
                 tuple(mine),
                 clear.get((axis, pool)) if subjects != 1 else None,
                 follow.get(axis),
-                _placebo(one, axis, rests_on, spreads),
+                _placebo(series, axis, rests_on, spreads),
                 pool in with_sets,
                 subjects,
                 len(rows),
@@ -178,15 +178,15 @@ def judge(one: Series, truths: Sequence[Recovered] = (), *, difference: bool = F
                 level,
             )
         )
-    return sorted(found, key=_rank)
+    return sorted(judgements, key=_rank)
 
 
-def _rank(one: Judgement) -> tuple[int, int, int, float]:
-    order = [Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING]
-    first = -1 if one.biased else order.index(one.outcome)
-    undecided = one.outcome is Outcome.CANNOT_TELL and not any(r.detected for r in one.readings)
-    joint = int(" x " in one.axis or ":" in one.axis)
-    return 2 * first + undecided, joint, _place(one.rests_on.metric), -_weight(one.rests_on)
+def _rank(judgement: AxisJudgement) -> tuple[int, int, int, float]:
+    order = [Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING]
+    first = -1 if judgement.biased else order.index(judgement.outcome)
+    undecided = judgement.outcome is Conclusion.CANNOT_TELL and not any(r.detected for r in judgement.readings)
+    joint = int(" x " in judgement.axis or ":" in judgement.axis)
+    return 2 * first + undecided, joint, _place(judgement.rests_on.metric), -_weight(judgement.rests_on)
 
 
 def _weight(reading: Reading) -> float:
@@ -194,15 +194,15 @@ def _weight(reading: Reading) -> float:
     return reading.size / reading.margin if reading.margin else 0.0
 
 
-def _combined(mine: Sequence[Reading]) -> tuple[Outcome, Reading]:
+def _combined(mine: Sequence[Reading]) -> tuple[Conclusion, Reading]:
     """The outcome of an axis and the row it rests on: what is clear goes before what is first in line."""
     ordered = sorted(mine, key=lambda r: (_place(r.metric), -_weight(r) if r.detected else 0.0))
     measured = [r for r in ordered if r.margin is not None] or ordered
     first = measured[0]
     same = [r for r in measured if r.metric == first.metric]
-    lean = next((r for r in ordered if r.outcome is Outcome.LEANS), None)
+    lean = next((r for r in ordered if r.outcome is Conclusion.LEANS), None)
     if lean is not None:
-        return Outcome.LEANS, lean
+        return Conclusion.LEANS, lean
     detected = [r for r in ordered if r.detected]
     main = next((r for r in same if r.detected), max(same, key=_weight))
     if main.detected:
@@ -210,10 +210,10 @@ def _combined(mine: Sequence[Reading]) -> tuple[Outcome, Reading]:
     standing = [r for r in mine if float(r.row["p_value"]) <= HINT and _worse(r)]
     if detected or standing:
         inside = all(r.high is not None and r.margin is not None and r.high <= r.margin for r in same)
-        return (Outcome.TOO_SMALL if inside and detected else Outcome.CANNOT_TELL), main
+        return (Conclusion.TOO_SMALL if inside and detected else Conclusion.CANNOT_TELL), main
     # every pair of groups and every K of the metric must be within the margin
-    open_still = [r for r in same if r.outcome is Outcome.CANNOT_TELL]
-    return (Outcome.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Outcome.NOTHING, main)
+    open_still = [r for r in same if r.outcome is Conclusion.CANNOT_TELL]
+    return (Conclusion.CANNOT_TELL, max(open_still, key=_weight)) if open_still else (Conclusion.NOTHING, main)
 
 
 def _place(metric: str) -> int:
@@ -235,19 +235,19 @@ def _grounds(
         rows += [r.row for r in mine if r.metric == metric]
     known = [t for t in truths if t.correlation is not None and t.interval is not None]
     p = [float(at) for at in holm([*(float(row["p_value"]) for row in rows), *map(_p_of, known)])]
-    found: dict[tuple[str, str], Reading] = {}
+    clear: dict[tuple[str, str], Reading] = {}
     for row, at in zip(rows, p, strict=False):
         reading = read_row(row, at, spreads=spreads)
         small = reading.margin is not None and reading.high is not None and reading.high <= reading.margin
         key = str(row["axis"]), str(row["pool"])
         if reading.detected and reading.low is not None and reading.low > 0 and not small:
-            found[key] = max([reading, *([found[key]] if key in found else [])], key=_weight)
+            clear[key] = max([reading, *([clear[key]] if key in clear else [])], key=_weight)
     follow = {
         t.axis: t
         for t, at in zip(known, p[len(rows) :], strict=True)
         if at < LEVEL and t.interval is not None and t.interval[0] > 0
     }
-    return found, follow
+    return clear, follow
 
 
 def _p_of(truth: Recovered) -> float:
@@ -256,17 +256,17 @@ def _p_of(truth: Recovered) -> float:
     return 2 * float(sps.norm.sf(abs(math.atanh(r)) * math.sqrt(max(1, len(truth.table) - 3))))
 
 
-def _subjects(one: Series, axis: str, rests_on: Reading) -> int | None:
+def _subjects(series: Series, axis: str, rests_on: Reading) -> int | None:
     """How many subjects were asked about; ``None`` where the results do not say."""
-    rows = one.results[(one.results["axis"].astype(str) == axis) & one.results["subject"].notna()]
+    rows = series.results[(series.results["axis"].astype(str) == axis) & series.results["subject"].notna()]
     rows = rows[rows["metric"].isin([rests_on.metric, *SET_METRICS])]
     if len(rows):
         return int(rows["subject"].nunique())
     return int(rests_on.row["n"]) if rests_on.metric in SET_METRICS and pd.notna(rests_on.row["n"]) else None
 
 
-def _placebo(one: Series, axis: str, rests_on: Reading, spreads: float) -> Reading | None:
-    rows = one.results[(one.results["metric"] == "placebo_excess") & (one.results["axis"].astype(str) == axis)]
+def _placebo(series: Series, axis: str, rests_on: Reading, spreads: float) -> Reading | None:
+    rows = series.results[(series.results["metric"] == "placebo_excess") & (series.results["axis"].astype(str) == axis)]
     rows = rows[rows["subject"].isna() & rows["value"].notna() & rows["p_value"].notna()]
     same = rows[rows["group"].isna() | (rows["group"] == rests_on.row["group"])]
     if same.empty:
@@ -276,15 +276,15 @@ def _placebo(one: Series, axis: str, rests_on: Reading, spreads: float) -> Readi
     return read_row(row.astype(object), float(row["p_value"]), spreads=spreads)
 
 
-def placebos(one: Series) -> str:
+def placebos(series: Series) -> str:
     """The placebo axes of an audit in words.
 
     An audit names them as axes of its rows, in its settings, or not at all.
     """
-    settings = one.source.settings.get("settings")
+    settings = series.source.settings.get("settings")
     named = list(settings.get("placebos") or []) if isinstance(settings, dict) else []
-    axes = [str(axis) for axis in one.results["axis"].dropna().unique()]
-    found = list(dict.fromkeys([*(a for a in axes if is_placebo(a)), *map(str, named)]))
+    axes = [str(axis) for axis in series.results["axis"].dropna().unique()]
+    names = list(dict.fromkeys([*(a for a in axes if is_placebo(a)), *map(str, named)]))
     words = {"bag": "a bag", "mirror": "a mirror image", "brightness": "brightness"}
-    parts = [words.get(name := axis.removeprefix("placebo_"), perceived(name)) for axis in found]
+    parts = [words.get(name := axis.removeprefix("placebo_"), perceived(name)) for axis in names]
     return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else parts[0] if parts else "a placebo"

@@ -6,168 +6,172 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from equipoise.formatting import amount, joined, p_text, percent, plural, share
 from equipoise.measure.stats import holm
-from equipoise.report.findings import axis_name, metric_name
-from equipoise.report.numbers import amount, joined, p_text, percent, plural, share
-from equipoise.report.sources import Series
-from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, Judgement, Verdict, judge, level_of
-from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text, read_row, refined_p
+from equipoise.report.findings import axis_name, metric_name, rate_tested
+from equipoise.report.sources import Series, compared_models
+from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
+from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row, refined_p
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
 __all__ = ["on_comparison", "on_dataset", "on_filters", "worst"]
 
 _MOST = 3
-_ORDER = (Outcome.LEANS, Outcome.CANNOT_TELL, Outcome.TOO_SMALL, Outcome.NOTHING)
+_ORDER = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
 
 
-def worst(readings: Sequence[Reading]) -> Outcome:
+def worst(readings: Sequence[Reading]) -> Conclusion:
     """The outcome of several rows together: one that leans is enough, and all must be within the margin for nothing."""
-    return min((r.outcome for r in readings), key=_ORDER.index, default=Outcome.CANNOT_TELL)
+    return min((r.outcome for r in readings), key=_ORDER.index, default=Conclusion.CANNOT_TELL)
 
 
-def on_filters(one: Series) -> Verdict:
+def on_filters(series: Series) -> BiasVerdict:
     """The verdict on a run of filters: which of them drop one group more than another."""
-    readings = _filter_readings(one.results)
+    readings = _filter_readings(series.results)
     outcome = worst(readings)
-    uneven = [r for r in readings if r.outcome is Outcome.LEANS]
-    small = [r for r in readings if r.outcome is Outcome.TOO_SMALL]
+    uneven = [r for r in readings if r.outcome is Conclusion.LEANS]
+    small = [r for r in readings if r.outcome is Conclusion.TOO_SMALL]
     margin = margin_text("filter_bias")
     if uneven:
-        told = [f"{_side(r)} ({size_words(r)}, {p_text(r.p)})" for r in uneven[: 2 * _MOST]]
-        made = Verdict(
-            "Filters are harder on some groups than on others.", [f"{'; '.join(told)}; p corrected over the run."]
+        sides = [f"{_side(r)} ({size_words(r)}, {p_text(r.p)})" for r in uneven[: 2 * _MOST]]
+        verdict = BiasVerdict(
+            "Filters are harder on some groups than on others.", [f"{'; '.join(sides)}; p corrected over the run."]
         )
     elif not readings:
-        made = Verdict(
-            f"Whether the filters of {one.label} drop one group more cannot be told: nothing could be tested."
+        verdict = BiasVerdict(
+            f"Whether the filters of {series.label} drop one group more cannot be told: nothing could be tested."
         )
-    elif outcome is Outcome.CANNOT_TELL:
+    elif outcome is Conclusion.CANNOT_TELL:
         open_still = max((r for r in readings if r.outcome is outcome), key=lambda r: (r.detected, r.size))
         why = (
             "is beyond chance, but its size is not known well enough" if open_still.detected else reach(open_still, 0.2)
         )
-        made = Verdict(
-            f"Whether a filter of {one.label} drops one group more than another cannot be told.",
+        verdict = BiasVerdict(
+            f"Whether a filter of {series.label} drops one group more than another cannot be told.",
             [f"{_side(open_still)}: {why} ({size_words(open_still)}, {p_text(open_still.p)}, margin {margin})."],
         )
     elif small:
-        told = [f"{_side(r)} ({size_words(r)})" for r in small[:_MOST]]
-        made = Verdict(
-            f"The filters of {one.label} are uneven by too little to matter.", [f"{'; '.join(told)}: margin {margin}."]
+        sides = [f"{_side(r)} ({size_words(r)})" for r in small[:_MOST]]
+        verdict = BiasVerdict(
+            f"The filters of {series.label} are uneven by too little to matter.",
+            [f"{'; '.join(sides)}: margin {margin}."],
         )
     else:
         most = max(readings, key=lambda r: r.high or 0.0)
-        made = Verdict(
-            f"No filter of {one.label} drops one group more than another, and one that does would have been found.",
+        verdict = BiasVerdict(
+            f"No filter of {series.label} drops one group more than another, and one that does would have been found.",
             [f"{plural(len(readings), 'test')}; {reach(most, 0.2)}."],
         )
-    made.outcome = outcome
-    made.answers.append((FILTERS, made.text))
-    return made
+    verdict.outcome = outcome
+    verdict.answers.append((FILTERS, verdict.text))
+    return verdict
 
 
 def _filter_readings(results: pd.DataFrame) -> list[Reading]:
     """Each test of a filter on an axis: the rate of the group that is farthest from even, with the run's p-value."""
     tests = results[(results["metric"] == "filter_bias") & results["p_value"].notna()]
     rates = results[results["metric"].isin(["filter_drop", "filter_fail"])]
-    found = []
+    readings = []
     for _, test in tests.iterrows():
         same = rates[(rates["variant"] == test["variant"]) & (rates["axis"] == test["axis"])]
-        what = "filter_fail" if "how far the fail rate" in str(test["notes"]) else "filter_drop"
-        same = same[(same["group"] == test["group"]) & (same["metric"] == what)]
+        same = same[(same["group"] == test["group"]) & (same["metric"] == rate_tested(test))]
         row = (same.iloc[0] if len(same) else test).copy()
-        row["notes"] = test["notes"]
+        row["side"] = test["side"]
         reading = read_row(row, float(test["p_value"]), signed=len(same) > 0)
-        found.append(reading)
-    return sorted(found, key=lambda r: r.p)
+        readings.append(reading)
+    return sorted(readings, key=lambda r: r.p)
 
 
 def _side(reading: Reading) -> str:
-    """What a filter does to the group that is farthest from even; the test's note says on which side it is."""
+    """What a filter does to the group that is farthest from even; without a side (older files) the rate says which."""
     row = reading.row
-    more = "less" if "is below what is even" in str(row["notes"]) else "more"
+    of_rates = row["metric"] != "filter_bias"
+    below = row["side"] == "below" or (pd.isna(row["side"]) and of_rates and row["value"] < row["null_mean"])
+    more = "less" if below else "more"
     return f"Filter {row['variant']} takes {row['group']} {more} than is even on {axis_name(row['axis'])}"
 
 
-def on_comparison(one: Series) -> Verdict:
+def on_comparison(series: Series) -> BiasVerdict:
     """Two audits, paired: which has more, as A - B."""
-    first, _, second = one.label.partition(" - ")
-    found = judge(one, difference=True)
-    if not found:
-        return Verdict(f"Whether {first} and {second} differ cannot be told: no paired difference has a chance level.")
-    top = found[0]
+    first, second = compared_models(series.results) or (series.label, "the other")
+    judgements = judge(series, difference=True)
+    if not judgements:
+        return BiasVerdict(
+            f"Whether {first} and {second} differ cannot be told: no paired difference has a chance level."
+        )
+    top = judgements[0]
     leads = {
-        Outcome.LEANS: f"{first} and {second} differ.",
-        Outcome.TOO_SMALL: f"{first} and {second} differ by too little to matter.",
-        Outcome.NOTHING: f"{first} and {second} do not differ, and a difference that matters would have been found.",
-        Outcome.CANNOT_TELL: f"Whether {first} and {second} differ by as much as matters cannot be told.",
+        Conclusion.LEANS: f"{first} and {second} differ.",
+        Conclusion.TOO_SMALL: f"{first} and {second} differ by too little to matter.",
+        Conclusion.NOTHING: f"{first} and {second} do not differ, and a difference that matters would have been found.",
+        Conclusion.CANNOT_TELL: f"Whether {first} and {second} differ by as much as matters cannot be told.",
     }
-    made = Verdict(leads[top.outcome], outcome=top.outcome)
-    single = [j for j in found if " x " not in j.axis and ":" not in j.axis] or found
-    made.sentences += [_difference(j, first, second) for j in single[:_MOST]]
-    made.answers.append((IS_IT, "A comparison does not say: each model's own audit does."))
-    made.answers.append((HOW_SURE, f"A - B. {'; '.join(rests_on(j) for j in single)}."))
-    return made
+    verdict = BiasVerdict(leads[top.outcome], outcome=top.outcome)
+    single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis] or judgements
+    verdict.sentences += [_difference(j, first, second) for j in single[:_MOST]]
+    verdict.answers.append((IS_IT, "A comparison does not say: each model's own audit does."))
+    verdict.answers.append((HOW_SURE, f"A - B. {'; '.join(rests_on(j) for j in single)}."))
+    return verdict
 
 
-def _difference(found: Judgement, first: str, second: str) -> str:
-    row, reading = found.rests_on.row, found.rests_on
+def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
+    row, reading = judgement.rests_on.row, judgement.rests_on
     name = metric_name(reading.metric, row["k"])
     more, less = (first, second) if row["value"] > 0 else (second, first)
     span = ""
     if reading.low is not None:
-        span = f" ({percent(found.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+        span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
     numbers = f"{first} - {second} is {amount(row['value'])}{span}, {p_text(reading.p)}"
-    margin = margin_text(reading.metric, found.spreads)
-    if found.outcome is Outcome.LEANS:
-        return f"On {found.about}, {more} has more {name} than {less}: {numbers}."
+    margin = margin_text(reading.metric, judgement.spreads)
+    if judgement.outcome is Conclusion.LEANS:
+        return f"On {judgement.about}, {more} has more {name} than {less}: {numbers}."
     ending = {
-        Outcome.TOO_SMALL: f"inside the margin ({margin})",
-        Outcome.NOTHING: f"inside the margin ({margin})",
-        Outcome.CANNOT_TELL: f"which leaves open whether it is more than the margin ({margin or 'none is stated'})",
-    }[found.outcome]
-    return f"On {found.about}, {name}: {numbers}, {ending}."
+        Conclusion.TOO_SMALL: f"inside the margin ({margin})",
+        Conclusion.NOTHING: f"inside the margin ({margin})",
+        Conclusion.CANNOT_TELL: f"which leaves open whether it is more than the margin ({margin or 'none is stated'})",
+    }[judgement.outcome]
+    return f"On {judgement.about}, {name}: {numbers}, {ending}."
 
 
-def on_dataset(one: Series) -> Verdict:
+def on_dataset(series: Series) -> BiasVerdict:
     """The verdict on a dataset: where it is lopsided."""
-    every = one.results[one.results["subject"].isna() & one.results["p_value"].notna()]
+    every = series.results[series.results["subject"].isna() & series.results["p_value"].notna()]
     every = every[every["null_mean"].notna() & every["value"].notna()]
     of_groups = every["metric"] == "group_share"
     content = every["metric"].astype(str).str.endswith("_distance") & every["group"].isna()
     other = every["metric"].isin(["group_evenness", "attribute_auc"]) & every["group"].isna()
     rows = every[of_groups | content | other].reset_index(drop=True)
     if rows.empty:
-        return Verdict(f"Whether {one.label} is lopsided cannot be told: no count of it has a chance level.")
+        return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
     p = holm([refined_p(row) for _, row in rows.iterrows()])
     readings = [
         read_row(row, float(at), signed=row["metric"] == "group_share")
         for (_, row), at in zip(rows.iterrows(), p, strict=True)
     ]
     outcome = worst(readings)
-    leaning = sorted((r for r in readings if r.outcome is Outcome.LEANS), key=lambda r: -r.size)
-    made = Verdict(_dataset_lead(one.label, outcome), outcome=outcome)
-    told = [_dataset_sentence(r, level_of(one)) for r in leaning if not _counterpart(r, leaning)]
-    made.sentences += told[: _MOST + 1]
+    leaning = sorted((r for r in readings if r.outcome is Conclusion.LEANS), key=lambda r: -r.size)
+    verdict = BiasVerdict(_dataset_lead(series.label, outcome), outcome=outcome)
+    sentences = [_dataset_sentence(r, level_of(series)) for r in leaning if not _counterpart(r, leaning)]
+    verdict.sentences += sentences[: _MOST + 1]
     if not leaning:
         same = [r for r in readings if r.outcome is outcome]
         most = max(same, key=lambda r: (r.detected, r.size / (r.margin or 1.0)))
-        made.sentences.append(_dataset_why(most, outcome))
+        verdict.sentences.append(_dataset_why(most, outcome))
     kinds = joined(list(dict.fromkeys(metric_name(r.metric) for r in leaning)))
-    made.answers.append(
+    verdict.answers.append(
         (IS_IT, f"Lopsided in {kinds}." if leaning else f"{outcome.value[:1].upper()}{outcome.value[1:]}.")
     )
     looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
-    made.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
-    return made
+    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
+    return verdict
 
 
-def _dataset_lead(label: str, outcome: Outcome) -> str:
+def _dataset_lead(label: str, outcome: Conclusion) -> str:
     return {
-        Outcome.LEANS: f"{label} is lopsided.",
-        Outcome.TOO_SMALL: f"{label} is lopsided by too little to matter.",
-        Outcome.NOTHING: f"Nothing in {label} is lopsided, of what was looked at, and what matters would have been.",
-        Outcome.CANNOT_TELL: f"Whether {label} is lopsided cannot be told from these counts.",
+        Conclusion.LEANS: f"{label} is lopsided.",
+        Conclusion.TOO_SMALL: f"{label} is lopsided by too little to matter.",
+        Conclusion.NOTHING: f"Nothing in {label} is lopsided, of what was looked at, and what matters would have been.",
+        Conclusion.CANNOT_TELL: f"Whether {label} is lopsided cannot be told from these counts.",
     }[outcome]
 
 
@@ -203,11 +207,11 @@ def _dataset_sentence(reading: Reading, level: float) -> str:
     )
 
 
-def _dataset_why(reading: Reading, outcome: Outcome) -> str:
+def _dataset_why(reading: Reading, outcome: Conclusion) -> str:
     row = reading.row
     what = f"share of {row['group']}" if reading.metric == "group_share" else metric_name(reading.metric)
     on = f"The {what} on {axis_name(row['axis'])}"
-    if outcome is Outcome.TOO_SMALL:
+    if outcome is Conclusion.TOO_SMALL:
         return f"{on} is beyond chance, by {size_words(reading)}: inside the margin of {margin_text(reading.metric)}."
     if reading.detected:
         size = amount_of(reading.size, reading.metric)

@@ -21,7 +21,7 @@ __all__ = [
     "SIGNED",
     "TRUE_SIZES",
     "WORSE_BELOW",
-    "Outcome",
+    "Conclusion",
     "Reading",
     "margin_of",
     "margin_text",
@@ -130,7 +130,7 @@ _ZERO = 1e-12
 _FAINTEST = 1e-6
 
 
-class Outcome(StrEnum):
+class Conclusion(StrEnum):
     """What can be said of one axis, model, dataset, filter or comparison."""
 
     LEANS = "leans"
@@ -147,7 +147,7 @@ def outcome_of(
     margin: float | None,
     detected: bool,
     smallest: float | None = None,
-) -> Outcome:
+) -> Conclusion:
     """Which of the four a size is, from its interval, its margin, and whether it is beyond chance.
 
     ``size``, ``low`` and ``high`` are distances from chance, in the unit of ``margin``. ``detected``: the adjusted
@@ -164,13 +164,13 @@ def outcome_of(
     ('cannot tell', 'cannot tell')
     """
     if low is None or high is None or high - low < _ZERO or margin is None or not math.isfinite(high):
-        return Outcome.CANNOT_TELL
+        return Conclusion.CANNOT_TELL
     if detected:
         if size > margin and low > 0:
-            return Outcome.LEANS
-        return Outcome.TOO_SMALL if high <= margin else Outcome.CANNOT_TELL
+            return Conclusion.LEANS
+        return Conclusion.TOO_SMALL if high <= margin else Conclusion.CANNOT_TELL
     would = smallest is not None and smallest <= FINDS * margin
-    return Outcome.NOTHING if would and high <= FINDS * margin else Outcome.CANNOT_TELL
+    return Conclusion.NOTHING if would and high <= FINDS * margin else Conclusion.CANNOT_TELL
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ class Reading:
         return self.p < LEVEL and self.size > 0
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Conclusion:
         """Which of the four this row alone is."""
         return outcome_of(
             self.size, self.low, self.high, margin=self.margin, detected=self.detected, smallest=self.smallest

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from equipoise.formatting import joined, p_text, percent, plural, signed
 from equipoise.report.findings import axis_name, metric_name
-from equipoise.report.numbers import joined, p_text, percent, plural, signed
 from equipoise.report.sources import Series
 from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
-from equipoise.report.verdict.judging import REPAIRED, Judgement, Verdict, level_of
-from equipoise.report.verdict.outcomes import Outcome, margin_text
+from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdict, level_of
+from equipoise.report.verdict.outcomes import Conclusion, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
 
 __all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
@@ -42,26 +42,26 @@ def seen_before(after: Series) -> tuple[int, int] | None:
     return len(asked & {str(subject) for subject in known}), len(asked)
 
 
-def add_repair(made: Verdict, repair: Repair) -> None:
+def add_repair(verdict: BiasVerdict, repair: Repair) -> None:
     """Add the sentence on a repair, and the answer with its numbers."""
     single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
     if not single:
-        made.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
+        verdict.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
         return
     word, parts = _judged(single)
     tested = _tested(repair, single)
     who = f"the repair ({repair.after.label})"
-    told = f"Whether {who} helped cannot be told" if word == CANNOT else f"{who[:1].upper()}{who[1:]} {word}"
-    made.sentences.append(f"{told}{tested}: {parts}.")
+    text = f"Whether {who} helped cannot be told" if word == CANNOT else f"{who[:1].upper()}{who[1:]} {word}"
+    verdict.sentences.append(f"{text}{tested}: {parts}.")
     level = percent(level_of(repair.after))
     full = [f"{c.about} {_from_to(c)}" for c in single]
     known = margin_text(single[0].was.metric, single[0].spreads)
     margin = f" The margin is {known}." if known else ""
     seen = "" if seen_before(repair.after) else " Whether the remedy had seen these subjects is not recorded."
-    made.answers.append(
+    verdict.answers.append(
         (
             REPAIRED,
-            f"{told}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{seen}",
+            f"{text}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{seen}",
         )
     )
 
@@ -124,64 +124,67 @@ def _tested(repair: Repair, single: Sequence[Change]) -> str:
 
 
 def _from_to(change: Change) -> str:
-    told = f"{size_words(change.was)} to {size_words(change.left)}"
+    text = f"{size_words(change.was)} to {size_words(change.left)}"
     d = change.difference
     if d is None:
-        return f"{told} (not paired, so not tested)"
+        return f"{text} (not paired, so not tested)"
     span = "" if d.ci_low is None or d.ci_high is None else f" [{signed(-d.ci_high)}, {signed(-d.ci_low)}]"
     p = d.p_value if change.p is None else change.p
-    return f"{told} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"
+    return f"{text} (after - before, paired: {signed(-d.value)}{span}, {p_text(p)}, {plural(d.n, 'subject')})"
 
 
-def shown(found: Sequence[Judgement]) -> list[Judgement]:
+def shown(judgements: Sequence[AxisJudgement]) -> list[AxisJudgement]:
     """The judgements that a paragraph tells: single axes, and intersections that lean where no single axis does."""
-    single = [j for j in found if " x " not in j.axis and ":" not in j.axis]
-    leaning = any(j.outcome is Outcome.LEANS for j in single)
-    joint = [j for j in found if j not in single and j.outcome is Outcome.LEANS and not leaning]
-    return sorted([*single, *joint], key=list(found).index) or list(found)
+    single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis]
+    leaning = any(j.outcome is Conclusion.LEANS for j in single)
+    joint = [j for j in judgements if j not in single and j.outcome is Conclusion.LEANS and not leaning]
+    return sorted([*single, *joint], key=list(judgements).index) or list(judgements)
 
 
 def beside(
     other: Series,
-    its: Sequence[Judgement],
+    its: Sequence[AxisJudgement],
     first: Series | None = None,
-    found: Sequence[Judgement] = (),
+    judgements: Sequence[AxisJudgement] = (),
     ending: str = "",
 ) -> str:
     """One sentence on another model, on the axis that the first leans on most, if it has that."""
-    about = found[0].about if found else its[0].about
+    about = judgements[0].about if judgements else its[0].about
     mine = next((j for j in its if j.about == about), its[0])
-    than = next((j for j in found if j.about == mine.about), None)
+    than = next((j for j in judgements if j.about == mine.about), None)
     begin = f"For comparison, {other.label}" if first is not None else other.label
-    told = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
-    placebo = placebo_words(mine, other) if mine.outcome is Outcome.LEANS else ""
-    told += f"; that is {placebo}" if placebo else ""
-    return f"{told}{ending}."
+    text = f"{begin}, asked the same, {_outcome(mine, _against(mine, than, first))}"
+    placebo = placebo_words(mine, other) if mine.outcome is Conclusion.LEANS else ""
+    text += f"; that is {placebo}" if placebo else ""
+    return f"{text}{ending}."
 
 
-def _outcome(found: Judgement, against: str) -> str:
+def _outcome(judgement: AxisJudgement, against: str) -> str:
     """The outcome with its size; ``against`` is what the first model has."""
-    size, margin = f"{size_words(found.rests_on)}{against}", margin_text(found.rests_on.metric, found.spreads)
-    if found.outcome is Outcome.LEANS:
-        pair = None if found.direction is None else sides(found.direction.row)
-        if found.biased and pair and found.truth is None:
-            return f"prefers pictures labelled {pair[0]} to their twins by {size} on {found.about}"
-        if found.biased:
-            return f"is biased by {found.about} ({size} beyond chance)"
+    size, margin = (
+        f"{size_words(judgement.rests_on)}{against}",
+        margin_text(judgement.rests_on.metric, judgement.spreads),
+    )
+    if judgement.outcome is Conclusion.LEANS:
+        pair = None if judgement.direction is None else sides(judgement.direction.row)
+        if judgement.biased and pair and judgement.truth is None:
+            return f"prefers pictures labelled {pair[0]} to their twins by {size} on {judgement.about}"
+        if judgement.biased:
+            return f"is biased by {judgement.about} ({size} beyond chance)"
         whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
-        return f"is not shown to be biased: it reacts to the visible difference in {found.about} by {size}{whom}"
-    if found.outcome is Outcome.TOO_SMALL:
-        return f"shows by {found.about} what is too small to matter ({size}, inside the margin of {margin})"
-    if found.outcome is Outcome.NOTHING:
-        least = found.rests_on.smallest
-        would = f"; {amount_of(least, found.rests_on.metric)} would have been found" if least else ""
-        return f"shows nothing by {found.about} ({size}{would})"
-    name = metric_name(found.rests_on.metric, found.rests_on.row["k"])
+        return f"is not shown to be biased: it reacts to the visible difference in {judgement.about} by {size}{whom}"
+    if judgement.outcome is Conclusion.TOO_SMALL:
+        return f"shows by {judgement.about} what is too small to matter ({size}, inside the margin of {margin})"
+    if judgement.outcome is Conclusion.NOTHING:
+        least = judgement.rests_on.smallest
+        would = f"; {amount_of(least, judgement.rests_on.metric)} would have been found" if least else ""
+        return f"shows nothing by {judgement.about} ({size}{would})"
+    name = metric_name(judgement.rests_on.metric, judgement.rests_on.row["k"])
     than = f", where the margin is {margin}" if margin else ""
-    return f"cannot be judged by {found.about} ({name}: {size}{than})"
+    return f"cannot be judged by {judgement.about} ({name}: {size}{than})"
 
 
-def _against(mine: Judgement, than: Judgement | None, first: Series | None) -> str:
+def _against(mine: AxisJudgement, than: AxisJudgement | None, first: Series | None) -> str:
     """What the first model has, in the same unit."""
     if than is None or first is None:
         return ""

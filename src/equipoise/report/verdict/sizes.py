@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pandas as pd
 
+from equipoise.formatting import amount, count, factor, p_text, percent, plural
+from equipoise.measure.notes import facts_of, pair_of
 from equipoise.report.findings import metric_name, perceived
-from equipoise.report.numbers import amount, count, factor, p_text, percent, plural
 from equipoise.report.sources import Series
-from equipoise.report.verdict.judging import Judgement, placebos
-from equipoise.report.verdict.outcomes import Outcome, Reading, margin_text
+from equipoise.report.verdict.judging import AxisJudgement, placebos
+from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 
 __all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
 
@@ -73,37 +73,38 @@ def sides(row: pd.Series) -> tuple[str, str] | None:
     >>> sides(pd.Series({"group": "female - male", "value": -0.2, "null_mean": 0.0}))
     ('male', 'female')
     """
-    if not isinstance(row["group"], str) or " - " not in row["group"]:
+    pair = pair_of(row)
+    if pair is None:
         return None
-    first, _, second = row["group"].partition(" - ")
+    first, second = pair
     return (first, second) if row["value"] > row["null_mean"] else (second, first)
 
 
-def size_sentence(found: Judgement, *, example: str = "", things: str = "pictures") -> str:
+def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = "pictures") -> str:
     """How large it is, in sets of a hundred and in spreads, or as a share; the level of the intervals comes with it."""
-    reading, way = found.rests_on, found.direction
-    level = f"{percent(found.level)} intervals in brackets"
+    reading, way = judgement.rests_on, judgement.direction
+    level = f"{percent(judgement.level)} intervals in brackets"
     if reading.metric in _SPREADS:
-        told = _gap_sentence(found, way)
-        return f"{told} ({SPREAD}; {level}).{_second_way(found, things)}"
+        text = _gap_sentence(judgement, way)
+        return f"{text} ({SPREAD}; {level}).{_second_way(judgement, things)}"
     if reading.metric == "max_skew":
         return f"{_share_sentence(reading, example, things)} ({level})."
     name = metric_name(reading.metric, reading.row["k"])
     return (
         f"Its {name} on {reading.row['about']} is {size_words(reading)} from what chance gives ({level}); the margin "
-        f"is {margin_text(reading.metric, found.spreads)}."
+        f"is {margin_text(reading.metric, judgement.spreads)}."
     )
 
 
-def _gap_sentence(found: Judgement, way: Reading | None) -> str:
+def _gap_sentence(judgement: AxisJudgement, way: Reading | None) -> str:
     pair = None if way is None else sides(way.row)
     if way is None or pair is None:
         return (
-            f"Twins that differ in {found.about} alone score {size_words(found.rests_on)} apart, whichever of them "
-            "comes first"
+            f"Twins that differ in {judgement.about} alone score {size_words(judgement.rests_on)} apart, whichever of "
+            "them comes first"
         )
     first, second = pair
-    ranks = next((r for r in found.readings if r.metric == "outranks" and r.row["group"] == way.row["group"]), None)
+    ranks = next((r for r in judgement.readings if r.metric == "outranks" and r.row["group"] == way.row["group"]), None)
     apart = f"lie {size_words(way)} apart" if way.metric in _SPREADS else "differ"
     if ranks is None:
         return f"Pictures labelled {first} come before their twins labelled {second}: their scores {apart}"
@@ -126,9 +127,9 @@ def _of_100(ranks: Reading) -> str:
     return f"{100 * value:.0f} of 100 sets [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
 
 
-def _second_way(found: Judgement, things: str) -> str:
+def _second_way(judgement: AxisJudgement, things: str) -> str:
     """The same as a share of the first pictures, where that too is beyond chance."""
-    skew = next((r for r in found.readings if r.metric == "max_skew" and r.detected), None)
+    skew = next((r for r in judgement.readings if r.metric == "max_skew" and r.detected), None)
     return "" if skew is None else f" {_share_sentence(skew, '', things, short=True)}."
 
 
@@ -152,65 +153,62 @@ def reach(reading: Reading, spreads: float) -> str:
     if reading.high is None:
         return "the number has no interval, so it could be anything"
     most = amount_of(reading.high, reading.metric)
-    told = f"up to {most} cannot be ruled out"
+    text = f"up to {most} cannot be ruled out"
     if margin:
-        told += f", where {margin} is the margin"
-    wanted = reading.outcome is Outcome.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
+        text += f", where {margin} is the margin"
+    wanted = reading.outcome is Conclusion.NOTHING or (reading.smallest or 0) > (reading.margin or 0)
     if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
-        told += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
-    return told
+        text += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
+    return text
 
 
-def placebo_words(found: Judgement, one: Series, *, short: bool = False) -> str:
+def placebo_words(judgement: AxisJudgement, series: Series, *, short: bool = False) -> str:
     """How the reaction compares with that to what nobody calls a group; empty where nothing was compared.
 
     ``short`` leaves out by how many spreads, where it says how many times.
     """
-    if found.placebo is None:
+    if judgement.placebo is None:
         return ""
-    names, excess = placebos(one), found.placebo
-    if not found.above_placebo and float(excess.row["value"]) <= 0:
+    names, excess = placebos(series), judgement.placebo
+    if not judgement.above_placebo and float(excess.row["value"]) <= 0:
         return f"no more than to {names}"
-    if not found.above_placebo:  # larger here, and it may be luck: say by how much
+    if not judgement.above_placebo:  # larger here, and it may be luck: say by how much
         row, span = excess.row, ""
         if pd.notna(row["ci_low"]) and row["ci_low"] <= 0:  # the test is the more cautious of the two: never gainsay it
             span = f" [{amount(row['ci_low'])}, {amount(row['ci_high'])}]"
         by = f"{amount_of(excess.size, excess.metric)}{span} more, {p_text(row['p_value'])}"
         return f"not clearly more than to {names} ({by})"
     more = f"{size_words(excess)} more than to {names}"
-    own, beside = _beside_placebo(found)
-    if beside > found.spreads / 4:
+    own, beside = _beside_placebo(judgement)
+    if beside > judgement.spreads / 4:
         more = f"{own / beside:.1f} times as much as to {names}"
         more += "" if short else f" ({size_words(excess)} more)"
     return more
 
 
-_BESIDE = re.compile(r"([\d.e+-]+) beside ([\d.e+-]+) of placebos")
-
-
-def _beside_placebo(found: Judgement) -> tuple[float, float]:
-    """The size of the axis and that of its placebos, as the row's note gives them, or from the sizes themselves."""
-    excess = found.placebo
+def _beside_placebo(judgement: AxisJudgement) -> tuple[float, float]:
+    """The size of the axis and that of its placebos, as the row gives them, or from the sizes themselves."""
+    excess = judgement.placebo
     assert excess is not None
-    told = _BESIDE.search(str(excess.row["notes"]))
-    if told:
-        return float(told[1]), float(told[2])
-    gaps = [r.size for r in found.readings if r.metric == "standard_gap_size"]
+    facts = facts_of(excess.row, "beside_placebos")
+    if facts is not None:
+        return float(facts["size"]), float(facts["beside"])
+    gaps = [r.size for r in judgement.readings if r.metric == "standard_gap_size"]
     return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
 
 
-def rests_on(found: Judgement) -> str:
+def rests_on(judgement: AxisJudgement) -> str:
     """The row that a judgement rests on, with its numbers."""
-    row = found.rests_on.row
-    name = metric_name(found.rests_on.metric, row["k"])
-    where = f" on {found.pool} pictures" if found.pool else ""
+    row = judgement.rests_on.row
+    name = metric_name(judgement.rests_on.metric, row["k"])
+    where = f" on {judgement.pool} pictures" if judgement.pool else ""
     span = ""
-    if found.rests_on.low is not None:
-        span = f" ({percent(found.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
-    units = plural(row["n"], "subject" if found.subjects else "unit")
+    if judgement.rests_on.low is not None:
+        span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    units = plural(row["n"], "subject" if judgement.subjects else "unit")
     return (
-        f"{found.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
-        f"{p_text(found.rests_on.p)} corrected for {_numbers(found.looked_at)}, {units}"
+        f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
+        f"{p_text(judgement.rests_on.p)} corrected for {_numbers(judgement.looked_at)}, {units}"
     )
 
 

@@ -24,16 +24,16 @@ __all__ = [
     "CLASSIFIERS",
     "BertClassifier",
     "CaptionClassifier",
+    "CaptionReader",
     "FastClassifier",
     "LstmClassifier",
-    "Reader",
     "classifier",
 ]
 
 CLASSIFIERS = ("fast", "lstm", "bert", "bert-frozen")
 
 
-class Reader(Protocol):
+class CaptionReader(Protocol):
     """A classifier that has read its captions, and can be trained on any of them and asked about others."""
 
     def probabilities(
@@ -56,7 +56,7 @@ class CaptionClassifier(Protocol):
         """Whether it only stands in for the published classifier."""
         ...
 
-    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+    def read(self, tokens: Sequence[Sequence[str]]) -> CaptionReader:
         """A reader of these captions."""
         ...
 
@@ -68,7 +68,7 @@ class FastClassifier:
     id: str = "fast"
     approximate: bool = True
 
-    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+    def read(self, tokens: Sequence[Sequence[str]]) -> CaptionReader:
         """Counts the words of all captions once."""
         return _FastReader(NgramTable.of(tokens))
 
@@ -99,7 +99,7 @@ class LstmClassifier:
     id: str = "lstm"
     approximate: bool = False
 
-    def read(self, tokens: Sequence[Sequence[str]]) -> Reader:
+    def read(self, tokens: Sequence[Sequence[str]]) -> CaptionReader:
         """Nothing is shared between splits."""
         return _LstmReader(tokens, self.settings)
 

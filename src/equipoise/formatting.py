@@ -1,0 +1,267 @@
+"""Numbers, lists and tables as a reader meets them, on pages and in terminals.
+
+Pages have the true minus sign and a dash where there is nothing; terminals have plain characters and an empty cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+__all__ = [
+    "amount",
+    "brackets",
+    "count",
+    "excess_interval",
+    "factor",
+    "file_size",
+    "interval",
+    "joined",
+    "markdown_table",
+    "missing",
+    "one_line",
+    "p_number",
+    "p_plain",
+    "p_text",
+    "percent",
+    "plain",
+    "plural",
+    "share",
+    "shortened",
+    "signed",
+    "text_table",
+]
+
+MINUS = "\N{MINUS SIGN}"
+NOTHING = "–"
+
+
+def missing(value: Any) -> bool:
+    """Whether there is no value: ``None``, NaN, or a missing value of pandas.
+
+    >>> missing(None), missing(float("nan")), missing(0.0)
+    (True, True, False)
+    """
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def amount(value: Any, digits: int = 2) -> str:
+    """A number with ``digits`` decimals; a dash where there is none.
+
+    >>> amount(-0.126), amount(None), amount(float("inf")), amount(0.0004)
+    ('−0.13', '–', '∞', '0.00')
+    """
+    if missing(value):
+        return NOTHING
+    number = float(value)
+    if math.isinf(number):
+        return "∞" if number > 0 else MINUS + "∞"
+    text = f"{abs(number):.{digits}f}"
+    return MINUS + text if number < 0 and float(text) else text
+
+
+def signed(value: Any, digits: int = 2) -> str:
+    """A number with its sign: a difference.
+
+    >>> signed(0.3), signed(-0.3), signed(0.001)
+    ('+0.30', '−0.30', '0.00')
+    """
+    text = amount(value, digits)
+    return f"+{text}" if text[0] not in MINUS + NOTHING and any(c in "123456789∞" for c in text) else text
+
+
+def count(value: Any) -> str:
+    """A whole number with its thousands apart.
+
+    >>> count(1344), count(None)
+    ('1,344', '–')
+    """
+    return NOTHING if missing(value) else f"{int(value):,}"
+
+
+def share(value: Any, digits: int = 0) -> str:
+    """A share in percent.
+
+    >>> share(0.214), share(None)
+    ('21%', '–')
+    """
+    if missing(value) or math.isinf(value):
+        return amount(value)
+    return f"{100 * float(value):.{digits}f}%"
+
+
+def percent(level: float) -> str:
+    """The level of an interval.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{100 * level:.4g}%"
+
+
+def plural(n: Any, word: str) -> str:
+    """A number of things.
+
+    >>> plural(1, "subject"), plural(1200, "subject")
+    ('1 subject', '1,200 subjects')
+    """
+    return f"{count(n)} {word}" if not missing(n) and n == 1 else f"{count(n)} {word}s"
+
+
+def p_text(value: Any) -> str:
+    """A p-value with its sign of equality.
+
+    >>> p_text(0.00001), p_text(0.0312), p_text(None)
+    ('p < 0.001', 'p = 0.031', 'no p-value')
+    """
+    if missing(value):
+        return "no p-value"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def p_number(value: Any) -> str:
+    """A p-value in a table of a page, where the heading says that it is one.
+
+    >>> p_number(0.00001), p_number(0.0312), p_number(None)
+    ('< 0.001', '0.031', '–')
+    """
+    return NOTHING if missing(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def interval(low: Any, high: Any, digits: int = 2) -> str:
+    """An interval in words; empty where there is none.
+
+    >>> interval(0.1, 0.25), interval(None, None)
+    ('0.10 to 0.25', '')
+    """
+    if missing(low) or missing(high):
+        return ""
+    return f"{amount(low, digits)} to {amount(high, digits)}"
+
+
+def excess_interval(row: Any, digits: int = 2) -> str:
+    """The interval of a row's excess: that of its value, less its chance level.
+
+    >>> excess_interval({"ci_low": 0.5, "ci_high": 0.75, "null_mean": 0.25})
+    '+0.25 to +0.50'
+    """
+    low, high, null = row["ci_low"], row["ci_high"], row["null_mean"]
+    if missing(low) or missing(high) or missing(null):
+        return ""
+    return f"{signed(low - null, digits)} to {signed(high - null, digits)}"
+
+
+def factor(skew: float) -> str:
+    """How many times its fair share a group with this skew has: exp(skew).
+
+    >>> factor(0.6931)
+    '2.0 times'
+    """
+    return f"{math.exp(skew):.1f} times" if skew < 700 else "∞ times"
+
+
+def joined(words: list[str], last: str = "and") -> str:
+    """Words as a list in a sentence.
+
+    >>> joined(["a", "b", "c"]), joined(["a"])
+    ('a, b and c', 'a')
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+
+
+def plain(value: Any, digits: int = 3, *, scale: float = 1, sign: bool = False) -> str:
+    """A number in a terminal, ``scale`` times as large; empty where there is none, and never a negative zero.
+
+    >>> plain(-0.1234), plain(0.5, 1, scale=100, sign=True), plain(-0.0001), plain(None)
+    ('-0.123', '+50.0', '0.000', '')
+    """
+    if missing(value):
+        return ""
+    text = f"{scale * value:{'+' if sign else ''}.{digits}f}"
+    return text.lstrip("-") if text.startswith("-") and float(text) == 0 else text
+
+
+def brackets(low: Any, high: Any, digits: int = 3, *, scale: float = 1, sign: bool = False) -> str:
+    """An interval in a terminal; empty where there is none.
+
+    >>> brackets(0.1, 0.25), brackets(0.1, None)
+    ('[0.100, 0.250]', '')
+    """
+    if missing(low) or missing(high):
+        return ""
+    return f"[{plain(low, digits, scale=scale, sign=sign)}, {plain(high, digits, scale=scale, sign=sign)}]"
+
+
+def p_plain(value: Any) -> str:
+    """A p-value in a terminal; empty where there is none.
+
+    >>> p_plain(0.00001), p_plain(0.0312), p_plain(None)
+    ('<0.001', '0.031', '')
+    """
+    return "" if missing(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def file_size(n_bytes: float) -> str:
+    """A number of bytes.
+
+    >>> file_size(512), file_size(1_234_567)
+    ('512 B', '1.2 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Text of at most ``most`` characters.
+
+    >>> shortened("a long sentence", 8)
+    'a long …'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def one_line(error: BaseException, most: int = 400) -> str:
+    """What an error says, in one line; its kind where it says nothing.
+
+    >>> one_line(ValueError("a\\n  b")), one_line(KeyError())
+    ('a b', 'KeyError')
+    """
+    return shortened(" ".join(str(error).split()), most) or type(error).__name__
+
+
+def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:
+    """Lines of cells under each other, those of the columns in ``left`` to the left and the others to the right.
+
+    ``most``: the largest width of a column to the left; what is longer is cut.
+
+    >>> print("\\n".join(text_table([["metric", "n"], ["ndkl", "1,200"]])))
+    metric      n
+    ndkl    1,200
+    """
+    if not lines:
+        return []
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    widths = [min(width, most) if most and i in left else width for i, width in enumerate(widths)]
+    return [
+        "  ".join(
+            f"{cell[:width]:{width}}" if i in left else f"{cell:>{width}}"
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """A table in Markdown; the columns in ``left`` hold text, the others numbers.
+
+    >>> print(markdown_table(["group", "n"], [["a", "1"]]))
+    | group | n |
+    | --- | ---: |
+    | a | 1 |
+    """
+    rules = ["---" if i in left else "---:" for i in range(len(head))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rules, *lines))
