@@ -1,14 +1,15 @@
 """The tables of ``measure.md``, from what the registry says of each metric: run it after a metric was added.
 
-python docs/metrics_table.py          # writes the tables into docs/measure.md
+python docs/metrics_table.py            # writes the tables into docs/measure.md
+python docs/metrics_table.py --plugins  # prints the tables, with the metrics of installed plug-ins
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from equipoise.measure import METRICS
-from equipoise.registry import Entry
+from equipoise.measure import METRICS, Metric
 
 PAGE = Path(__file__).with_name("measure.md")
 BEGIN, END = "<!-- metrics: begin -->", "<!-- metrics: end -->"
@@ -20,6 +21,7 @@ ROOMS = {
     "captions": ("Captions: what a captioner's words give away", "measure-captions.md"),
     "captions.quality": ("Captions: how good they are, against references", "measure-quality.md"),
     "captions.java": ("Captions: how good they are, through Java", "measure-quality.md"),
+    "english": ("Captions: how kindly they speak", "measure-captions.md"),
     "dataset": ("Datasets: where data are lopsided", "measure-dataset.md"),
     "activities": ("Activities in captions", "measure-dataset.md"),
     "images": ("Quality of images and captions", "measure-quality.md"),
@@ -28,37 +30,38 @@ ROOMS = {
 HEAD = ("metric", "formula", "range", "direction", "chance", "when it lies", "source")
 
 
-def tables() -> str:
-    """One table a room, in the order of ``ROOMS``; a metric of a room that is not listed comes last."""
-    by_room: dict[str, list[Entry]] = {room: [] for room in ROOMS}
-    for entry in METRICS:
-        if entry.target.startswith("equipoise."):  # what a plugin adds is not this page's to tell
-            by_room.setdefault(_room(entry), []).append(entry)
-    return "\n".join(_section(room, entries) for room, entries in by_room.items() if entries)
+def tables(*, plugins: bool = False) -> str:
+    """One table per package, in the order of ``ROOMS``; those of other packages, if asked for, come last."""
+    by_room: dict[str, list[Metric]] = {room: [] for room in ROOMS}
+    for metric in METRICS:
+        if metric.target.startswith("equipoise."):
+            by_room.setdefault(_room(metric), []).append(metric)
+        elif plugins:
+            by_room.setdefault(metric.target.partition(":")[0], []).append(metric)
+    return "\n".join(_section(room, metrics) for room, metrics in by_room.items() if metrics)
 
 
-def _room(entry: Entry) -> str:
-    module = entry.target.partition(":")[0].split(".")[2:]
+def _room(metric: Metric) -> str:
+    module = metric.target.partition(":")[0].split(".")[2:]
     names = [".".join(module[:2]), *module[1::-1]] if len(module) > 1 else module
     return next((name for name in (*names, *module[::-1]) if name in ROOMS), module[0])
 
 
-def _section(room: str, entries: list[Entry]) -> str:
+def _section(room: str, metrics: list[Metric]) -> str:
     title, page = ROOMS.get(room, (room.capitalize(), ""))
     lines = [f"## {title}", ""]
     if page:
         lines += [f"More, with examples: [{page.removesuffix('.md')}]({page}).", ""]
     lines += [_row(HEAD), _row(("---",) * len(HEAD))]
-    lines += [_row(_cells(entry)) for entry in sorted(entries, key=lambda e: e.name)]
+    lines += [_row(_cells(metric)) for metric in metrics]
     return "\n".join([*lines, ""])
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
-    function = entry.target.partition(":")[2]
-    name = f"`{entry.name}`" if function == entry.name else f"`{entry.name}` · `{function}`"
-    info = entry.info
-    said = (info["formula"], info["range"], info["direction"], info["chance"], info["when_it_lies"])
-    return (f"{name}<br>{entry.summary}", *said, entry.citation)
+def _cells(metric: Metric) -> tuple[str, ...]:
+    function = metric.target.partition(":")[2]
+    name = f"`{metric.name}`" if function == metric.name else f"`{metric.name}` · `{function}`"
+    told = (metric.formula, metric.range, metric.direction, metric.chance, metric.when_it_lies)
+    return (f"{name}<br>{metric.summary}", *told, metric.citation)
 
 
 def _row(cells: tuple[str, ...]) -> str:
@@ -74,4 +77,7 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    if "--plugins" in sys.argv:
+        print(tables(plugins=True))
+    else:
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

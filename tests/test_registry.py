@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -87,7 +88,7 @@ def test_a_package_of_its_own_adds_a_lexicon_and_a_metric(tmp_path):
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": f"{tmp_path}:{TOY}", "PATH": ""},
+        env={"PYTHONPATH": f"{tmp_path}:{TOY}:{os.environ.get('PYTHONPATH', '')}", "PATH": ""},
         capture_output=True,
         text=True,
         check=True,

@@ -16,7 +16,7 @@ from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.suites._probes import caption_probe
 from equipoise.data import Table
 from equipoise.measure.dataset import cooccurrence, group_counts
-from equipoise.measure.dataset.exchange import Exchange, item_lean
+from equipoise.measure.dataset.lean import in_clusters, item_lean
 from equipoise.measure.groups import Groups
 
 ITEMS = ["bag", "car", "dog", "hat"]
@@ -88,8 +88,8 @@ def larger_sources_of_one_group(repetitions: int) -> float:
         of_source = (rng.random(60) < 0.85).astype(np.intp)
         codes = np.repeat(np.arange(60), np.where(of_source == 0, 10, 1))
         items = (rng.random((len(codes), 4)) < rng.beta(0.5, 0.5, (60, 4))[codes]).astype(float)
-        exchange = Exchange.of(of_source[codes], codes, 2)
-        lean = item_lean(items, np.ones(len(codes)), exchange, permutations=199, seed=i)
+        exchange = in_clusters(of_source[codes], codes)
+        lean = item_lean(items, np.ones(len(codes)), exchange, n_groups=2, permutations=199, seed=i)
         alarms.append(lean.p_together.min() < 0.05)
     return float(np.mean(alarms))
 
@@ -110,8 +110,8 @@ def power(repetitions: int, varying: bool) -> tuple[float, float]:
     rng, found = np.random.default_rng(3), []
     for i in range(repetitions):
         groups, codes, items = sample(rng, 80, 5, varying, lean=0.12 if varying else 0.2)
-        exchange = Exchange.of(groups.labels.astype(np.intp), codes, 2)
-        mine = item_lean(items, np.ones(400), exchange, permutations=399, seed=i).p_value[0, 0]
+        exchange = in_clusters(groups.labels.astype(np.intp), codes)
+        mine = item_lean(items, np.ones(400), exchange, n_groups=2, permutations=399, seed=i).p_value[0, 0]
         frame = pd.DataFrame({"x": items[:, 0], "g": groups.labels, "c": codes})
         if varying:  # the regression of items on groups inside sources
             inside = frame.groupby("c").transform(lambda column: column - column.mean())
@@ -220,6 +220,6 @@ def test_whole_sources_by_brute_force():
     every = [far(chosen) for chosen in combinations(range(6), 3)]
     exact = 2 * np.mean(np.array(every) >= far((0, 1, 2)) - 1e-9)
     labels = np.repeat([0, 0, 0, 1, 1, 1], 4)
-    lean = item_lean(items[:, None], np.ones(24), Exchange.of(labels, codes, 2), permutations=9999, seed=0)
+    lean = item_lean(items[:, None], np.ones(24), in_clusters(labels, codes), n_groups=2, permutations=9999, seed=0)
     assert lean.p_value[0, 0] == pytest.approx(exact, abs=0.015)
     assert lean.beyond[0].tolist() == [3.5, -3.5]

@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, text_table
+from equipoise.measure import METRICS
 
-__all__ = ["DETAILS", "table_of"]
+__all__ = ["table_of"]
 
-DETAILS = ("representation", "skew", "exposure", "exposure_ratio", "infeasible_index", "infeasible_count")
-"""Metrics that are in the results and not in the printed table, unless everything is asked for."""
+__all__ = ["table_of"]
 
 _TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
 _WIDEST = 40
@@ -24,7 +24,8 @@ def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60, 
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
     intervals.
     """
-    shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(DETAILS)]
+    details = {name for name in frame["metric"] if METRICS.find(name).detail}
+    shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(details)]
     if shown.empty:
         shown = frame
     limit = len(shown) if everything else limit

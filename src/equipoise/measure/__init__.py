@@ -1,8 +1,8 @@
 """Numbers: pure functions from arrays to small result objects, each with its chance level.
 
 Arrays in, estimates out: scores or embeddings, integer group labels (-1 undefined), K. No torch, no images, no
-tables. Every metric is registered in ``METRICS`` with its formula, range, direction, chance level and when it
-lies.
+tables. Every metric's function has a decorator with its formula, range, direction, chance level and when it
+lies (``equipoise.measure.metric``); ``METRICS`` has them all.
 
 - ``retrieval``: who is found when nobody was asked for
 - ``counterfactual``: how a score changes inside sets that differ only in the group
@@ -13,7 +13,7 @@ lies.
 - ``stats``: intervals, nulls, p-values, corrections, power
 
 >>> from equipoise import measure
->>> measure.METRICS.get("max_skew").info["direction"]
+>>> measure.METRICS.get("max_skew").direction
 '0 is parity; higher: some group is over-represented'
 """
 
@@ -22,16 +22,11 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-from equipoise.measure.bias_entries import BIAS_ENTRIES
-from equipoise.measure.captions.entries import CAPTION_ENTRIES
-from equipoise.measure.captions.quality.entries import CAPTION_QUALITY_ENTRIES
-from equipoise.measure.images.entries import QUALITY_ENTRIES
-from equipoise.measure.metric import add_metrics
-from equipoise.measure.retrieval.entries import RETRIEVAL_ENTRIES
-from equipoise.registry import Registry
+from equipoise.measure.metric import METRICS, Metric
 
 __all__ = [
     "METRICS",
+    "Metric",
     "binding",
     "captions",
     "counterfactual",
@@ -41,9 +36,6 @@ __all__ = [
     "retrieval",
     "stats",
 ]
-
-METRICS = Registry("metric")
-add_metrics(METRICS, (*RETRIEVAL_ENTRIES, *BIAS_ENTRIES, *CAPTION_ENTRIES, *CAPTION_QUALITY_ENTRIES, *QUALITY_ENTRIES))
 
 _FACES = (
     "binding",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from equipoise.measure import METRICS
 from equipoise.measure.notes import ResultRow, facts_of, pair_of
 from equipoise.report.sources import Series
 
@@ -25,13 +26,6 @@ __all__ = [
     "subject_rows",
 ]
 
-MAIN_METRICS = (
-    "max_skew standard_gap_size counterfactual_gap_size ndkl abs_bias_at_k lic lic_m subject_distance "
-    "word_distance self_similarity_gap person_preference_gap recall_gap zero_shot_accuracy_gap binding_drop "
-    "group_evenness attribute_auc"
-).split()
-"""The metric of the verdict and of the first figure: the first of these that a folder has."""
-
 OF_RETRIEVAL = frozenset(
     "max_skew min_skew ndkl absent_groups exposure_gap exposure_ratio infeasible_index infeasible_count bias_at_k "
     "abs_bias_at_k counterfactual_gap counterfactual_gap_size counterfactual_effect standard_gap standard_gap_size "
@@ -47,27 +41,6 @@ PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap stan
 """The metrics with a row for each pair of groups."""
 
 LEVEL = 0.05
-_NAMES = {
-    "max_skew": "MaxSkew",
-    "min_skew": "MinSkew",
-    "ndkl": "NDKL",
-    "lic": "LIC",
-    "lic_m": "LIC of the model's captions",
-    "lic_d": "LIC of human captions",
-    "ba": "BA",
-    "dba": "DBA",
-    "attribute_auc": "AUC of guessing the group",
-    "counterfactual_gap": "score gap inside sets",
-    "counterfactual_gap_size": "size of the score gap inside sets",
-    "counterfactual_effect": "effect of the axis inside sets",
-    "standard_gap": "signed gap inside sets",
-    "standard_gap_size": "gap inside sets",
-    "outranks": "share of sets in which the first group comes first",
-    "placebo_excess": "gap inside sets beyond that of the placebo",
-    "bias_at_k": "Bias",
-    "abs_bias_at_k": "absolute Bias",
-    "representation": "share of the top K",
-}
 
 
 def metric_name(metric: str, k: object = None) -> str:
@@ -76,7 +49,7 @@ def metric_name(metric: str, k: object = None) -> str:
     >>> metric_name("max_skew", 12), metric_name("exposure_gap")
     ('MaxSkew@12', 'exposure gap')
     """
-    name = _NAMES.get(metric, metric.replace("_", " "))
+    name = METRICS.find(metric).title
     return name if k is None or pd.isna(k) else f"{name}@{int(k)}"  # type: ignore[call-overload]
 
 
@@ -103,9 +76,10 @@ def perceived(axis: object) -> str:
 def main_metric(series: Sequence[Series]) -> str | None:
     """The metric that most of the series can be judged by; ``None`` where no row has a chance level."""
     metrics = [set(_whole(each.results)["metric"]) for each in series]
-    wanted = [metric for metric in MAIN_METRICS if any(metric in some for some in metrics)]
+    places = {str(metric): METRICS.find(metric).main for some in metrics for metric in some}
+    wanted = {metric: place for metric, place in places.items() if place is not None}
     if wanted:
-        return max(wanted, key=lambda m: (sum(m in some for some in metrics), -wanted.index(m)))
+        return max(wanted, key=lambda m: (sum(m in some for some in metrics), -wanted[m]))
     rows = [_whole(each.results)["metric"] for each in series]
     counts = pd.concat(rows).value_counts() if rows else pd.Series(dtype=int)
     return None if counts.empty else str(counts.index[0])

@@ -1,5 +1,6 @@
 """Nulls are right: exact laws against enumeration, shuffles, the chance table, and simulated unbiased models."""
 
+from importlib import import_module
 from itertools import combinations, permutations
 from math import log
 
@@ -257,7 +258,7 @@ class TestSummary:
         groups = r.Groups(np.arange(60) % 3, tuple("abc"))
         found = r.evaluate(r.Scores(np.random.default_rng(0).random((5, 60))), groups, k=6, metrics=["max_skew"])
         kept = list(r.per_query(found, r.chance(found, draws=50)))
-        monkeypatch.setattr("equipoise.measure.retrieval.chance.KEPT_CELLS", 100)
+        monkeypatch.setattr(import_module("equipoise.measure.retrieval.chance"), "KEPT_CELLS", 100)
         lean = list(r.per_query(found, r.chance(found, draws=50)))
         assert [one.estimate.null_mean for one in lean] == [one.estimate.null_mean for one in kept]
         assert all(one.estimate.p_value is not None for one in kept)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.measure import retrieval as r
-from equipoise.measure.retrieval.nulls import LabelShuffler
-from equipoise.measure.stats.exchange import in_sets
+from equipoise.measure.stats.exchange import LabelShuffler, in_sets
 
 
 def shuffled(exchange, rows=64, seed=0):

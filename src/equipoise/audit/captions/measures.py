@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from equipoise.measure.captions.mentions import ErrorDefinition
 from equipoise.measure.captions.quality import CaptionPairs, caption_quality, pair_captions
 from equipoise.measure.captions.ratio import RatioConvention
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import METRICS, Scope
 from equipoise.measure.notes import no_interval, note
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
@@ -39,35 +39,8 @@ __all__ = ["CaptionMeasures", "WordList", "check_sizes", "word_list"]
 
 SUITE = "captions"
 _SHUFFLES = 199
-_RANGES = {
-    "lic": (-100.0, 100.0),
-    **dict.fromkeys(("lic_m", "lic_d", "caption_accuracy", "caption_auc"), (0.0, 100.0)),
-    "clip_score": (0.0, 2.5),
-    "sentiment": (-1.0, 1.0),
-    "lic_m_change": (-100.0, 100.0),
-    **dict.fromkeys(("rouge_l", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor_approximate"), (0.0, 1.0)),
-    **dict.fromkeys(("meteor", "spice", "error", "neutral_rate"), (0.0, 1.0)),
-    **dict.fromkeys(("ba", "dba_g", "dba_o"), (-1.0, 1.0)),
-    "ratio": (0.0, math.inf),
-    "cider": (0.0, 10.0),
-    "ref_clip_score": (0.0, 2.5),
-}
 MANY_MODELS = 10
 """Beyond so many models 200 shuffles could not show one of them beyond chance, adjusted for all."""
-
-
-def _range_of(metric: str, n_groups: int | None) -> tuple[float, float]:
-    """The least and the largest value that ``metric`` can take.
-
-    >>> _range_of("neutral_rate_gap", 2), _range_of("outcome_divergence", 2), _range_of("vocabulary", None)
-    ((0.0, 1.0), (0.0, 1.0), (-inf, inf))
-    """
-    if metric == "outcome_divergence":
-        return 0.0, math.log2(n_groups or 2)
-    if metric.endswith("_gap"):  # highest less lowest
-        low, high = _range_of(metric.removesuffix("_gap"), n_groups)
-        return 0.0, high - low
-    return _RANGES.get(metric, (-math.inf, math.inf))
 
 
 @dataclass(frozen=True)
@@ -139,7 +112,7 @@ class CaptionMeasures:
         self.with_references = [name for name in self.ids if name in (inputs.references or {})]
 
     def _add(self, estimate: Estimate, metric: str, **keys: Any) -> None:
-        low, high = _range_of(metric, estimate.n_groups)
+        low, high = METRICS.find(metric).bounds_in(Scope(estimate.n_groups or 2))
         if estimate.ci_low is not None and estimate.ci_high is not None:
             # a t interval over few splits reaches beyond what a score can be
             estimate = replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))

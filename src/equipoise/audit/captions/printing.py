@@ -13,35 +13,13 @@ import pandas as pd
 
 from equipoise.audit.published import PublishedValues
 from equipoise.formatting import brackets, plain, text_table
+from equipoise.measure import METRICS
 from equipoise.measure.captions.lic import lic_chance
 
 __all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
 
 BIAS = ("lic", "lic_m", "lic_d", "ratio", "error", "neutral_rate", "ba", "dba_g", "dba_o")
 QUALITY = ("bleu_4", "cider", "meteor", "meteor_approximate", "spice", "clip_score", "ref_clip_score")
-
-_TITLES = {
-    "lic": "LIC",
-    "lic_m": "LIC_M",
-    "lic_d": "LIC_D",
-    "ratio": "Ratio",
-    "error": "Error%",
-    "neutral_rate": "Neutral%",
-    "ba": "BA",
-    "dba_g": "DBA_G",
-    "dba_o": "DBA_O",
-    "bleu_4": "BLEU-4",
-    "cider": "CIDEr",
-    "meteor": "METEOR",
-    "meteor_approximate": "METEOR~",
-    "spice": "SPICE",
-    "clip_score": "CLIPScore",
-    "ref_clip_score": "RefCLIPS.",
-}
-# lic comes in points and ratio is a ratio; everything else is shown times 100, as papers do
-_POINTS = ("lic", "lic_m", "lic_d")
-_LOWER = ("lic", "lic_m", "error", "ba", "dba_g", "dba_o")
-_DIGITS = {"ratio": 2}
 
 
 def caption_table(results: pd.DataFrame, *, published: PublishedValues | None = None) -> str:
@@ -58,7 +36,7 @@ def caption_table(results: pd.DataFrame, *, published: PublishedValues | None = 
     columns = [name for side in sides for name in side]
     cells = {(row["model"], row["metric"]): row for row in rows.to_dict("records")}
     marks = _marks(cells, models, columns)
-    lines = [["model", *(_TITLES[name] for name in columns)]]
+    lines = [["model", *(METRICS.find(name).column for name in columns)]]
     for model in models:
         lines.append(
             [model, *(_value(cells.get((model, name)), name, marks.get((model, name), " ")) for name in columns)]
@@ -123,15 +101,16 @@ def _marks(
 
 def _badness(row: Mapping[Any, Any], name: str) -> float | None:
     """Lower is better; ``None`` where neither is (LIC_D, neutral rate)."""
-    if name in QUALITY:
-        return -float(row["value"])
-    if name == "ratio":
+    better = METRICS.find(name).better
+    if better == "chance":
         return None if pd.isna(row["excess"]) else abs(float(row["excess"]))
-    return float(row["value"]) if name in _LOWER else None
+    value = float(row["value"])
+    return {"lower": value, "higher": -value}.get(better)
 
 
 def _scaled(value: float, name: str) -> str:
-    return plain(value, _DIGITS.get(name, 1), scale=1 if name in (*_POINTS, "ratio") else 100)
+    metric = METRICS.find(name)
+    return plain(value, metric.digits, scale=metric.scale)
 
 
 def _value(row: Mapping[Any, Any] | None, name: str, mark: str) -> str:
@@ -153,7 +132,7 @@ def _published(value: tuple[float, ...], name: str) -> str:
     # published Error and BA are in points already
     if not value:
         return ""
-    digits = _DIGITS.get(name, 1)
+    digits = METRICS.find(name).digits
     return f"{value[0]:.{digits}f}" + (f"±{value[1]:.{digits}f}" if len(value) > 1 else "") + " "
 
 

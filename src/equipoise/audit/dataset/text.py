@@ -21,7 +21,7 @@ from equipoise.audit.suites._probes import CaptionProbe, ImageProbes
 from equipoise.errors import InputError
 from equipoise.formatting import brackets, p_plain, plain, share, text_table
 from equipoise.measure.dataset import GroupCounts, Leaning
-from equipoise.measure.dataset.exchange import Exchange, item_lean
+from equipoise.measure.dataset.lean import in_clusters, item_lean
 from equipoise.measure.stats import benjamini_hochberg
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.activities import ActivityBias, ActivityCounts, activity_bias, count_activities
@@ -39,7 +39,7 @@ def activities_of(part: AxisPart) -> ActivityBias | None:
     An activity counts once per image and group, since the captions of one image are not independent. The table has
     columns more than the corpus gives: ``p_exact``, binomial against the corpus's own share, ``q_exact``, and
     ``error``, the standard error of the log ratio. Where images come from sources or sets, ``p_exact`` is that of
-    labels exchanged between them (:func:`equipoise.measure.dataset.exchange.item_lean`), and the error is larger by
+    labels exchanged between them (:func:`equipoise.measure.dataset.lean.item_lean`), and the error is larger by
     what the images of a source have in common.
     """
     texts = [". ".join(some) for some in part.dataset.captions]
@@ -96,7 +96,8 @@ def _with_clusters(part: AxisPart, counts: ActivityCounts, found: ActivityBias) 
     lean = item_lean(
         matrix,
         weights,
-        Exchange.of(rows[:, 1].astype(np.intp), sources, 2),
+        in_clusters(rows[:, 1].astype(np.intp), sources),
+        n_groups=2,
         permutations=max(part.settings.permutations, LEAST_DRAWS),
         seed=part.settings.seed,
     )

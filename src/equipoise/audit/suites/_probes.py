@@ -26,7 +26,12 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
-from equipoise.measure.embedding.probe import deleted_blocks, held_out_variance, jackknife_variance, score_estimate
+from equipoise.measure.embedding.probe_error import (
+    deleted_blocks,
+    held_out_variance,
+    jackknife_variance,
+    score_estimate,
+)
 from equipoise.measure.groups import Groups
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import compare, p_values

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Column, Findings, Key
 from equipoise.audit.subjects import SetStructure
+from equipoise.measure import METRICS
 from equipoise.measure.notes import no_interval, note
 from equipoise.measure.retrieval import (
     VARIANTS,
@@ -77,16 +78,14 @@ def seeded_estimate(
     )
 
 
-_PAIRS = ("bias_at_k", "abs_bias_at_k", "bias_count_at_k")
-
-
 def metrics_of(variant: str, wanted: Sequence[str], pair: tuple[str, str] | None) -> list[str]:
     """Those of the ``wanted`` metrics that the variant defines, and without a pair none that needs one.
 
     >>> metrics_of("gensynth", ["bias_at_k", "ndkl", "max_skew"], None)
     ['max_skew']
     """
-    return [m for m in wanted if m in VARIANTS[variant].metrics and (pair is not None or m not in _PAIRS)]
+    known = VARIANTS[variant].metrics
+    return [m for m in wanted if m in known and (pair is not None or METRICS.find(m).takes != "pair")]
 
 
 def add_retrieval(

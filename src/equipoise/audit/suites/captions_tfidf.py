@@ -22,9 +22,10 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
+from equipoise.measure import METRICS
 from equipoise.measure.notes import add_notes, note
 from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
-from equipoise.measure.stats import Alternative, p_values
+from equipoise.measure.stats import p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
@@ -36,7 +37,6 @@ NAME = "captions-tfidf"
 LEXICON = "gensynth_code"
 COMPAT = "gensynth"
 BIAS_K, SKEW_K = (5, 10), (25, 100)
-ALTERNATIVES: dict[str, Alternative] = {"bias_at_k": "two-sided", "max_skew": "greater"}
 
 Published = Mapping[tuple[str, str], tuple[float, ...]]
 VAL2017 = (5_000, 25_014)
@@ -217,10 +217,11 @@ def _estimate(
     cluster: NDArray[Any],
     config: AuditConfig,
 ) -> Estimate:
+    alternative = METRICS.get(metric).alternative
     if len(values) > 1:
-        return seeded_estimate(values, drawn, config, alternative=ALTERNATIVES[metric], n=len(queries), n_groups=2)
+        return seeded_estimate(values, drawn, config, alternative=alternative, n=len(queries), n_groups=2)
     value, null = float(values[0]), drawn[0]
-    p = p_values(value, null, alternative=ALTERNATIVES[metric], rng=np.random.default_rng(config.seed))
+    p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
     low, high = mean_interval(queries, clusters=cluster, level=config.level) or (None, None)
     return Estimate(
         value,

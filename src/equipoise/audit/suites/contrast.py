@@ -31,7 +31,8 @@ from equipoise.audit.suite import Suite, all_settings_but
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
-from equipoise.measure.retrieval import ALTERNATIVES, Candidates, Groups, chance, evaluate, max_skew_law
+from equipoise.measure import METRICS
+from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, max_skew_law
 from equipoise.measure.stats import Estimate
 from equipoise.text import Lexicon
 
@@ -217,7 +218,7 @@ class _Asked:
                     values,
                     draws,
                     self.config,
-                    alternative=ALTERNATIVES.get(metric, "two-sided"),
+                    alternative=METRICS.find(metric).alternative,
                     n=len(parts[0]["queries"]),
                     n_groups=self.groups.n_groups,
                 )

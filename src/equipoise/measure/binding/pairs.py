@@ -11,6 +11,7 @@ import numpy as np
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen
 from equipoise.measure.binding.scenes import ALL, ByActivity, Scenes, over_activities
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import pair_probability, wilson_interval
@@ -22,6 +23,19 @@ CAPTIONS = ("expected", "unexpected", "neutral")
 PAIRINGS = ("random", "in_order")
 
 
+@metric(
+    "text_to_image",
+    takes="scores",
+    summary="Probability that a caption prefers the matching performer.",
+    citation="GABInsight",
+    formula="P(s(C, right image) > s(C, other)) over all pairs of an activity, ties 1/2",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    chance="1/2",
+    when_it_lies="Only pairs inside an activity are comparable.",
+    unit="share",
+)
 def text_to_image(
     scenes: Scenes,
     scores: Any,
@@ -55,6 +69,19 @@ def text_to_image(
     return over_activities(scenes, found, what=what, null_value=0.5, method=method, level=level, seed=seed)
 
 
+@metric(
+    "neutral_preference",
+    takes="scores",
+    summary='Preference of "a person is ..." for the expected performer.',
+    citation="GABInsight",
+    formula="P(s(neutral, E image) > s(neutral, U image)), ties 1/2",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="1/2 is fair; above: person means the expected group",
+    chance="1/2",
+    when_it_lies="E and U images may differ in more than the performer.",
+    unit="share",
+)
 def neutral_preference(
     scenes: Scenes,
     scores: Any,
@@ -87,6 +114,19 @@ class SampledPairs:
     """Pairs of one repeat."""
 
 
+@metric(
+    "sampled_pairs",
+    takes="scores",
+    summary="Text-to-image choice over one-to-one pairs, as published.",
+    citation="GABInsight, code",
+    formula="share of one-to-one pairs won",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    chance="1/2",
+    when_it_lies="One random pairing moves the figure by itself; rounding to 3 decimals hides gaps below 0.002.",
+    unit="share",
+)
 def sampled_pairs(
     scenes: Scenes,
     scores: Any,

@@ -20,6 +20,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_vector, chosen
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
@@ -188,6 +189,20 @@ class ImageToText:
     """(n,) 1, 0 or the tie's worth, for every image."""
 
 
+@metric(
+    "image_to_text",
+    takes="scores",
+    summary="Image-to-text accuracy by scenario, presence drop and binding drop.",
+    citation="GABInsight",
+    formula="share of images with s(I, C) > s(I, C reversed), mean over activities",
+    range="[0, 1]; drops [-1, 1]",
+    direction="higher is better; a drop above 0 is the bias",
+    better="higher",
+    chance="1/2; drops 0",
+    when_it_lies="A bag-of-words encoder ties everywhere; a drop of 0 may mean chance on both sides.",
+    unit="share",
+    rows={"binding_drop": {"main": 14}, "presence_drop": {}},
+)
 def image_to_text(
     scenes: Scenes,
     true_scores: Any,

@@ -13,6 +13,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, as_matrix, as_vector, chosen, row_blocks
 from equipoise.measure.binding.pairs import rounded_choice
 from equipoise.measure.binding.scenes import ALL, SCENARIOS, ByActivity, Scenes, over_activities
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
@@ -37,6 +38,19 @@ class TextEncoderBias:
     n_ties: int
 
 
+@metric(
+    "text_encoder_bias",
+    takes="vectors",
+    summary="Share of activities whose neutral sentence leans to the expected group.",
+    citation="GABInsight, Table 1",
+    formula="share with cos(neutral, expected) > cos(neutral, unexpected), ties 1/2",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="1/2 is fair",
+    chance="1/2",
+    when_it_lies="Counts directions, not sizes: read the margins.",
+    unit="share",
+)
 def text_encoder_bias(
     to_expected: Any,
     to_unexpected: Any,
@@ -119,6 +133,20 @@ def _harmonic(most: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, most + 1))])
 
 
+@metric(
+    "activity_recognition",
+    takes="scores",
+    summary="Rank of the true activity among near ones: MRR, recall at 1 and 3.",
+    citation="GABInsight",
+    formula="mean 1 / rank; share with rank <= k",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="H_m / m; k / m",
+    when_it_lies="Depends on how near the near activities are.",
+    unit="share",
+)
 def activity_recognition(
     scenes: Scenes,
     true_scores: Any,

@@ -16,6 +16,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, same_length
 from equipoise.measure.captions.counts import Amplification, TwoSides, moved_interval, two_sided_estimate
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 
@@ -35,6 +36,21 @@ def _shares(counts: Floats) -> Floats:
     return np.asarray(np.divide(counts, totals, out=np.zeros(counts.shape), where=totals > 0))
 
 
+@metric(
+    "ba",
+    takes="captions",
+    title="BA",
+    summary="How much further words lean to the group they lean to already.",
+    citation="Zhao et al., Men Also Like Shopping, EMNLP 2017; for captions: LIC, CVPR 2022",
+    formula="1 / L sum of (b hat - b) over pairs with b(a, l) > 1 / A; b = c(a, l) / sum_a c(a, l)",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="above 0: amplified",
+    better="lower",
+    chance="below 0: pairs that leaned by chance fall back; captions exchanged with references of their image",
+    when_it_lies="Signs cancel over words; a rare word leans by chance; which words count decides it.",
+    unit="share",
+)
 def ba(
     reference: ArrayLike,
     predicted: ArrayLike,

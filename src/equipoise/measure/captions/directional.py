@@ -19,6 +19,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, chosen
 from equipoise.measure.captions.counts import Amplification, TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 
 __all__ = ["Base", "Sign", "dba_g", "dba_o"]
 
@@ -28,6 +29,21 @@ Base = Literal["union", "both", "all"]
 BASES = ("union", "both", "all")
 
 
+@metric(
+    "dba_g",
+    takes="captions",
+    title="DBA_G",
+    summary="Does the model name a group more often than it is there, given the objects?",
+    citation="Wang and Russakovsky, Directional Bias Amplification, ICML 2021",
+    formula="mean over (a, l) of y (p(a hat | l) - p(a | l)), y = sign(p(a, l) - p(a) p(l))",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="above 0: amplified, task to group",
+    better="lower",
+    chance="near 0 or below; group and prediction exchanged by image",
+    when_it_lies="Captions that name nobody are skipped: a cautious model is judged on few images.",
+    unit="share",
+)
 def dba_g(
     groups: Groups,
     tasks: Any,
@@ -92,6 +108,21 @@ def dba_g(
     )
 
 
+@metric(
+    "dba_o",
+    takes="captions",
+    title="DBA_O",
+    summary="Does the model mention an object more often than it is there, given the group?",
+    citation="Wang and Russakovsky, Directional Bias Amplification, ICML 2021",
+    formula="mean over (a, l) of y (p(l hat | a) - p(l | a))",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="above 0: amplified, group to task",
+    better="lower",
+    chance="near 0 or below; objects shown and mentioned exchanged by image",
+    when_it_lies="Captions mention less than images show, which alone moves it.",
+    unit="share",
+)
 def dba_o(
     groups: Groups,
     tasks: Any,

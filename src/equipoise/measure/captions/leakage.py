@@ -20,6 +20,7 @@ from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
 from equipoise.measure.captions.lic import checked_probabilities, corrected_resampled_t, lic_scores, lic_shuffled
 from equipoise.measure.captions.splits import balanced_split, cross_fit_folds
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
@@ -52,6 +53,19 @@ class SentenceClassification:
     """Area under the ROC curve; with more than two groups the mean of one-against-rest areas."""
 
 
+@metric(
+    "sentence_classification",
+    takes="captions",
+    summary="Accuracy and AUC of a classifier that tells the group from captions.",
+    citation="Zhao, Wang and Russakovsky, Understanding and Evaluating Racial Biases in Image Captioning, ICCV 2021",
+    formula="share with argmax = a; P(score of one of the group > score of another)",
+    range="[0, 1]",
+    direction="higher: captions differ between groups",
+    chance="AUC 1/2, accuracy 1 / G; test labels shuffled",
+    when_it_lies="Groups may be photographed doing different things: captions then differ because images do.",
+    unit="points",
+    rows={name: {"bounds": (0.0, 100.0)} for name in ("caption_accuracy", "caption_auc")},
+)
 def sentence_classification(
     probabilities: ArrayLike, labels: ArrayLike, *, permutations: int = 999, seed: int = 0, level: float = 0.95
 ) -> SentenceClassification:
@@ -120,6 +134,18 @@ def _with_null(estimate: Estimate, draws: Floats, *, mean: float | None, rng: np
     )
 
 
+@metric(
+    "leakage",
+    takes="vectors",
+    summary="How well the group is read off vectors of objects, by confidence or by accuracy.",
+    citation="Wang et al., Balanced Datasets Are Not Enough, ICCV 2019; LIC, CVPR 2022",
+    formula="mean of s_a 1[argmax = a], or of 1[argmax = a]",
+    range="[0, 1]",
+    direction="higher: more leaks; model minus data is the bias",
+    chance="test labels shuffled: 1 / G (accuracy), mean confidence / G (confidence)",
+    when_it_lies="A model that errs leaks less for its errors alone: match the truth's F1 first.",
+    unit="share",
+)
 def leakage(
     probabilities: ArrayLike,
     labels: ArrayLike,

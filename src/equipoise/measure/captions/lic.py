@@ -17,6 +17,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
@@ -156,6 +157,27 @@ def _t_test(difference: float, error: float, freedom: int, alternative: Alternat
     return float(sps.t.sf(ratio if alternative == "greater" else -ratio, freedom))
 
 
+@metric(
+    "lic_m",
+    takes="captions",
+    title="LIC of the model's captions",
+    column="LIC_M",
+    summary="How well the group is read off a model's captions, their group words masked.",
+    citation="Hirota, Nakashima and Garcia, Quantifying Societal Bias Amplification in Image Captioning (LIC), "
+    "CVPR 2022",
+    formula="mean over test captions of s_a 1[argmax = a], s_a the probability of the true group; mean over splits",
+    range="[0, 1]; papers print points",
+    bounds=(0.0, 100.0),
+    direction="1 / G^2 is blind; higher: captions give the group away",
+    better="lower",
+    alternative="greater",
+    chance="1 / G^2, or classifiers trained on shuffled labels; corrected resampled t over splits",
+    when_it_lies="An overconfident classifier scores above 1 / G^2 on nothing; depends on classifier and training "
+    "length.",
+    unit="points",
+    main=7,
+    rows={"lic_m_change": {"unit": "points", "bounds": (-100.0, 100.0)}},
+)
 def lic_m(
     values: ArrayLike,
     *,
@@ -187,6 +209,21 @@ def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
     return replace(estimate, ci_low=max(low, estimate.ci_low), ci_high=min(high, estimate.ci_high))
 
 
+@metric(
+    "lic_d",
+    takes="captions",
+    title="LIC of human captions",
+    column="LIC_D",
+    summary="The same for human captions of the same images, in the model's vocabulary.",
+    citation="LIC, CVPR 2022",
+    formula="as LIC_M, mean over one classifier a caption index",
+    range="[0, 1]; papers print points",
+    bounds=(0.0, 100.0),
+    direction="the bias that was there before the model",
+    chance="1 / G^2",
+    when_it_lies="A linear classifier reads more off human captions than an LSTM: compare one classifier only.",
+    unit="points",
+)
 def lic_d(
     values: ArrayLike,
     *,
@@ -213,6 +250,23 @@ def lic_d(
     )
 
 
+@metric(
+    "lic",
+    takes="captions",
+    title="LIC",
+    summary="How much more a model's captions give the group away than human captions do.",
+    citation="LIC, CVPR 2022",
+    formula="LIC_M - LIC_D, split by split",
+    range="[-1, 1]; papers print points",
+    bounds=(-100.0, 100.0),
+    direction="0: no amplification; above: amplified",
+    better="lower",
+    alternative="greater",
+    chance="0; paired corrected resampled t over splits",
+    when_it_lies="Poor captions can lower it; the split moves it more than the model's seed.",
+    unit="points",
+    main=6,
+)
 def lic(
     model: ArrayLike,
     human: ArrayLike,

@@ -19,6 +19,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, same_length
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
@@ -43,6 +44,18 @@ class WordUse:
         return self.table[self.table["p_shuffled"] < level]
 
 
+@metric(
+    "word_log_odds",
+    takes="captions",
+    summary="Words that captions of one group use more than those of the others.",
+    citation="Monroe, Colaresi and Quinn, Fightin' Words, Political Analysis 2008",
+    formula="z of ln((y + alpha) / (n + alpha_0 - y - alpha)), group minus others",
+    range="(-inf, inf)",
+    direction="0: used alike; the estimate is the largest |z|",
+    chance="labels shuffled over captions, largest |z| of all words",
+    when_it_lies="The words of the group itself come first: exclude them.",
+    unit="z",
+)
 def word_log_odds(
     tokens: Sequence[Sequence[str]],
     groups: Groups,

@@ -6,6 +6,7 @@ the default is what the LIC paper's table follows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import Floats, as_count, chosen
 from equipoise.measure.captions.counts import image_keys, moved_interval
 from equipoise.measure.groups import UNDEFINED, Groups
+from equipoise.measure.metric import Scope, metric
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
@@ -133,6 +135,22 @@ def error_flags(
     return wrong, (kept if definition == "burns_all" else np.asarray((named == 1) & kept))
 
 
+@metric(
+    "error",
+    takes="captions",
+    column="Error%",
+    summary="Share of captions that name the wrong group.",
+    citation="Hendricks et al., Women also Snowboard (Burns), ECCV 2018",
+    formula="wrong / all (burns_all), wrong / decided (burns_decided), any other group named / all "
+    "(any_opposite, libra)",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="lower is better; the gap between groups is the bias",
+    better="lower",
+    chance="labels shuffled over images: captions that name groups as often, but blindly",
+    when_it_lies="Captions that never name anyone have Error 0: read the neutral rate.",
+    unit="share",
+)
 def error(
     mentions: Mentions,
     labels: Groups,
@@ -236,6 +254,20 @@ def _silence(mentions: Mentions) -> tuple[str, ...]:
     return ()
 
 
+@metric(
+    "neutral_rate",
+    takes="captions",
+    column="Neutral%",
+    summary="Share of captions that name no group.",
+    citation="Equipoise",
+    formula="captions without a group word / captions",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="neither: it says how far Error and Ratio reach",
+    chance="none: a rate; its gap between groups has one (score_gap)",
+    when_it_lies="Depends on the word list.",
+    unit="share",
+)
 def neutral_rate(mentions: Mentions, *, images: Sequence[Any] | None = None, level: float = 0.95) -> Estimate:
     """Share of captions that name no group at all.
 
@@ -285,6 +317,24 @@ def outcomes(mentions: Mentions, labels: Groups) -> NDArray[np.int64]:
     return np.where(kept, said, UNDEFINED).astype(np.int64)
 
 
+def _divergence_bounds(scope: Scope) -> tuple[float, float]:
+    return 0.0, math.log2(scope.n_groups)
+
+
+@metric(
+    "outcome_divergence",
+    takes="captions",
+    summary="How differently captions fare (correct, incorrect, other) for each group.",
+    citation="Hendricks et al., Women also Snowboard (Burns), ECCV 2018",
+    formula="Jensen-Shannon divergence in bits of the groups' outcome shares",
+    range="[0, 1] for two groups, log2 G for more",
+    bounds=_divergence_bounds,
+    direction="0: the same for all groups",
+    alternative="greater",
+    chance="above 0 for small groups; groups shuffled over outcomes",
+    when_it_lies="Does not say who fares worse: look at the error of each group.",
+    unit="bits",
+)
 def outcome_divergence(
     mentions: Mentions,
     labels: Groups,

@@ -29,6 +29,7 @@ from equipoise.measure.captions.directional import (
     task_matrix,
 )
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 
 __all__ = ["MultiAmplification", "attribute_sets", "multi_attribute_amplification"]
 
@@ -76,6 +77,17 @@ def attribute_sets(
     return tuple(sorted((s for s, n in found.items() if s and n >= least), key=lambda s: (len(s), s)))
 
 
+@metric(
+    "multi_attribute_amplification",
+    takes="captions",
+    summary="Mean size of the change of leaning over sets of objects.",
+    citation="Zhao, Andrews and Xiang, Men Also Do Laundry, ICML 2023",
+    formula="1 / |M| sum |1[b(m, g) > 1 / G] (b hat - b)|; directional: mean |p hat - p|",
+    range="[0, 1] for two groups",
+    direction="0: nothing changed; neither sign is good",
+    chance="well above 0: sizes do not cancel; reference and prediction exchanged by image",
+    when_it_lies="Without its null; most sets have few images.",
+)
 def multi_attribute_amplification(
     groups: Groups,
     tasks: Any,

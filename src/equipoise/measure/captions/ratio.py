@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from equipoise.measure.arrays import Floats, chosen
 from equipoise.measure.captions.counts import image_keys
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import wilson_interval
@@ -38,6 +40,22 @@ class NamedRatio:
     notes: tuple[str, ...] = ()
 
 
+@metric(
+    "ratio",
+    takes="captions",
+    column="Ratio",
+    summary="How often one group is named for each time another is.",
+    citation="Hendricks et al., Women also Snowboard (Burns), ECCV 2018; LIC, CVPR 2022",
+    formula="captions naming only a / captions naming only b (lic); b / a (burns); max(r, 1 / r) (folded)",
+    range="(0, inf)",
+    bounds=(0.0, math.inf),
+    direction="compare with the ratio of the labels",
+    better="chance",
+    chance="the labels' ratio (paired delta method), or parity (exact binomial)",
+    when_it_lies="Two opposite errors cancel; no value when a count is 0.",
+    unit="ratio",
+    digits=2,
+)
 def ratio(
     mentions: Mentions,
     pair: tuple[str, str],

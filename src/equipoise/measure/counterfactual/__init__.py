@@ -24,8 +24,9 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
-from equipoise.measure.counterfactual.sizes import error_of_mean, flip_test, independent_units
+from equipoise.measure.counterfactual.units import error_of_mean, flip_test, independent_units
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -72,6 +73,19 @@ class PairGap:
         return self.estimate.row(**(own | keys))
 
 
+@metric(
+    "counterfactual_gap",
+    takes="scores",
+    title="score gap inside sets",
+    summary="Score gap between two groups inside counterfactual sets.",
+    citation="Equipoise",
+    formula="mean over sets of s(a) - s(b); d_z = mean / sd; share of sets won, ties half",
+    range="that of the score",
+    direction="0 is parity; above: the first group fits the neutral text better",
+    chance="0; sign flips of whole sets",
+    when_it_lies="the images of a set differ in more than the group when generation slips: filter first",
+    unit="score",
+)
 def pair_gaps(
     cells: GapCells,
     *,
@@ -191,6 +205,22 @@ def _effect_size(gaps: FloatArray) -> float | None:
     return float(gaps.mean() / gaps.std(ddof=1))
 
 
+@metric(
+    "counterfactual_gap_size",
+    takes="scores",
+    title="size of the score gap inside sets",
+    summary="Mean over subjects of the absolute gap: how large, whichever way.",
+    citation="Equipoise",
+    formula="mean over subjects of |mean over its sets of s(a) - s(b)|",
+    range="[0, inf)",
+    direction="lower is better",
+    better="lower",
+    alternative="greater",
+    chance="above 0 from noise alone; signs of sets flipped",
+    when_it_lies="without its null: few sets per subject make it large",
+    unit="score",
+    main=3,
+)
 def size_of_gaps(
     cells: GapCells, *, pairs: Sequence[tuple[str, str]] | None = None, draws: int = 999, seed: int = 0
 ) -> list[PairGap]:

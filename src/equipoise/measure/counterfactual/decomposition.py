@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import gap_cells
 from equipoise.measure.groups import Groups, intersect
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -60,6 +61,20 @@ class Decomposition:
     dropped: Mapping[str, int]
 
 
+@metric(
+    "counterfactual_effect",
+    takes="scores",
+    title="effect of the axis inside sets",
+    summary="Main effects and interactions of intersecting axes on the score inside sets.",
+    citation="Equipoise",
+    formula="balanced-table effects by inclusion and exclusion; size = root mean square over levels",
+    range="[0, inf); shares of variance sum to 1",
+    direction="0 is parity",
+    alternative="greater",
+    chance="above 0 from noise alone; signs of units flipped",
+    when_it_lies="only complete sets take part; if filters drop sets by group, what is left is not a fair sample",
+    unit="score",
+)
 def decompose(
     scores: ArrayLike,
     sets: ArrayLike,

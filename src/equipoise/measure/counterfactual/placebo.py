@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells
 from equipoise.measure.counterfactual.sizes import squared_gaps, squared_pivots
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import note
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -24,6 +25,19 @@ __all__ = ["placebo_excess", "squared_sizes"]
 FloatArray = NDArray[np.float64]
 
 
+@metric(
+    "placebo_excess",
+    takes="scores",
+    title="gap inside sets beyond that of the placebo",
+    summary="Standard gap size of an axis less that of things that are no group of people.",
+    citation="Equipoise",
+    formula="sqrt(mean q) - sqrt(mean q of placebos), q = squared standard gap of a subject without noise",
+    range="(-inf, inf)",
+    direction="0: no more than a placebo; above: the axis moves scores more",
+    chance="0; signs of subjects' differences of squares flipped",
+    when_it_lies="a placebo that changes few pixels is easily beaten; name several",
+    unit="spreads",
+)
 def placebo_excess(
     axis: GapCells,
     placebos: Mapping[str, GapCells],

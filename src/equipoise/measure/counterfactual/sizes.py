@@ -34,7 +34,20 @@ from numpy.typing import NDArray
 from scipy import stats as sps
 
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets, gap_cells
+from equipoise.measure.counterfactual.units import (
+    covaried,
+    error_of_mean,
+    flip_test,
+    independent_units,
+    links_of,
+    parts_of,
+    repeated,
+    share_interval,
+    t_interval,
+    units_of,
+)
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -43,10 +56,7 @@ from equipoise.measure.stats.permutation import p_values, sign_flip
 __all__ = [
     "Groups",
     "SizedGap",
-    "error_of_mean",
-    "flip_test",
     "gap_cells",
-    "independent_units",
     "outranks",
     "squared_gaps",
     "squared_pivots",
@@ -77,6 +87,20 @@ class SizedGap:
         return self.estimate.row(**(own | keys))
 
 
+@metric(
+    "standard_gap",
+    takes="scores",
+    title="signed gap inside sets",
+    summary="Score gap between twins of two groups in units of the spread between sets of the same group.",
+    citation="as Cohen's d, Statistical Power Analysis for the Behavioral Sciences, 1988",
+    formula="mean over subjects of (mean gap of its sets) / s; s^2 = pooled variance between sets of one subject, "
+    "group and level of the other axes",
+    range="(-inf, inf)",
+    direction="0 is parity; above: the first group fits the neutral text better; 0.2 is small, 0.8 large",
+    chance="0; signs of subjects flipped (of sets, for one subject)",
+    when_it_lies="sets that hardly differ make a small spread and a large gap; opposite stereotypes cancel",
+    unit="spreads",
+)
 def standard_gaps(
     cells: GapCells, *, by_subject: bool = False, draws: int = 9999, seed: int = 0, level: float = 0.95
 ) -> list[SizedGap]:
@@ -90,15 +114,15 @@ def standard_gaps(
         return []
     rows = []
     for pair in cells.pairs():
-        for subject, members in _parts(cells, pair, by_subject):
-            units = _units(cells, pair.gaps, members, whole=subject is None)
+        for subject, members in parts_of(cells, pair, by_subject):
+            units = units_of(cells, pair.gaps, members, whole=subject is None)
             test = flip_test(cells, pair.gaps, members, units, draws, seed)
             value = float(units.mean()) / cells.spread.value
             error = error_of_mean(cells, pair.gaps, members, units) / cells.spread.value
-            spread_part = _covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
+            spread_part = covaried(cells, units, members) if subject is None else (value * cells.spread.error / 2) ** 2
             total = float(np.sqrt(max(error**2 + spread_part, error**2 / 4)))
             few = independent_units(cells, members, units)
-            interval = _t_interval(value, total, few, level) if error > 0 and few > 1 else None
+            interval = t_interval(value, total, few, level) if error > 0 and few > 1 else None
             low, high = interval or (None, None)
             notes = () if interval else (no_interval_note(units),)
             estimate = Estimate(
@@ -118,6 +142,20 @@ def standard_gaps(
     return rows
 
 
+@metric(
+    "outranks",
+    takes="scores",
+    title="share of sets in which the first group comes first",
+    summary="Probability that a picture of the first group scores above its twin of the second.",
+    citation="McGraw and Wong, A common language effect size statistic, Psychological Bulletin 1992",
+    formula="mean over subjects of the share of twins in the same set with s(a) > s(b), ties half",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="0.5 is parity; above: the first group wins",
+    chance="0.5; subjects flipped about it (sets, for one subject)",
+    when_it_lies="near 1 for a tiny gap that is always there: it says how sure, standard_gap says how much",
+    unit="share",
+)
 def outranks(
     cells: GapCells, *, by_subject: bool = False, draws: int = 9999, seed: int = 0, level: float = 0.95
 ) -> list[SizedGap]:
@@ -129,12 +167,12 @@ def outranks(
     """
     rows = []
     for pair in cells.pairs():
-        for subject, members in _parts(cells, pair, by_subject):
-            units = _units(cells, pair.wins, members, whole=subject is None)
+        for subject, members in parts_of(cells, pair, by_subject):
+            units = units_of(cells, pair.wins, members, whole=subject is None)
             test = flip_test(cells, pair.wins - 0.5, members, units - 0.5, draws, seed)
             value = float(units.mean())
             error = error_of_mean(cells, pair.wins, members, units)
-            interval = _share_interval(value, error, independent_units(cells, members, units), level)
+            interval = share_interval(value, error, independent_units(cells, members, units), level)
             low, high = interval or (None, None)
             estimate = Estimate(
                 value,
@@ -153,6 +191,22 @@ def outranks(
     return rows
 
 
+@metric(
+    "standard_gap_size",
+    takes="scores",
+    title="gap inside sets",
+    summary="Root mean square over subjects of the standard gap, noise taken out: how large, whichever way.",
+    citation="Equipoise",
+    formula="sqrt(max(0, mean over subjects of the mean over pairs of its sets t != t' of gap_t gap_t' / s^2))",
+    range="[0, inf); the interval is that of the true size",
+    direction="lower is better; compare the interval with the margin as it stands",
+    better="lower",
+    alternative="greater",
+    chance="just above 0, because it is cut there; signs of whole sets flipped",
+    when_it_lies="a quirk of every single subject counts as much as one common direction: read standard_gap too",
+    unit="spreads",
+    main=2,
+)
 def standard_gap_sizes(
     cells: GapCells, *, by_subject: bool = False, draws: int = 999, seed: int = 0, level: float = 0.95
 ) -> list[SizedGap]:
@@ -169,8 +223,8 @@ def standard_gap_sizes(
         return []
     rows = []
     for pair in cells.pairs():
-        for subject, members in _parts(cells, pair, by_subject):
-            kept = _repeated(cells, members)
+        for subject, members in parts_of(cells, pair, by_subject):
+            kept = repeated(cells, members)
             if not kept.size:
                 continue
             alone = subject is not None or len(np.unique(cells.subjects[kept])) == 1
@@ -188,7 +242,7 @@ def squared_gaps(cells: GapCells, pair: PairOfSets) -> FloatArray:
 
     The product of the gaps of two different sets, averaged over all pairs of sets: it may be below 0.
     """
-    members = _repeated(cells, np.flatnonzero(pair.usable))
+    members = repeated(cells, np.flatnonzero(pair.usable))
     found = np.full(len(cells.subject_names), np.nan)
     if members.size and cells.spread.measurable:
         codes, squares = _products(cells, pair.gaps, members, np.ones((1, len(members))))
@@ -211,7 +265,7 @@ def _size(
         gaps = pair.gaps[kept]
         p: float = float(sign_flip(gaps, seed=seed).p_value)
         error = np.hypot(gaps.std(ddof=1) / np.sqrt(len(gaps)) / scale, gaps.mean() / scale * cells.spread.error / 2)
-        interval = _absolute(_t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
+        interval = _absolute(t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
     else:
         p = p_values(square, null, rng=seed).value
         interval = _size_interval(cells, pair, kept, seed, level)
@@ -243,7 +297,7 @@ def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, stream: int
     in squared spreads. Normal scatter of subjects and of sets is assumed; a draw may be below 0. Axes that are compared
     get a ``stream`` each, and share the draws of the spread.
     """
-    kept = _repeated(cells, np.flatnonzero(pair.usable))
+    kept = repeated(cells, np.flatnonzero(pair.usable))
     if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
         return None
     found = _scatter(cells, pair.gaps, kept)
@@ -298,122 +352,9 @@ def _absolute(interval: tuple[float, float]) -> tuple[float, float]:
     return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
-def _parts(cells: GapCells, pair: PairOfSets, by_subject: bool) -> Iterator[tuple[str | None, NDArray[np.intp]]]:
-    """The sets that hold twins, together or by subject."""
-    if not by_subject:
-        yield None, np.flatnonzero(pair.usable)
-        return
-    for code, name in enumerate(cells.subject_names):
-        members = np.flatnonzero(pair.usable & (cells.subjects == code))
-        if members.size:
-            yield name, members
-
-
-def _repeated(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Those of ``members`` whose subject has two of them or more."""
-    counts = np.bincount(cells.subjects[members], minlength=len(cells.subject_names))
-    return members[counts[cells.subjects[members]] > 1]
-
-
-def _units(cells: GapCells, values: FloatArray, members: NDArray[np.intp], *, whole: bool) -> FloatArray:
-    """What counts as independent: means of subjects, or sets where there is one subject."""
-    mine, subject = values[members], cells.subjects[members]
-    if not whole or len(np.unique(subject)) == 1:
-        return mine
-    _, codes = np.unique(subject, return_inverse=True)
-    return np.asarray(np.bincount(codes, mine) / np.bincount(codes))
-
-
-def _weights(cells: GapCells, members: NDArray[np.intp]) -> FloatArray:
-    """(len(members),) how much a set counts in the mean over subjects; they sum to 1."""
-    _, codes, counts = np.unique(cells.subjects[members], return_inverse=True, return_counts=True)
-    return np.asarray(1.0 / (counts[codes] * len(counts)))
-
-
-def _linked(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """Numbers of the links among ``members``; ``None`` where no two sets share one."""
-    if cells.links is None:
-        return None
-    found, codes = np.unique(cells.links[members], return_inverse=True)
-    return None if len(found) == len(members) else codes
-
-
-def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:
-    """Standard error of the mean of ``units``; with links, two-way clustered (Cameron, Gelbach and Miller 2011)."""
-    if len(units) < 2:
-        return 0.0
-    plain = float(units.std(ddof=1) / np.sqrt(len(units)))
-    codes = _linked(cells, members)
-    if codes is None:
-        return plain
-    parts = _weights(cells, members) * (values[members] - units.mean())
-    sums = np.bincount(codes, parts)
-    if len(sums) < 2:
-        return plain
-    by_link = len(sums) / (len(sums) - 1) * float((sums**2).sum())
-    both = plain**2 + by_link - float((parts**2).sum())
-    return float(np.sqrt(max(plain**2, by_link, both)))
-
-
-def independent_units(cells: GapCells, members: NDArray[np.intp], units: FloatArray) -> int:
-    """How many things vary on their own: the units, or the links where sets share them and these are fewer."""
-    codes = _linked(cells, members)
-    return len(units) if codes is None else min(len(units), int(codes.max()) + 1)
-
-
-def flip_test(
-    cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
-) -> tuple[float, float]:
-    """P-value and sd of the mean under flipped signs of units, and of links where sets share them: the larger."""
-    test = sign_flip(units, draws=draws, seed=seed)
-    codes = _linked(cells, members)
-    if codes is None:
-        return float(test.p_value), float(test.null_sd)
-    parts = np.bincount(codes, _weights(cells, members) * values[members])
-    linked = sign_flip(parts * len(parts), draws=draws, seed=seed)
-    return max(float(test.p_value), float(linked.p_value)), max(float(test.null_sd), float(linked.null_sd))
-
-
-def _covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> float:
-    """What the error of the spread adds to the variance of mean / spread, with their covariance over units."""
-    value = float(units.mean()) / cells.spread.value
-    several = len(np.unique(cells.subjects[members])) > 1
-    if several:
-        parts = cells.spread.by_subject[np.unique(cells.subjects[members])]
-    else:
-        parts = cells.spread.by_set[members]
-    n = len(units)
-    if n < 2:
-        return 0.0
-    gaps = (units - units.mean()) / (cells.spread.value * n)
-    together = n / (n - 1) * float((gaps * parts).sum())
-    return -value * together + (value * cells.spread.error / 2) ** 2
-
-
-def _t_interval(value: float, error: float, n: int, level: float) -> tuple[float, float]:
-    reach = float(sps.t.ppf((1 + level) / 2, n - 1)) * error
-    return value - reach, value + reach
-
-
-def _share_interval(value: float, error: float, n: int, level: float) -> tuple[float, float] | None:
-    """Korn and Graubard's interval from a standard error; all units alike count as one yes/no value each."""
-    if n < 2:
-        return None
-    tail = (1 - level) / 2
-    if error > 0:
-        reach = error * float(sps.t.ppf(1 - tail, n - 1) / sps.norm.ppf(1 - tail))
-        size = value * (1 - value) / reach**2
-    else:
-        size = float(n)
-    hits = value * size
-    low = float(sps.beta.ppf(tail, hits, size - hits + 1)) if hits > 0 else 0.0
-    high = float(sps.beta.ppf(1 - tail, hits + 1, size - hits)) if hits < size else 1.0
-    return min(low, value), max(high, value)
-
-
 def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> Iterator[FloatArray]:
     """Blocks (r, len(kept)) of signs, the same for linked sets."""
-    codes = _linked(cells, kept)
+    codes = links_of(cells, kept)
     n_units = len(kept) if codes is None else int(codes.max()) + 1
     rng = np.random.default_rng(seed)
     step = max(1, 1_000_000 // max(len(kept), 1))
@@ -449,6 +390,6 @@ def _told(cells: GapCells, members: NDArray[np.intp], units: FloatArray, *, spre
         notes.append(f"spread {cells.spread.value:.4g}")
     if len(units) < len(members):
         notes.append(f"n is subjects, of {len(members)} sets")
-    if _linked(cells, members) is not None:
+    if links_of(cells, members) is not None:
         notes.append("linked sets flip together")
     return tuple(notes)

@@ -14,6 +14,7 @@ from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix
 from equipoise.measure.dataset.counts import Leaning, representation
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 
 __all__ = ["Clusters", "caption_clusters", "cluster_words", "tsne_coordinates"]
 
@@ -38,6 +39,18 @@ class Clusters:
     """Words that set a cluster apart from the others (log odds); empty without captions."""
 
 
+@metric(
+    "caption_clusters",
+    takes="labels",
+    summary="Over-representation of groups in clusters of neutral captions.",
+    citation="GenSynth (arXiv 2305.15407), App. D",
+    formula="share in the cluster - share overall, k-means with M = 20",
+    range="(-1, 1)",
+    direction="0: as in the dataset",
+    chance="hypergeometric, given the clusters",
+    when_it_lies="Captions that are not neutral cluster by the group word; clusters move with the seed.",
+    unit="share",
+)
 def caption_clusters(
     groups: Groups,
     captions: Sequence[str | Sequence[str]] | None = None,

@@ -13,8 +13,9 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count
-from equipoise.measure.dataset.exchange import Exchange, ItemLean, Labels, cluster_codes, item_lean
+from equipoise.measure.dataset.lean import ItemLean, Labels, cluster_codes, in_clusters, item_lean
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm, p_values
@@ -47,6 +48,19 @@ class Leaning:
         return found.iloc[order]
 
 
+@metric(
+    "subject_representation",
+    takes="labels",
+    summary="Share of each group per subject against the dataset.",
+    citation="GenSynth (arXiv 2305.15407)",
+    formula="c(a, l) / sum_a c(a, l) - n_a / n; distance = half the summed absolute excess",
+    range="(-1, 1); distance [0, 1]",
+    direction="0: as in the dataset",
+    chance="hypergeometric",
+    when_it_lies="Few images are lopsided by chance; images of one shoot are not independent.",
+    unit="share",
+    rows={"subject_distance": {"main": 8}},
+)
 def representation(
     groups: Groups,
     subjects: Sequence[Any],
@@ -89,6 +103,19 @@ def presence_of(items: Iterable[Iterable[Any]]) -> tuple[Any, tuple[str, ...]]:
     return sparse.csr_matrix((np.ones(len(indices)), indices, pointers), shape=shape), names
 
 
+@metric(
+    "cooccurrence",
+    takes="labels",
+    summary="Leaning of objects or words to groups.",
+    citation="Zhao 2017",
+    formula="as representation, for items of which an image has several; log odds",
+    range="(-1, 1)",
+    direction="0: as in the dataset",
+    chance="hypergeometric",
+    when_it_lies="An item that is the group is no finding.",
+    unit="share",
+    rows={"word_distance": {"main": 9}},
+)
 def cooccurrence(
     groups: Groups,
     presence: Any,
@@ -109,7 +136,7 @@ def cooccurrence(
 
     ``clusters`` (n,): images of one source or set, which are not independent. Where all images of a cluster show one
     group, whole clusters exchange their group; inside a cluster of several groups, its images do
-    (:class:`equipoise.measure.dataset.exchange.Exchange`). Intervals are then cluster-robust, and empty where an item
+    (:func:`equipoise.measure.stats.exchange.in_clusters`). Intervals are then cluster-robust, and empty where an item
     is in one cluster only. The interval of ``distance`` leaves out one part of the clusters (or images) at a time.
 
     >>> matrix, names = presence_of([["tie"], ["tie"], ["dress"], ["dress"]])
@@ -139,7 +166,8 @@ def cooccurrence(
     lean = item_lean(
         matrix,
         np.ones(len(labels)),
-        Exchange.of(labels, codes, groups.n_groups),
+        in_clusters(labels, codes),
+        n_groups=groups.n_groups,
         permutations=as_count(permutations, "permutations"),
         seed=seed,
         tested=codes is not None,

@@ -12,8 +12,9 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count
-from equipoise.measure.dataset.exchange import Labels, cluster_codes
+from equipoise.measure.dataset.lean import Labels, cluster_codes
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
@@ -46,6 +47,19 @@ class GroupCounts:
     """How many independent images would be as certain; never more than there are."""
 
 
+@metric(
+    "group_counts",
+    takes="labels",
+    summary="Counts, shares and evenness of groups.",
+    citation="Shannon 1948",
+    formula="n_a / n; evenness -sum p ln p / ln G",
+    range="[0, 1]",
+    direction="1: equal shares",
+    chance="1 / G; evenness: draws from equal groups",
+    when_it_lies="Undefined images are left out; who is named is not who is there.",
+    unit="share",
+    rows={"group_share": {}, "group_evenness": {"main": 15}},
+)
 def group_counts(
     groups: Groups, *, clusters: Any = None, draws: int = 2000, seed: int = 0, level: float = 0.95
 ) -> GroupCounts:

@@ -12,6 +12,7 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_matrix
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.group_means import GroupMeans, group_means
 from equipoise.measure.stats.permutation import holm
 
@@ -91,6 +92,17 @@ class GroupStatistics:
     p_holm: Mapping[str, float]
 
 
+@metric(
+    "colour_position",
+    takes="images",
+    summary="Gaps between groups in colour, light, size and place.",
+    citation="Hasler and Suesstrunk 2003",
+    formula="highest minus lowest group mean of each statistic",
+    range="depends on the statistic",
+    direction="0: no difference",
+    chance="shuffled labels, Holm over statistics",
+    when_it_lies="Skin is part of the picture: compare backgrounds.",
+)
 def statistics_by_group(
     values: Any,
     names: Sequence[str],

@@ -17,6 +17,7 @@ from scipy.special import chdtri, ndtr
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks, same_width, unit_rows
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import TIE, Alternative, check_alternative, p_values
@@ -43,6 +44,18 @@ class Association:
     """Whether every split was tried."""
 
 
+@metric(
+    "association",
+    takes="vectors",
+    summary="Differential association of two target sets with two attribute sets (WEAT, SEAT, iEAT, cross-modal).",
+    citation="Caliskan 2017; May 2019; Steed and Caliskan 2021; Ross 2021",
+    formula="(mean_X s - mean_Y s) / sd s with s(w) = mean cos(w, A) - mean cos(w, B)",
+    range="[-2, 2] for equal sets",
+    direction="positive: X leans to A",
+    chance="0, by dealing the targets anew",
+    when_it_lies="Divides by the spread: tiny tidy differences look large; few targets reach large values by chance.",
+    unit="spreads",
+)
 def association(
     first_targets: Any,
     second_targets: Any,
@@ -79,6 +92,18 @@ def association(
     return _tested(scores, len(x), alternative, permutations, seed, level, "targets")
 
 
+@metric(
+    "single_association",
+    takes="vectors",
+    summary="Association of one target with two attribute sets (SC-WEAT).",
+    citation="Caliskan 2017; Wolfe and Caliskan 2022",
+    formula="(mean cos(w, A) - mean cos(w, B)) / sd cos(w, A u B)",
+    range="[-2, 2] for equal sets",
+    direction="positive: w leans to A",
+    chance="0, by dealing the attributes anew",
+    when_it_lies="As association; one word may be odd for reasons of its own.",
+    unit="spreads",
+)
 def single_association(
     target: Any,
     first_attributes: Any,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_count, chosen, row_blocks, same_width, unit_rows
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import one_label_each
 from equipoise.measure.stats.group_means import GroupMeans, group_means
@@ -20,6 +21,20 @@ from equipoise.measure.stats.shares import share_estimate
 __all__ = ["ZeroShot", "edit_recall", "person_preference", "zero_shot_accuracy"]
 
 
+@metric(
+    "person_preference",
+    takes="vectors",
+    summary='Share of a group closer to "a person" than to its own label.',
+    citation='"Would deep generative models amplify bias in future models?", Eq. 5; Wolfe and Caliskan 2022',
+    formula="share of images with cos(x, neutral) > cos(x, own label), ties 0",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="low for one group: the group is marked",
+    chance="1/2 (own label), 1 / (G + 1) (all labels); gap: shuffled labels",
+    when_it_lies="Moves with the wording of two sentences.",
+    unit="share",
+    rows={"person_preference_gap": {"main": 11}},
+)
 def person_preference(
     images: Any,
     neutral: Any,
@@ -86,6 +101,21 @@ class ZeroShot:
     """(n,) the class of the best text, the first of those tied."""
 
 
+@metric(
+    "zero_shot_accuracy",
+    takes="vectors",
+    summary="Zero-shot accuracy by group and the gap.",
+    citation="Radford 2021; GenSynth (arXiv 2305.15407), App. F",
+    formula="share of images whose class text is closest, ties 1 / t",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better; the gap is the bias",
+    better="higher",
+    chance="1 / C; gap: shuffled labels",
+    when_it_lies="A group with harder classes is blamed for them unless labels are shuffled inside classes.",
+    unit="share",
+    rows={"zero_shot_accuracy_gap": {"main": 13}},
+)
 def zero_shot_accuracy(
     images: Any,
     class_texts: Any,
@@ -142,6 +172,20 @@ def zero_shot_accuracy(
     return ZeroShot(overall, by_group, predicted)
 
 
+@metric(
+    "edit_recall",
+    takes="vectors",
+    summary="Recall at k of edited images by their captions.",
+    citation="GenSynth (arXiv 2305.15407), App. F",
+    formula="share of captions with the edit among the first k of pool + edit",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="k / (pool + 1)",
+    when_it_lies="Says nothing about realism.",
+    unit="share",
+)
 def edit_recall(
     pool: Any, edits: Any, captions: Any, edit_of: Any, *, ks: Sequence[int] = (1, 5, 10), level: float = 0.95
 ) -> Mapping[int, Estimate]:

@@ -2,11 +2,6 @@
 
 The same probe asks a model (does its embedding leak the attribute?) and a dataset (do neutral captions or
 backgrounds give the attribute away?).
-
-How sure a cross-validated score is: other images to test on, and other images to train on.
-
-The error of a score over the images tested (DeLong's for AUC) takes the trained probe as given. With 200 images the
-probe itself would have come out differently: such intervals cover 82 to 88% instead of 95%.
 """
 
 from __future__ import annotations
@@ -19,12 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
+from equipoise.measure.embedding.probe_error import (
+    deleted_blocks,
+    held_out_variance,
+    jackknife_variance,
+    score_estimate,
+)
 from equipoise.measure.groups import Groups
-from equipoise.measure.notes import no_interval
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
@@ -32,72 +32,10 @@ from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import placements
 
 __all__ = [
-    "BLOCKS",
     "Probe",
-    "deleted_blocks",
-    "held_out_variance",
-    "jackknife_variance",
     "linear_probe",
-    "score_estimate",
     "train_test_probe",
 ]
-
-
-BLOCKS = 10
-NO_ERROR = no_interval("the probe made no error, so nothing says how often it would")
-
-
-def deleted_blocks(labels: NDArray[np.integer], clusters: NDArray[np.integer] | None, seed: int) -> NDArray[np.intp]:
-    """(n,) which of ten blocks each item is left out with: whole clusters, groups spread over the blocks.
-
-    >>> deleted_blocks(np.array([0, 0, 1, 1]), np.array([5, 5, 6, 6]), 0).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
-    True
-    """
-    codes = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    label = np.zeros(int(codes.max()) + 1, dtype=np.int64)
-    label[codes] = labels
-    order = np.lexsort((np.random.default_rng(seed).random(len(label)), label))
-    block = np.empty(len(label), dtype=np.intp)
-    block[order] = np.arange(len(label)) % min(BLOCKS, len(label))
-    return block[codes]
-
-
-def jackknife_variance(left_out: Floats) -> Floats:
-    """Variance of a score from its values (J, ...) with one block of items left out (Efron 1982).
-
-    It counts the part that comes from two items together, as training does, twice (Efron and Stein 1981).
-
-    >>> float(jackknife_variance(np.array([1.0, 2.0, 3.0])))
-    1.3333333333333333
-    """
-    count = len(left_out)
-    return np.asarray((count - 1) / count * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
-
-
-def held_out_variance(influence: Floats, clusters: NDArray[np.integer] | None) -> float:
-    """Variance over the items tested, from each item's ``influence`` (n,) on the score, summed over clusters.
-
-    >>> round(held_out_variance(np.array([0.1, -0.1]), None), 3)
-    0.04
-    """
-    sums = influence if clusters is None else np.bincount(np.unique(clusters, return_inverse=True)[1], influence)
-    return float((sums**2).sum() * len(sums) / max(1, len(sums) - 1))
-
-
-def score_estimate(
-    value: float, tested: float, training: float, units: int, *, level: float, null_mean: float, notes: tuple[str, ...]
-) -> Estimate:
-    """A score in [0, 1] with a t interval from the variance over items ``tested`` and that of ``training``.
-
-    >>> score_estimate(0.9, 0.001, 0.0, 200, level=0.95, null_mean=0.5, notes=())
-    0.9 [0.8376, 0.9624] chance 0.5, excess +0.4, n = 0
-    """
-    error = float(np.sqrt(tested + max(0.0, training)))
-    if error <= 1e-12:
-        return Estimate(value, null_mean=null_mean, level=level, notes=(*notes, NO_ERROR))
-    reach = float(sps.t.ppf(0.5 + level / 2, max(1, units - 1))) * error
-    low, high = max(0.0, value - reach), min(1.0, value + reach)
-    return Estimate(value, low, high, null_mean=null_mean, level=level, notes=notes)
 
 
 METHODS = ("logistic", "ridge")
@@ -123,6 +61,19 @@ class Probe:
     """Which of the items given were used."""
 
 
+@metric(
+    "probe_leakage",
+    takes="vectors",
+    summary="How well a linear probe reads the group off the vectors.",
+    citation="Alain and Bengio 2017; DeLong 1988",
+    formula="cross-validated AUC and balanced accuracy of a linear classifier",
+    range="[0, 1]",
+    direction="higher: the attribute leaks",
+    alternative="greater",
+    chance="AUC 1/2, accuracy 1 / G; probes trained on shuffled labels",
+    when_it_lies="Duplicates across folds; at chance does not prove that nothing leaks.",
+    unit="share",
+)
 def linear_probe(
     features: Any,
     groups: Groups,
@@ -144,7 +95,7 @@ def linear_probe(
     pairs images of the same fold only. Null: groups shuffled (inside ``shuffle_within`` if given, else clusters
     exchange theirs as wholes) and the probe trained anew, ``permutations`` times; 0 leaves the null at its
     theoretical mean without a p-value. The interval is for a probe trained on as many images as a fold leaves,
-    whichever these are (:mod:`equipoise.measure.embedding.probe`).
+    whichever these are (:mod:`equipoise.measure.embedding.probe_error`).
 
     >>> rng = np.random.default_rng(0)
     >>> groups = Groups.from_values(["a", "b"] * 40)
@@ -193,6 +144,20 @@ def linear_probe(
     return _with_null(plain, np.array(null))
 
 
+@metric(
+    "attribute_predictability",
+    takes="vectors",
+    summary="AUC of the group from features that should not tell it.",
+    citation="GenSynth (arXiv 2305.15407), App. D",
+    formula="AUC on a test set of a linear classifier trained on another",
+    range="[0, 1]",
+    direction="higher: more spurious cues",
+    alternative="greater",
+    chance="1/2, by shuffled test labels",
+    when_it_lies="Needs the unmasked image as control; masks have shapes.",
+    unit="share",
+    rows={"attribute_auc": {"title": "AUC of guessing the group", "main": 16}},
+)
 def train_test_probe(
     train_features: Any,
     train_groups: Groups,

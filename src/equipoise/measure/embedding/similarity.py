@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, unit_rows
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -58,6 +59,21 @@ def _from_sums(squared_length: Floats, weight: Floats, self_weight: Floats) -> F
     return np.asarray((squared_length - self_weight) / (weight**2 - self_weight))
 
 
+@metric(
+    "self_similarity",
+    takes="vectors",
+    summary="How alike a model finds the images of a group.",
+    citation='Wolfe and Caliskan 2022; "Would deep generative models amplify bias in future models?", Eq. 3-4',
+    formula="mean cosine over pairs of different images of the group; normalised: over the mean of groups, minus 1",
+    range="[-1 / (n - 1), 1]",
+    bounds=(-1.0, 1.0),
+    direction="higher: members are told apart less well; the gap is the bias",
+    chance="self-similarity of the pool (shuffled labels)",
+    when_it_lies="One studio or duplicates make a group alike; the normalised form is unstable when the mean "
+    "is near 0.",
+    unit="cosine",
+    rows={"self_similarity_gap": {"main": 10}},
+)
 def self_similarity(
     embeddings: Any,
     groups: Groups,

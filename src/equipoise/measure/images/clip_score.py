@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_matrix, same_length, same_width, unit_rows
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import ItemScores, share_estimate
@@ -26,6 +27,21 @@ __all__ = [
 CLIPSCORE_WEIGHT = 2.5
 
 
+@metric(
+    "clip_score",
+    takes="vectors",
+    title="CLIPScore",
+    summary="Fit of image and caption.",
+    citation="Hessel 2021",
+    formula="2.5 max(cos, 0)",
+    range="[0, 2.5]",
+    bounds=(0.0, 2.5),
+    direction="higher fits better",
+    better="higher",
+    chance="none: depends on the encoder",
+    when_it_lies="Circular when the judge guided the generator; the judge has biases.",
+    unit="score",
+)
 def clip_score(
     images: Any, texts: Any, *, weight: float = CLIPSCORE_WEIGHT, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
@@ -39,6 +55,22 @@ def clip_score(
     return ItemScores.of(weight * _paired_cosine(images, "images", texts, "texts"), clusters=clusters, level=level)
 
 
+@metric(
+    "ref_clip_score",
+    takes="vectors",
+    title="RefCLIPScore",
+    column="RefCLIPS.",
+    summary="Fit of caption to image and references.",
+    citation="Hessel 2021",
+    formula="harmonic mean of CLIPScore and best max(cos(text, reference), 0)",
+    range="[0, 1.43]",
+    bounds=(0.0, 10 / 7),
+    direction="higher fits better",
+    better="higher",
+    chance="none",
+    when_it_lies="As clip_score.",
+    unit="score",
+)
 def ref_clip_score(
     images: Any,
     texts: Any,
@@ -88,6 +120,20 @@ class PromptAdherence:
     margins: Floats
 
 
+@metric(
+    "prompt_adherence",
+    takes="vectors",
+    summary="Share of images closest to their own prompt.",
+    citation="SocialCounterfactuals (CVPR 2024)",
+    formula="share with cos(image, own prompt) highest among candidates, ties 1 / t",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="1 / candidates",
+    when_it_lies="The judge may prefer one group.",
+    unit="share",
+)
 def prompt_adherence(
     images: Any,
     texts: Any,
@@ -138,6 +184,20 @@ def prompt_adherence(
     )
 
 
+@metric(
+    "directional_similarity",
+    takes="vectors",
+    summary="Did the image change as the text did?",
+    citation="Gal 2022; Brooks 2023",
+    formula="cos(image change, text change)",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="higher: changed as asked",
+    better="higher",
+    chance="0",
+    when_it_lies="An edit that changes nothing has no direction and is left out.",
+    unit="cosine",
+)
 def directional_similarity(
     images_from: Any, images_to: Any, texts_from: Any, texts_to: Any, *, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:

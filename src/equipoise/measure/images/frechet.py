@@ -10,6 +10,7 @@ from scipy import linalg
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_matrix, same_width
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.shares import jackknife_error, normal_estimate
@@ -93,6 +94,18 @@ def _assembled(m1: Floats, m2: Floats, trace1: float, trace2: float, cross: floa
     return max(0.0, float((m1 - m2) @ (m1 - m2)) + trace1 + trace2 - 2 * cross)
 
 
+@metric(
+    "frechet_distance",
+    takes="features",
+    summary="Distance of two sets of features by mean and covariance (FID).",
+    citation="Heusel 2017",
+    formula="|m1 - m2|^2 + tr S1 + tr S2 - 2 tr (S1 S2)^(1/2)",
+    range="[0, inf)",
+    direction="lower is closer",
+    better="lower",
+    chance="above 0, about c / n",
+    when_it_lies="Biased upwards at small n: compare equal n only.",
+)
 def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estimate:
     """Fréchet distance between ``real`` (n, d) and ``generated`` (m, d) features (FID, Heusel 2017).
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
@@ -64,6 +65,18 @@ def gaussian_kernel(sigma: float) -> Kernel:
     return kernel
 
 
+@metric(
+    "kernel_distance",
+    takes="features",
+    summary="Unbiased squared MMD of two sets of features.",
+    citation="Gretton 2012",
+    formula="mean k(x, x') + mean k(y, y') - 2 mean k(x, y), no self pairs",
+    range="about [0, inf)",
+    direction="lower is closer",
+    better="lower",
+    chance="0, by permutation",
+    when_it_lies="Sees what the kernel sees; can be negative.",
+)
 def kernel_distance(
     real: Any,
     generated: Any,
@@ -171,6 +184,18 @@ def _permuted_distances(x: Floats, y: Floats, kernel: Kernel, permutations: int,
     return draws
 
 
+@metric(
+    "kid",
+    takes="features",
+    summary="Kernel inception distance over subsets.",
+    citation="Binkowski 2018",
+    formula="mean MMD^2 over subsets, kernel (<x, y> / d + 1)^3",
+    range="about [0, inf)",
+    direction="lower is closer",
+    better="lower",
+    chance="0",
+    when_it_lies="The sd over subsets is not the error of the mean.",
+)
 def kid(
     real: Any, generated: Any, *, subsets: int = 100, subset_size: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Estimate:
@@ -215,6 +240,18 @@ def kid(
     return normal_estimate(float(values.mean()), error, len(x) + len(y), null_mean=0.0, level=level, notes=(note,))
 
 
+@metric(
+    "cmmd",
+    takes="features",
+    summary="Gaussian MMD of unit embeddings (CMMD).",
+    citation="Jayasumana 2024",
+    formula="1000 MMD^2 with sigma 10",
+    range="about [0, inf)",
+    direction="lower is closer",
+    better="lower",
+    chance="0",
+    when_it_lies="Published values hold for one CLIP only.",
+)
 def cmmd(
     real: Any,
     generated: Any,

@@ -10,6 +10,7 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen, row_blocks, same_width, unit_rows
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
@@ -40,6 +41,18 @@ class Manifold:
     """(n,) coverage's values."""
 
 
+@metric(
+    "precision_recall",
+    takes="features",
+    summary="Precision, recall, density and coverage.",
+    citation="Kynkaanniemi 2019; Naeem 2020",
+    formula="shares of items inside the other set's k-nearest-neighbour balls, k = 5",
+    range="[0, 1]; density [0, inf)",
+    direction="higher is better",
+    better="higher",
+    chance="identical sets: density 1, coverage 1 - prod (n - i) / (n + m - i)",
+    when_it_lies="An outlier's ball lifts precision and recall.",
+)
 def manifold_scores(real: Any, generated: Any, *, k: int = 5, variant: str = "closed", level: float = 0.95) -> Manifold:
     """Precision and recall (Kynkäänniemi 2019), density and coverage (Naeem 2020) of (n, d) and (m, d) features.
 
@@ -112,6 +125,18 @@ def _squared_radii(rows: Floats, k: int) -> Floats:
     return radii
 
 
+@metric(
+    "vendi_score",
+    takes="features",
+    summary="Effective number of distinct items.",
+    citation="Friedman 2023; Pasarkar 2024",
+    formula="exp entropy of the eigenvalues of the cosine similarities over n",
+    range="[1, min(n, d)]",
+    direction="higher is more varied",
+    better="higher",
+    chance="none: no reference set",
+    when_it_lies="Noise is varied; grows with n.",
+)
 def vendi_score(features: Any, *, order: float = 1.0, level: float = 0.95) -> Estimate:
     """Effective number of distinct items: exp of the entropy of the similarity matrix's eigenvalues (Friedman
     2023).
@@ -157,6 +182,18 @@ def _log_vendi(shares: Floats, loads: Floats, order: float) -> tuple[float, Floa
     return float(np.log(power.sum()) / (1 - order)), np.asarray(influence)
 
 
+@metric(
+    "inception_score",
+    takes="features",
+    summary="Confident and varied predictions.",
+    citation="Salimans 2016",
+    formula="exp mean KL(p(y|x) || p(y))",
+    range="[1, C]",
+    direction="higher is better",
+    better="higher",
+    chance="1: one prediction for all",
+    when_it_lies="Never looks at real images.",
+)
 def inception_score(probabilities: Any, *, splits: int = 1, level: float = 0.95) -> Estimate:
     """exp of the mean KL(p(y|x) || p(y)) over a classifier's ``probabilities`` (n, C) (Salimans 2016).
 

@@ -11,6 +11,7 @@ from scipy import ndimage
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector, row_blocks
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.shares import ItemScores
 
 __all__ = ["SSIM_SIGMA", "SSIM_WINDOW", "disjoint_pairs", "perceptual_distance", "ssim"]
@@ -22,6 +23,19 @@ SSIM_K2 = 0.03
 LPIPS_EPS = 1e-10
 
 
+@metric(
+    "ssim",
+    takes="images",
+    summary="Structural similarity of pairs of images.",
+    citation="Wang 2004",
+    formula="mean of the local luminance-contrast-structure product, Gaussian 11 x 11",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="1: identical",
+    better="higher",
+    chance="none",
+    when_it_lies="Falls with a shift of one pixel.",
+)
 def ssim(
     first: Any, second: Any, *, data_range: float | None = None, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
@@ -84,6 +98,17 @@ def _as_images(images: Any, name: str) -> NDArray[Any]:
     return array
 
 
+@metric(
+    "perceptual_distance",
+    takes="features",
+    summary="LPIPS-style distance from features the caller supplies.",
+    citation="Zhang 2018",
+    formula="sum over layers of the mean weighted squared difference of unit channels",
+    range="[0, inf)",
+    direction="0: same features",
+    chance="none",
+    when_it_lies="Without the published weights it is not LPIPS.",
+)
 def perceptual_distance(
     first: Sequence[Any],
     second: Sequence[Any],

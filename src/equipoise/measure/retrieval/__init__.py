@@ -21,10 +21,8 @@ from equipoise.measure.groups import UNDEFINED, Groups, intersect
 from equipoise.measure.retrieval.blocks import Candidates, group_counts
 from equipoise.measure.retrieval.chance import Chance, chance
 from equipoise.measure.retrieval.evaluate import Retrieved, evaluate
-from equipoise.measure.retrieval.lists import index_bias
 from equipoise.measure.retrieval.nulls import (
     DiscreteLaw,
-    LabelShuffler,
     hypergeometric_counts,
     max_skew_law,
     random_rankings,
@@ -59,13 +57,12 @@ from equipoise.measure.retrieval.skew import (
     skew,
 )
 from equipoise.measure.retrieval.sources import Embeddings, ScoreBlocks, Scores
-from equipoise.measure.retrieval.summary import ALTERNATIVES, Measured, per_query, summary
+from equipoise.measure.retrieval.summary import Measured, per_query, summary
 from equipoise.measure.retrieval.topk import Ranking, Scan, Want, rank, scan
-from equipoise.measure.retrieval.variants import VARIANTS, Variant, intel_ndkl, variant_named
-from equipoise.measure.stats.exchange import with_partners
+from equipoise.measure.retrieval.variants import VARIANTS, Variant, index_bias, intel_ndkl, variant_named
+from equipoise.measure.stats.exchange import LabelShuffler, with_partners
 
 __all__ = [
-    "ALTERNATIVES",
     "UNDEFINED",
     "VARIANTS",
     "Candidates",

@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.metric import METRICS
 from equipoise.measure.retrieval.blocks import group_counts
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.lists import list_metrics, pair_metrics
-from equipoise.measure.retrieval.nulls import LabelShuffler, random_rankings
-from equipoise.measure.stats.exchange import Exchange, in_pools, in_sets, keys_of
+from equipoise.measure.retrieval.nulls import random_rankings
+from equipoise.measure.stats.exchange import Exchange, LabelShuffler, in_pools, in_sets, keys_of
 
 __all__ = ["Chance", "chance"]
 
@@ -177,9 +178,13 @@ class _Tally:
         return Chance(kind, self.draws, suite, mean, sd, self.kept)
 
 
-def _without_plain_skew(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, FloatArray]:
+def _blocks(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, FloatArray]:
     """Blocks (r, q, ...) of the metrics that have a finite null; the skew of a group is minus infinity when absent."""
-    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in values.items() if name != "skew"}
+    return {
+        name: value.reshape(*shape, *value.shape[1:])
+        for name, value in values.items()
+        if not METRICS.get(name).from_mean_of
+    }
 
 
 def _random_draws(
@@ -191,7 +196,7 @@ def _random_draws(
     make_up = np.concatenate([found.pool_counts[found.pool], undefined[found.pool][:, None]], axis=1)
     kinds, which = np.unique(make_up, axis=0, return_inverse=True)
     length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
-    pairs = recipe.pair is not None and recipe.variant.name != "intel_code"
+    pairs = recipe.pair is not None and not recipe.variant.of_indices
     for number, counts in enumerate(kinds):
         queries = np.flatnonzero(which.ravel() == number)
         step = max(1, CELLS // (len(queries) * min(length, int(counts.sum()))))
@@ -199,13 +204,11 @@ def _random_draws(
             rows = min(step, draws - start)
             shape = (rows, len(queries))
             ranked = random_rankings(counts[:-1], length, rows * len(queries), rng)
-            block = _without_plain_skew(list_metrics(ranked, counts[:-1], recipe), shape)
+            block = _blocks(list_metrics(ranked, counts[:-1], recipe), shape)
             if pairs:
                 every = random_rankings(counts, recipe.k, rows * len(queries), rng)
                 taken = np.full(len(every), every.shape[1])
-                block |= _without_plain_skew(
-                    pair_metrics(group_counts(every, recipe.n_groups + 1), taken, recipe), shape
-                )
+                block |= _blocks(pair_metrics(group_counts(every, recipe.n_groups + 1), taken, recipe), shape)
             yield queries, block
 
 
@@ -225,7 +228,7 @@ class _Shuffles:
         self.found, recipe = found, found.recipe
         self.lists = _Relabelled(found.indices, _exchange(found, found.groups.defined, sets, strata, links))
         self.pairs: _Relabelled | None = None
-        if recipe.pair is not None and found.pair_indices is not None and recipe.variant.name != "intel_code":
+        if recipe.pair is not None and found.pair_indices is not None and not recipe.variant.of_indices:
             everybody = np.ones(len(found.groups), dtype=bool)
             self.pairs = _Relabelled(found.pair_indices, _exchange(found, everybody, sets, strata, links))
         self.moves = self.lists.moves
@@ -256,11 +259,11 @@ class _Shuffles:
                 part = slice(first, min(first + most, rows))
                 shape = (part.stop - part.start, len(found.queries))
                 ranked = self.lists.lists(shuffled[part])
-                block = _without_plain_skew(list_metrics(ranked, np.tile(pool, (shape[0], 1)), recipe), shape)
+                block = _blocks(list_metrics(ranked, np.tile(pool, (shape[0], 1)), recipe), shape)
                 if self.pairs is not None and both is not None:
                     every = self.pairs.lists(both[part])
                     counts, taken = group_counts(every, recipe.n_groups), (every > -2).sum(axis=1)
-                    block |= _without_plain_skew(pair_metrics(counts, taken, recipe), shape)
+                    block |= _blocks(pair_metrics(counts, taken, recipe), shape)
                 yield block
 
 

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import METRICS
 from equipoise.measure.retrieval.blocks import Candidates, Numbers, Source, group_counts
-from equipoise.measure.retrieval.lists import Recipe, index_bias, list_metrics, pair_metrics
+from equipoise.measure.retrieval.lists import Recipe, list_metrics, pair_metrics
 from equipoise.measure.retrieval.order import kl_curve
 from equipoise.measure.retrieval.skew import desired_shares, zero_rule
-from equipoise.measure.retrieval.ties import expected_counts, expected_list_metrics
+from equipoise.measure.retrieval.ties import expected_counts, expected_list_metrics, refuse_without_ties
 from equipoise.measure.retrieval.topk import Order, Ranking, Scan, Want, scan
-from equipoise.measure.retrieval.variants import PAIRS, TIES, Ties, Variant, variant_named
+from equipoise.measure.retrieval.variants import TIES, Ties, Variant, variant_named
 
 __all__ = ["Retrieved", "default_depth", "evaluate"]
 
@@ -173,23 +174,25 @@ def _recipe(
         raise InputError(f"depth = {depth}: NDKL looks at 1 prefix or more")
     if ties not in TIES:
         raise UnknownNameError("rule for ties", ties, TIES)
-    wanted = variant.metrics if metrics is None else tuple(metrics)
-    for name in wanted:
-        if name not in variant.metrics:
-            raise UnknownNameError(f"metric of the variant {variant.name!r}", name, variant.metrics)
+    known = variant.metrics
+    for name in metrics or ():
+        if name not in known:
+            raise UnknownNameError(f"metric of the variant {variant.name!r}", name, known)
+    wanted = tuple(METRICS.get(name) for name in known if metrics is None or name in metrics)
     if metrics is None and pair is None:
         # what nobody asked for by name is left out rather than refused
-        wanted = tuple(name for name in wanted if name not in PAIRS or variant.name == "intel_code")
+        wanted = tuple(metric for metric in wanted if metric.takes != "pair" or metric.name in variant.of_indices)
+    looks_deep = any(metric.takes == "divergences" for metric in wanted)
     deep = {"k2": default_depth(k), "k": k, "all": n_images}[variant.depth] if depth is None else depth
-    deep = min(deep, n_images) if "ndkl" in wanted else min(k, n_images)
-    if ties == "keep_all" and "ndkl" in wanted and deep != min(k, n_images):
+    deep = min(deep, n_images) if looks_deep else min(k, n_images)
+    if ties == "keep_all" and looks_deep and deep != min(k, n_images):
         raise InputError(f"depth = {deep}: with ties='keep_all' NDKL looks at the top k = {k}; give depth={k}")
     chosen = variant.desired if desired is None else desired
     shares = chosen if isinstance(chosen, str) else np.asarray(chosen, dtype=np.float64)
     desired_shares(shares, groups.counts())
     for rule in (zero, zero_min):
         zero_rule(rule or "skip")
-    return Recipe(
+    recipe = Recipe(
         variant,
         k,
         deep,
@@ -202,6 +205,9 @@ def _recipe(
         wanted,
         extended=ties == "keep_all",
     )
+    if ties == "expected":
+        refuse_without_ties(recipe)
+    return recipe
 
 
 def _evaluate_part(
@@ -216,7 +222,7 @@ def _evaluate_part(
 ) -> _Part:
     codes = groups.labels + 1
     defined = Want(max(recipe.k, recipe.depth), groups.defined, codes)
-    pairs = bool(set(recipe.metrics) & set(PAIRS))
+    pairs = any(metric.takes == "pair" for metric in recipe.metrics)
     apart = groups.n_undefined > 0 and pairs
     wants = [defined, Want(recipe.k, None, codes)] if apart else [defined]
     seen = scan(source, wants, candidates=candidates, order=order, targets=targets)
@@ -293,7 +299,7 @@ def _measured(
     pool = pool_counts[usable]
     ranked = some.labels(groups.labels)
     curve = None
-    if "ndkl" in recipe.metrics:
+    if recipe.looks_deep:
         curve = kl_curve(ranked[:, : recipe.depth], desired_shares(recipe.desired, pool))
     total = None if curve is None else curve.sum(axis=0)
     if ties == "expected":
@@ -304,14 +310,15 @@ def _measured(
 def _pair_values(
     ranking: Ranking, groups: Groups, recipe: Recipe, ties: str, usable: NDArray[np.int64]
 ) -> dict[str, FloatArray]:
-    if recipe.variant.name == "intel_code":
-        return {"bias_at_k": index_bias(ranking.indices[usable, : recipe.k])}
+    top = ranking.indices[usable, : recipe.k]
+    wanted = {metric.name for metric in recipe.metrics}
+    found = {name: own(top) for name, own in recipe.variant.of_indices.items() if name in wanted}
     if ties == "expected":
         counts = expected_counts(ranking, groups.labels, groups.n_groups, recipe.k)[usable]
-        return pair_metrics(counts, np.minimum(ranking.lengths, recipe.k)[usable], recipe)
-    indices = ranking.indices[usable] if recipe.extended else ranking.indices[usable, : recipe.k]
+        return found | pair_metrics(counts, np.minimum(ranking.lengths, recipe.k)[usable], recipe)
+    indices = ranking.indices[usable] if recipe.extended else top
     ranked = np.append(groups.labels, np.int32(-2))[indices]
-    return pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
+    return found | pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
 
 
 def _pool_counts(groups: Groups, candidates: Candidates, source: Source) -> NDArray[np.int64]:
@@ -337,6 +344,7 @@ def _joined(
         raise InputError("no query has a labelled image to retrieve; check the labels and the pools")
     used = [part for part in parts if part.queries.size]
     found = {name: np.concatenate([part.found[name] for part in used]) for name in used[0].found}
+    _refuse_nan(found)
     keys = candidates.checked(source.n_queries, source.n_images)
     if keys.query_pool is None or keys.image_pool is None:
         pool, image_pool = np.zeros(len(queries), dtype=np.int64), None
@@ -368,6 +376,12 @@ def _joined(
     )
 
 
+def _refuse_nan(found: Mapping[str, FloatArray]) -> None:
+    for name, values in found.items():
+        if np.isnan(values).any() and not METRICS.get(name).from_mean_of:
+            raise InputError(f"the metric {name!r} gave no number (NaN) for {int(np.isnan(values).sum())} queries")
+
+
 def _stacked(tables: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     width = max(table.shape[1] for table in tables)
     wide = [np.pad(t, ((0, 0), (0, width - t.shape[1])), constant_values=-1) for t in tables]
@@ -381,7 +395,7 @@ def _notes(parts: Sequence[_Part], recipe: Recipe, n_queries: int, groups: Group
         notes.append(f"{short} of {n_queries} queries have fewer than K = {recipe.k} images and use all they have")
     if tied:
         notes.append(f"{tied} of {n_queries} queries have a tie at rank {recipe.k}")
-    if "ndkl" in recipe.metrics and recipe.variant.depth == "k2" and recipe.depth == DEEPEST < recipe.k**2:
+    if recipe.looks_deep and recipe.variant.depth == "k2" and recipe.depth == DEEPEST < recipe.k**2:
         notes.append(f"NDKL looks at the first {DEEPEST:,} prefixes, not at K squared = {recipe.k**2:,}")
     if groups.n_undefined:
         notes.append(f"{groups.n_undefined} of {len(groups)} images have no group")

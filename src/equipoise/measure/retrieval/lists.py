@@ -1,22 +1,26 @@
-"""All metrics of ranked lists at once: the one function that measures rankings and their nulls alike."""
+"""Ranked lists and what metrics take of them: the one place where rankings and their nulls are measured alike."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.retrieval import order as exposures
-from equipoise.measure.retrieval import order as ndkls
-from equipoise.measure.retrieval import skew as skews
+from equipoise.measure.metric import Metric
 from equipoise.measure.retrieval.blocks import group_counts
-from equipoise.measure.retrieval.variants import Variant, intel_ndkl, ndkl_with_extra_ties
+from equipoise.measure.retrieval.order import exposure, kl_curve, shortfalls
+from equipoise.measure.retrieval.skew import desired_shares
+from equipoise.measure.retrieval.variants import Variant
 
-__all__ = ["Recipe", "index_bias", "list_metrics", "pair_metrics"]
+__all__ = ["Lists", "Recipe", "list_metrics", "pair_metrics", "values_of"]
 
 FloatArray = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Labels = NDArray[np.int32]
 
 
@@ -33,100 +37,131 @@ class Recipe:
     zero_min: str
     attention: str
     pair: tuple[int, int] | None
-    metrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
     extended: bool = False
     """Lists hold more than K images where images tie at rank K; all of them count as the top K."""
+
+    @property
+    def looks_deep(self) -> bool:
+        """Whether a metric looks at prefixes beyond the top K."""
+        return any(metric.takes == "divergences" for metric in self.metrics)
+
+    def of(self, *, pair: bool) -> list[Metric]:
+        """The metrics of a pair of groups, or all others; those that the variant takes of indices are neither."""
+        some = [metric for metric in self.metrics if (metric.takes == "pair") is pair]
+        return [metric for metric in some if metric.name not in self.variant.of_indices]
+
+
+class Lists:
+    """Lists of group labels (M, T), best first, drawn from pools of ``pool_counts`` (M, G) or (G,) labelled images.
+
+    What metrics take of them (counts, exposures, divergences, ...) is worked out once, and only if asked for.
+    """
+
+    def __init__(
+        self, ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe, curve: FloatArray | None = None
+    ) -> None:
+        """``curve`` (M, depth): the divergence of every prefix, if it is known already."""
+        self.recipe, self.labels, self._curve = recipe, ranked, curve
+        self.desired = desired_shares(recipe.desired, np.broadcast_to(pool_counts, (len(ranked), recipe.n_groups)))
+
+    @property
+    def top(self) -> Labels:
+        """(M, K) the labels of the top K."""
+        return self.labels if self.recipe.extended else self.labels[:, : self.recipe.k]
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64] | FloatArray:
+        """(M, G) how many of each group are among the top K."""
+        return group_counts(self.top, self.recipe.n_groups)
+
+    @cached_property
+    def taken(self) -> NDArray[np.int64]:
+        """(M,) how many images the top K has."""
+        return np.asarray((self.top >= 0).sum(axis=1))
+
+    @cached_property
+    def slots(self) -> NDArray[np.int64]:
+        """(M,) what counts are divided by."""
+        return np.full(len(self.desired), self.recipe.k) if self.recipe.variant.divides_by_asked_k else self.taken
+
+    @cached_property
+    def exposures(self) -> FloatArray:
+        """(M, G) the share of attention that each group gets."""
+        return exposure(self.top, self.recipe.n_groups, kind=self.recipe.attention)
+
+    @cached_property
+    def divergences(self) -> tuple[FloatArray, Flags]:
+        """(M, T) of every prefix from the desired shares, and whether there is such a prefix."""
+        if self.recipe.extended:
+            return kl_curve(self.labels, self.desired), self.labels >= 0
+        deep = self.labels[:, : self.recipe.depth]
+        return (kl_curve(deep, self.desired) if self._curve is None else self._curve), deep >= 0
+
+    @cached_property
+    def shortfalls(self) -> tuple[FloatArray, FloatArray]:
+        """(M,) how many prefixes, and how many pairs of prefix and group, fall short of what is due."""
+        return shortfalls(self.top, self.desired)
+
+    def arguments(self, takes: str) -> tuple[Any, ...]:
+        """What a metric that ``takes`` this is called with."""
+        if takes == "ranked":
+            return self.top, self.desired
+        value = getattr(self, takes)
+        return value if isinstance(value, tuple) else (value, self.desired)
+
+    def named(self, name: str) -> Any:
+        """What else a metric may be given by name: of the lists, or of the recipe."""
+        return getattr(self, name) if hasattr(self, name) else getattr(self.recipe, name)
+
+
+def values_of(lists: Lists, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
+    """Per-list values (M,), or (M, G) for the ones by group."""
+    own = lists.recipe.variant.own
+    found = {}
+    for metric in metrics:
+        if metric.name in own:
+            found[metric.name] = own[metric.name](lists)
+            continue
+        more = {keyword: lists.named(name) for keyword, name in metric.given.items()}
+        found[metric.name] = _called(metric, *lists.arguments(metric.takes), shape=lists.desired.shape, **more)
+    return found
+
+
+def _called(metric: Metric, *arguments: Any, shape: tuple[int, ...], **more: Any) -> FloatArray:
+    values = np.asarray((metric.compute or metric.load())(*arguments, **more), dtype=np.float64)
+    expected = shape if metric.per_group else shape[:1]
+    if values.shape != expected:
+        raise InputError(f"the metric {metric.name!r} returned the shape {values.shape} where {expected} is expected")
+    return values
 
 
 def list_metrics(
     ranked: Labels, pool_counts: NDArray[np.int64], recipe: Recipe, curve: FloatArray | None = None
 ) -> dict[str, FloatArray]:
-    """Per-list values (M,), or (M, G) for the ones by group, of the lists ``ranked`` (M, T).
-
-    ``pool_counts`` (M, G) or (G,): the labelled images each list was drawn from. ``curve`` (M, depth): the
-    divergence of every prefix, if it is known already.
-    """
-    pool = np.broadcast_to(pool_counts, (len(ranked), recipe.n_groups))
-    desired = skews.desired_shares(recipe.desired, pool)
-    top = ranked if recipe.extended else ranked[:, : recipe.k]
-    found = count_metrics(group_counts(top, recipe.n_groups), (top >= 0).sum(axis=1), desired, recipe)
-    wants = set(recipe.metrics)
-    if "ndkl" in wants:
-        found["ndkl"] = _ndkl(ranked, desired, recipe, curve)
-    if wants & {"exposure", "exposure_gap", "exposure_ratio"}:
-        seen = exposures.exposure(top, recipe.n_groups, kind=recipe.attention)
-        if "exposure" in wants:
-            found["exposure"] = seen
-        if "exposure_gap" in wants:
-            found["exposure_gap"] = exposures.gap_of(seen, desired)
-        if "exposure_ratio" in wants:
-            found["exposure_ratio"] = exposures.ratio_of(seen, desired)
-    if wants & {"infeasible_index", "infeasible_count"}:
-        prefixes, pairs = ndkls.shortfalls(top, desired)
-        both = {"infeasible_index": prefixes, "infeasible_count": pairs}
-        found |= {name: value for name, value in both.items() if name in wants}
-    return found
-
-
-def _ndkl(ranked: Labels, desired: FloatArray, recipe: Recipe, curve: FloatArray | None) -> FloatArray:
-    if recipe.variant.name == "intel_code":
-        return intel_ndkl(ranked[:, : recipe.depth], desired)
-    if recipe.variant.name == "berg":
-        return ndkl_with_extra_ties(ranked, desired, recipe.depth)
-    if recipe.extended:
-        return ndkls.ndkl(ranked, desired)
-    deep = ranked[:, : recipe.depth]
-    return ndkls.ndkl(deep, desired) if curve is None else ndkls.mean_of_curve(curve, deep >= 0)
-
-
-def count_metrics(
-    counts: NDArray[np.int64] | FloatArray, taken: NDArray[np.int64], desired: FloatArray, recipe: Recipe
-) -> dict[str, FloatArray]:
-    """The metrics that need only the counts (M, G) of the top K and how many images ``taken`` (M,) there are."""
-    slots = np.full(len(counts), recipe.k) if recipe.variant.divides_by_asked_k else taken
-    wants, found = set(recipe.metrics), {}
-    if "skew" in wants:
-        found["skew"] = skews.skew(counts, desired, k=slots, zero=recipe.zero_max)
-    if "max_skew" in wants:
-        found["max_skew"] = skews.max_skew(counts, desired, k=slots, zero=recipe.zero_max)
-        if recipe.variant.clips_at_zero:
-            found["max_skew"] = np.maximum(found["max_skew"], 0.0)
-    if "min_skew" in wants:
-        found["min_skew"] = skews.min_skew(counts, desired, k=slots, zero=recipe.zero_min)
-    if "absent_groups" in wants:
-        found["absent_groups"] = skews.absent_groups(counts, desired)
-    if "representation" in wants:
-        found["representation"] = skews.representation(counts, k=slots)
-    return found
+    """The recipe's metrics of the lists ``ranked`` (M, T), all but those of a pair of groups."""
+    return values_of(Lists(ranked, pool_counts, recipe, curve), recipe.of(pair=False))
 
 
 def pair_metrics(
     counts: NDArray[np.int64] | FloatArray, taken: NDArray[np.int64], recipe: Recipe
 ) -> dict[str, FloatArray]:
     """Bias@K of the recipe's pair from counts (M, G) over all images, undefined ones included in ``taken``."""
-    wants = set(recipe.metrics)
-    found: dict[str, FloatArray] = {}
-    if not wants & {"bias_at_k", "abs_bias_at_k", "bias_count_at_k"}:
-        return found
+    metrics = recipe.of(pair=True)
+    if not metrics:
+        return {}
     if recipe.pair is None:
         raise InputError("Bias@K needs a pair of groups, such as pair=('male', 'female')")
     first, second = recipe.pair
-    signed = skews.bias_at_k(counts, first, second)
-    if "bias_at_k" in wants:
-        found["bias_at_k"] = signed
-    if "abs_bias_at_k" in wants:
-        found["abs_bias_at_k"] = skews.abs_bias_at_k(counts, first, second)
-    if "bias_count_at_k" in wants:
-        found["bias_count_at_k"] = skews.bias_count_at_k(counts, np.maximum(taken, 1), first, second)
-    return found
-
-
-def index_bias(indices: NDArray[np.int64]) -> FloatArray:
-    """What the released SocialCounterfactuals code computes as Bias@K: "male" is the image whose number is 0.
-
-    >>> float(index_bias(np.array([[3, 0, 2, 9]]))[0])
-    -0.5
-    """
-    zeros = (indices == 0).sum(axis=1)
-    taken = (indices >= 0).sum(axis=1)
-    return np.asarray((2 * zeros - taken) / np.maximum(taken, 1), dtype=np.float64)
+    there = {"taken": np.maximum(taken, 1)}
+    return {
+        metric.name: _called(
+            metric,
+            counts,
+            shape=counts.shape,
+            first=first,
+            second=second,
+            **{keyword: there[name] for keyword, name in metric.given.items()},
+        )
+        for metric in metrics
+    }

@@ -3,7 +3,7 @@
 - A query with a pool of its own: its top K under chance is a draw without replacement, so the counts follow the
   multivariate hypergeometric law (:func:`hypergeometric_counts`, :func:`random_rankings`, :func:`max_skew_law`).
 - Queries that share images, or counterfactual sets of near-identical images: the ranking stays and the labels are
-  shuffled, over the pool or inside each set (:class:`LabelShuffler`), so that what the queries share is kept.
+  shuffled, over the pool or inside each set (``stats.exchange.LabelShuffler``), so that what the queries share is kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.retrieval.skew import desired_shares
 
-__all__ = ["DiscreteLaw", "LabelShuffler", "hypergeometric_counts", "max_skew_law", "random_rankings"]
+__all__ = ["DiscreteLaw", "hypergeometric_counts", "max_skew_law", "random_rankings"]
 
 FloatArray = NDArray[np.float64]
 Labels = NDArray[np.int32]
@@ -71,60 +71,6 @@ def _distinct(total: int, size: int, draws: int, rng: np.random.Generator, ends:
         again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
         picked[again] = rng.integers(0, total, size=(len(again), size))
     return np.searchsorted(ends, picked, side="right").astype(np.int32)
-
-
-class LabelShuffler:
-    """Shuffles labels (N,) inside blocks: the counterfactual sets, the pools, or everything as one block.
-
-    ``together`` (N,): entries with the same key move together. Two of them that change places in one block do so in
-    every block that holds both, as far as the blocks' labels allow: what linked sets need, that show the same people.
-
-    >>> shuffle = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"])
-    >>> rows = shuffle(100, np.random.default_rng(0))
-    >>> rows.shape, bool((rows[:, :2].sum(axis=1) == 1).all())
-    ((100, 4), True)
-    >>> alike = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"], [7, 8, 7, 8])(100, np.random.default_rng(0))
-    >>> bool((alike[:, :2] == alike[:, 2:]).all())
-    True
-    """
-
-    def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None, together: ArrayLike | None = None) -> None:
-        self.labels = np.asarray(labels, dtype=np.int32)
-        n = len(self.labels)
-        keys = np.zeros(n, dtype=np.int64) if blocks is None else np.asarray(blocks)
-        if keys.shape != (n,):
-            raise InputError(f"blocks has shape {keys.shape} for {n} labels; give one key per label")
-        if keys.dtype == object:
-            keys = keys.astype(str)
-        _, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-        self._together: NDArray[np.int64] | None = None
-        order = np.argsort(codes, kind="stable")
-        if together is not None:
-            self._together = np.unique(np.asarray(together), return_inverse=True)[1].astype(np.int64)
-            # equal ranks must mean equal labels in every block, whatever the order of the rows
-            order = np.lexsort((self._together, self.labels, codes))
-        starts = np.cumsum(sizes) - sizes
-        self._members: list[NDArray[np.int64]] = [
-            order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes) if size > 1
-        ]
-
-    def __call__(self, draws: int, rng: np.random.Generator) -> Labels:
-        """(draws, N) shuffled labels."""
-        out = np.tile(self.labels, (draws, 1))
-        luck = None if self._together is None else rng.random((draws, int(self._together.max(initial=-1)) + 1))
-        for members in self._members:
-            if luck is not None and self._together is not None:
-                ranks = np.argsort(np.argsort(luck[:, self._together[members]], axis=2), axis=2)
-                out[:, members] = self.labels[members][np.arange(len(members))[None, :, None], ranks]
-            elif members.shape[1] == 2:  # twins change places or not: one coin each
-                swapped = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8).astype(bool)
-                first, second = self.labels[members].T
-                out[:, members[:, 0]] = np.where(swapped, second, first)
-                out[:, members[:, 1]] = np.where(swapped, first, second)
-            else:
-                block = np.broadcast_to(self.labels[members], (draws, *members.shape))
-                out[:, members] = rng.permuted(block, axis=2)
-        return out
 
 
 @dataclass(frozen=True)

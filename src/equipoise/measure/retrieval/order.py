@@ -8,10 +8,13 @@ Undefined images are removed before ranking, so no negative label stands before 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.metric import Scope, metric
 from equipoise.measure.retrieval.blocks import discounts, group_totals, occurrence, ranked_lists
 
 __all__ = [
@@ -59,6 +62,37 @@ def _growth(count: NDArray[np.int64]) -> FloatArray:
     return np.diff(table, prepend=0.0)[count]
 
 
+def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
+    """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
+    weights = np.where(there, discounts(curve.shape[-1]), 0.0)
+    total = weights.sum(axis=-1)
+    if not (total > 0).all():
+        raise InputError("ranked: a query has no ranked image; drop such queries and report them")
+    return np.asarray((curve * weights).sum(axis=-1) / total)
+
+
+def _ndkl_bounds(scope: Scope) -> tuple[float, float]:
+    # the first prefixes can hold one group alone
+    with np.errstate(divide="ignore"):
+        return 0.0, float(np.where(scope.possible, -np.log(scope.desired), -np.inf).max(axis=1).mean())
+
+
+@metric(
+    "ndkl",
+    takes="divergences",
+    title="NDKL",
+    summary="Divergence from the desired shares, averaged over the prefixes of the ranking, top first.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="sum_i KL(p^i || d) / log2(i + 1) over sum_i 1 / log2(i + 1), i = 1..T",
+    range="[0, ln(1/min d)]",
+    bounds=_ndkl_bounds,
+    direction="0 is parity in every prefix; higher: further from it",
+    alternative="greater",
+    chance="well above 0: prefixes of one or two images cannot be balanced; about 0.34 for 12 groups, T = 144",
+    when_it_lies="without its null; depends on T; the released SocialCounterfactuals code computes something else",
+    main=4,
+    compute=mean_of_curve,
+)
 def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """NDKL: the mean of KL(p^i || d) over the prefixes i = 1..T, weighted by 1 / log2(i + 1) (Geyik et al. 2019).
 
@@ -71,24 +105,60 @@ def ndkl(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return mean_of_curve(kl_curve(ranked, desired), np.asarray(ranked) >= 0)
 
 
-def mean_of_curve(curve: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
-    """NDKL from the divergence of every prefix (..., T) and whether there is such a prefix."""
-    weights = np.where(there, discounts(curve.shape[-1]), 0.0)
-    total = weights.sum(axis=-1)
-    if not (total > 0).all():
-        raise InputError("ranked: a query has no ranked image; drop such queries and report them")
-    return np.asarray((curve * weights).sum(axis=-1) / total)
+def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
+    labels, there, share = ranked_lists(ranked, desired)
+    return shortfalls_of(lambda group: group_totals(labels, group), there, share)
 
 
-def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
-    """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
+def shortfalls_of(
+    totals: Callable[[int], NDArray[np.int64] | FloatArray], there: NDArray[np.bool_], share: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """:func:`shortfalls` from how many (..., T) of a group are in each prefix; fractions are fine."""
+    size = np.arange(1, there.shape[-1] + 1)
+    some = np.zeros(there.shape, dtype=bool)
+    pairs = np.zeros(there.shape[:-1], dtype=np.int64)
+    for group in range(share.shape[-1]):
+        # 0.29 * 100 is 28.999... in floating point
+        due = np.floor(share[..., group, None] * size + 1e-9)
+        short = there & (totals(group) < due - 1e-9)
+        some |= short
+        pairs += short.sum(axis=-1)
+    return some.sum(axis=-1).astype(np.float64), pairs.astype(np.float64)
 
-    >>> float(infeasible_count([0, 0, 0, 1], [0.5, 0.5]))
-    3.0
-    """
-    return shortfalls(ranked, desired)[1]
+
+def _prefixes(prefixes: FloatArray, pairs: FloatArray) -> FloatArray:
+    return prefixes
 
 
+def _pairs(prefixes: FloatArray, pairs: FloatArray) -> FloatArray:
+    return pairs
+
+
+def _index_bounds(scope: Scope) -> tuple[float, float]:
+    return 0.0, float(scope.taken.mean())
+
+
+def _count_bounds(scope: Scope) -> tuple[float, float]:
+    return 0.0, float((scope.taken * (scope.possible.sum(axis=1) - 1)).mean())
+
+
+@metric(
+    "infeasible_index",
+    takes="shortfalls",
+    summary="How many prefixes deny some group its due number.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="#{i <= K: some g has count_i(g) < floor(d_g i)}",
+    range="0 to K",
+    bounds=_index_bounds,
+    direction="lower is better",
+    better="lower",
+    alternative="greater",
+    chance="depends on the shares; 0 for groups with d_g K < 1",
+    when_it_lies="small groups are never due anything in a short list",
+    detail=True,
+    compute=_prefixes,
+)
 def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many prefixes i = 1..T have some group g with count_i(g) < floor(d_g i) (Geyik et al. 2019).
 
@@ -100,20 +170,29 @@ def infeasible_index(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
     return shortfalls(ranked, desired)[0]
 
 
-def shortfalls(ranked: ArrayLike, desired: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """:func:`infeasible_index` and :func:`infeasible_count` together: the same prefixes decide both."""
-    labels, there, share = ranked_lists(ranked, desired)
-    size = np.arange(1, labels.shape[-1] + 1)
-    some = np.zeros(labels.shape, dtype=bool)
-    pairs = np.zeros(labels.shape[:-1], dtype=np.int64)
-    for group in range(share.shape[-1]):
-        have = group_totals(labels, group)
-        # 0.29 * 100 is 28.999... in floating point
-        due = np.floor(share[..., group, None] * size + 1e-9)
-        short = there & (have < due)
-        some |= short
-        pairs += short.sum(axis=-1)
-    return some.sum(axis=-1).astype(np.float64), pairs.astype(np.float64)
+@metric(
+    "infeasible_count",
+    takes="shortfalls",
+    summary="How many pairs of prefix and group fall short of their due number.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="#{(i, g): count_i(g) < floor(d_g i), i <= K}",
+    range="0 to K (G - 1)",
+    bounds=_count_bounds,
+    direction="lower is better",
+    better="lower",
+    alternative="greater",
+    chance="as the infeasible index",
+    when_it_lies="small groups are never due anything in a short list",
+    detail=True,
+    compute=_pairs,
+)
+def infeasible_count(ranked: ArrayLike, desired: ArrayLike) -> FloatArray:
+    """How many (prefix, group) pairs fall short: count_i(g) < floor(d_g i), i = 1..T (Geyik et al. 2019).
+
+    >>> float(infeasible_count([0, 0, 0, 1], [0.5, 0.5]))
+    3.0
+    """
+    return shortfalls(ranked, desired)[1]
 
 
 def attention(length: int, kind: str = "log") -> FloatArray:
@@ -141,6 +220,26 @@ def attention(length: int, kind: str = "log") -> FloatArray:
     return np.asarray(stop * (1 - stop) ** np.arange(length))
 
 
+def _exposures(seen: FloatArray, share: FloatArray) -> FloatArray:
+    return seen
+
+
+@metric(
+    "exposure",
+    takes="exposures",
+    summary="The share of a reader's attention that goes to each group.",
+    citation="Singh and Joachims, Fairness of Exposure in Rankings, KDD 2018",
+    formula="sum of v_i over the ranks of g / sum of all v_i, v_i = 1 / log2(1 + i)",
+    range="[0, 1], sums to 1",
+    bounds=(0.0, 1.0),
+    direction="compare with the share of the pool",
+    chance="the group's share of the pool, exactly",
+    when_it_lies="attention is assumed, not measured: try geometric:p too",
+    per_group=True,
+    detail=True,
+    unit="share",
+    compute=_exposures,
+)
 def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArray:
     """The share (..., G) of all attention that goes to each group over the ranked lists (..., T).
 
@@ -161,6 +260,30 @@ def exposure(ranked: ArrayLike, n_groups: int, *, kind: str = "log") -> FloatArr
     return np.asarray(sums.reshape(*labels.shape[:-1], n_groups) / total[..., None])
 
 
+def gap_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_gap` of exposures (..., G) that are known already."""
+    return np.asarray(np.abs(seen - share).sum(axis=-1) / 2)
+
+
+def _exposure_gap_bounds(scope: Scope) -> tuple[float, float]:
+    return 0.0, float((1 - np.where(scope.possible, scope.desired, np.inf).min(axis=1)).mean())
+
+
+@metric(
+    "exposure_gap",
+    takes="exposures",
+    summary="The share of attention that would have to move to reach the desired shares.",
+    citation="Sapiezynski et al., Quantifying the Impact of User Attention, WWW 2019",
+    formula="1/2 sum_g |exposure_g - d_g|",
+    range="[0, 1 - min d]",
+    bounds=_exposure_gap_bounds,
+    direction="0 is parity",
+    alternative="greater",
+    chance="above 0, more for small K and many groups",
+    when_it_lies="without its null; assumes an attention curve",
+    unit="share",
+    compute=gap_of,
+)
 def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
     """Half the sum over groups of |exposure_g - d_g|: the share of attention that would have to move to reach d.
 
@@ -174,11 +297,33 @@ def exposure_gap(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") ->
     return gap_of(exposure(ranked, share.shape[-1], kind=kind), share)
 
 
-def gap_of(seen: FloatArray, share: FloatArray) -> FloatArray:
-    """:func:`exposure_gap` of exposures (..., G) that are known already."""
-    return np.asarray(np.abs(seen - share).sum(axis=-1) / 2)
+def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
+    """:func:`exposure_ratio` of exposures (..., G) that are known already."""
+    share = np.broadcast_to(share, seen.shape)
+    each = seen / np.where(share > 0, share, 1.0)
+    least = np.where(share > 0, each, np.inf).min(axis=-1)
+    most = np.where(share > 0, each, -np.inf).max(axis=-1)
+    if not (most > 0).all():
+        raise InputError("desired gives every retrieved group the share 0; give shares for the groups in the pool")
+    return np.asarray(least / most)
 
 
+@metric(
+    "exposure_ratio",
+    takes="exposures",
+    summary="A member's mean exposure in the worst placed group over the best placed one.",
+    citation="Singh and Joachims, Fairness of Exposure in Rankings, KDD 2018",
+    formula="min_g (exposure_g / d_g) / max_g (exposure_g / d_g)",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="1 is parity; lower is worse",
+    alternative="less",
+    chance="0 as soon as a group is absent, so 0 for K below a few times G",
+    when_it_lies="it is 0 in nearly every short list; use it with K well above the number of groups",
+    detail=True,
+    unit="ratio",
+    compute=ratio_of,
+)
 def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") -> FloatArray:
     """The least over the greatest exposure_g / d_g: a member's mean exposure, worst placed against best placed group.
 
@@ -190,14 +335,3 @@ def exposure_ratio(ranked: ArrayLike, desired: ArrayLike, *, kind: str = "log") 
     """
     share = np.asarray(desired, dtype=np.float64)
     return ratio_of(exposure(ranked, share.shape[-1], kind=kind), share)
-
-
-def ratio_of(seen: FloatArray, share: FloatArray) -> FloatArray:
-    """:func:`exposure_ratio` of exposures (..., G) that are known already."""
-    share = np.broadcast_to(share, seen.shape)
-    each = seen / np.where(share > 0, share, 1.0)
-    least = np.where(share > 0, each, np.inf).min(axis=-1)
-    most = np.where(share > 0, each, -np.inf).max(axis=-1)
-    if not (most > 0).all():
-        raise InputError("desired gives every retrieved group the share 0; give shares for the groups in the pool")
-    return np.asarray(least / most)

@@ -14,6 +14,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import minus, no_interval, no_null
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
@@ -54,6 +55,21 @@ def recall_at_k(ranks: ArrayLike, k: int) -> FloatArray:
     return (_ranks(ranks) <= k).astype(np.float64)
 
 
+@metric(
+    "recall_at_k",
+    takes="ranks",
+    summary="Recall@K of the queries about each group, and the gap.",
+    citation="Garcia et al., Uncurated Image-Text Datasets (PHASE), CVPR 2023",
+    formula="share of a group's queries whose target is among the top K; gap = highest - lowest",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better; the gap should be 0",
+    better="higher",
+    chance="gap: above 0, from labels shuffled over images; recall: no null, K / N for a blind model",
+    when_it_lies="one hit of 16 images moves it by six points; harder captions of one group look like bias",
+    unit="share",
+    rows={"recall_gap": {"main": 12, "alternative": "greater", "bounds": (0.0, 1.0)}},
+)
 def recall_by_group(
     ranks: ArrayLike,
     groups: Groups,
@@ -77,6 +93,20 @@ def recall_by_group(
     return gap_by_group(hits, groups, mean_of, clusters=clusters, draws=draws, seed=seed, level=level)
 
 
+@metric(
+    "mrr",
+    takes="ranks",
+    summary="Mean reciprocal rank of the queries about each group, and the gap.",
+    citation="Equipoise",
+    formula="mean of 1 / rank of the target; gap = highest - lowest",
+    range="(0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better; the gap should be 0",
+    better="higher",
+    chance="gap: above 0, from labels shuffled over images",
+    when_it_lies="decided by the very first ranks",
+    unit="share",
+)
 def mrr_by_group(
     ranks: ArrayLike,
     groups: Groups,
@@ -96,6 +126,19 @@ def mrr_by_group(
     return gap_by_group(inverse, groups, mean_of, clusters=clusters, draws=draws, seed=seed, level=level)
 
 
+@metric(
+    "median_rank",
+    takes="ranks",
+    summary="Median rank of the targets of each group, and the gap.",
+    citation="Equipoise",
+    formula="median of the rank of the target; gap = highest - lowest",
+    range="1 to N",
+    direction="lower is better; the gap should be 0",
+    better="lower",
+    chance="gap: above 0, from labels shuffled over images; about N / 2 for a blind model",
+    when_it_lies="depends on N: never compare pools of different size",
+    unit="ranks",
+)
 def median_rank_by_group(
     ranks: ArrayLike,
     groups: Groups,

@@ -6,12 +6,14 @@ as counts is measured by the same code. ``desired`` (..., G) are shares that sum
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.metric import Scope, metric
 
 __all__ = [
     "abs_bias_at_k",
@@ -91,6 +93,58 @@ def _checked(counts: ArrayLike, desired: ArrayLike, k: ArrayLike | None) -> tupl
     return number, share, np.asarray(slots)[..., None]
 
 
+def _max_skew_bounds(scope: Scope) -> tuple[float, float]:
+    if scope.zero_max != "skip":
+        return 0.0, math.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(scope.possible, np.log(scope.most / scope.desired), -np.inf)
+    return 0.0, float(each.max(axis=1).mean())
+
+
+def _min_skew_bounds(scope: Scope) -> tuple[float, float]:
+    rule, pseudo = zero_rule(scope.zero_min)
+    taken = scope.taken[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if rule == "laplace":
+            groups = scope.possible.sum(axis=1, keepdims=True)
+            least = np.log(pseudo / (taken + pseudo * groups) / scope.desired)
+        elif rule in ("skip", "one_over_k"):
+            least = np.log(1 / taken / scope.desired)
+        else:
+            return -math.inf, 0.0
+    return float(np.minimum(np.where(scope.possible, least, np.inf).min(axis=1), 0.0).mean()), 0.0
+
+
+def _absent_bounds(scope: Scope) -> tuple[float, float]:
+    return 0.0, float((scope.possible.sum(axis=1) - 1).mean())
+
+
+def _share_bounds(scope: Scope) -> tuple[float, float]:
+    if scope.group is None or scope.divides_by_asked_k:
+        return 0.0, 1.0
+    return 0.0, float(scope.most[:, scope.group].mean())
+
+
+def _shares(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike) -> FloatArray:
+    """:func:`representation` as an audit calls it: the shares that are desired do not matter."""
+    return representation(counts, k=k)
+
+
+@metric(
+    "skew",
+    takes="counts",
+    summary="Log ratio of a group's share of the top K to its desired share.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="ln(p_g / d_g), p_g = count of g in the top K / K",
+    range="(-inf, ln(1/d_g)]",
+    direction="0 is parity; above: over-represented; below: under-represented",
+    chance="below 0 on average, because the log punishes a lack more than it rewards a surplus",
+    when_it_lies="minus infinity for an absent group; at K near the number of groups one image moves it by ln 2",
+    per_group=True,
+    detail=True,
+    from_mean_of="representation",
+    given={"k": "slots", "zero": "zero_max"},
+)
 def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
     """Skew@K of each group: ln(p_g / d_g), p_g = counts_g / K (Geyik et al. 2019, Definition 1; natural log).
 
@@ -117,6 +171,22 @@ def skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, z
     return np.where(share > 0, value, np.nan)
 
 
+@metric(
+    "max_skew",
+    takes="counts",
+    title="MaxSkew",
+    summary="The largest Skew@K over the groups.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="max_g ln(p_g / d_g)",
+    range="[0, ln(1/min d)] for d = pool or any d that sums to 1",
+    bounds=_max_skew_bounds,
+    direction="0 is parity; higher: some group is over-represented",
+    alternative="greater",
+    chance="large: about 1.0 for 12 equal groups and K = 12; exact law in max_skew_law",
+    when_it_lies="without its null; it saturates at ln(1/d); a pool of one complete set gives 0 by construction",
+    main=1,
+    given={"k": "slots", "zero": "zero_max"},
+)
 def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "skip") -> FloatArray:
     """MaxSkew@K: the largest Skew@K over the groups (Geyik et al. 2019); 0 is parity, ln(1 / min d) the most.
 
@@ -130,6 +200,21 @@ def max_skew(counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = Non
     return np.asarray(np.where(np.isnan(value), -np.inf, value).max(axis=-1))
 
 
+@metric(
+    "min_skew",
+    takes="counts",
+    title="MinSkew",
+    summary="The smallest Skew@K over the groups, smoothed by half a count.",
+    citation="Geyik, Ambler and Kenthapadi, Fairness-Aware Ranking, KDD 2019",
+    formula="min_g ln(((count_g + 0.5) / (K + 0.5 G)) / d_g)",
+    range="(-inf, 0]",
+    bounds=_min_skew_bounds,
+    direction="0 is parity; lower: some group is missing",
+    alternative="less",
+    chance="nearly constant at K near the number of groups, since chance alone leaves a group out",
+    when_it_lies="read absent_groups beside it; without smoothing it is minus infinity once a group is absent",
+    given={"k": "slots", "zero": "zero_min"},
+)
 def min_skew(
     counts: ArrayLike, desired: ArrayLike, *, k: ArrayLike | None = None, zero: str = "laplace:0.5"
 ) -> FloatArray:
@@ -146,6 +231,19 @@ def min_skew(
     return np.asarray(np.where(np.isfinite(value), value, np.inf).min(axis=-1))
 
 
+@metric(
+    "absent_groups",
+    takes="counts",
+    summary="How many groups of the pool have nobody among the top K.",
+    citation="Equipoise",
+    formula="#{g: d_g > 0, count_g = 0}",
+    range="0 to G - 1",
+    bounds=_absent_bounds,
+    direction="lower is better",
+    alternative="greater",
+    chance="G (1 - 1/G)^K or so: 4.2 of 12 at K = 12 in a large pool",
+    when_it_lies="when K is below the number of groups some must be absent",
+)
 def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
     """How many groups with a desired share above 0 have nobody among the top K.
 
@@ -156,6 +254,24 @@ def absent_groups(counts: ArrayLike, desired: ArrayLike) -> FloatArray:
     return np.asarray(((number == 0) & (share > 0)).sum(axis=-1), dtype=np.float64)
 
 
+@metric(
+    "representation",
+    takes="counts",
+    title="share of the top K",
+    summary="The share of each group among the top K.",
+    citation="Equipoise",
+    formula="count_g / K",
+    range="[0, 1], sums to 1",
+    bounds=_share_bounds,
+    direction="compare with the share of the pool",
+    chance="the group's share of the pool, exactly",
+    when_it_lies="a mean over subjects hides opposite stereotypes",
+    per_group=True,
+    detail=True,
+    unit="share",
+    given={"k": "slots"},
+    compute=_shares,
+)
 def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArray:
     """The share of each group among the top K: counts_g / K.
 
@@ -166,6 +282,19 @@ def representation(counts: ArrayLike, *, k: ArrayLike | None = None) -> FloatArr
     return np.asarray(number / slots)
 
 
+@metric(
+    "bias_at_k",
+    takes="pair",
+    title="Bias",
+    summary="Signed difference of two groups among the top K; undefined images keep their slots.",
+    citation="Wang, Liu and Wang, Are Gender-Neutral Queries Really Gender-Neutral?, EMNLP 2021",
+    formula="(n_a - n_b) / (n_a + n_b), 0 when both are 0",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="0 is parity; above: the first group is found more",
+    chance="the pool's own imbalance, times the chance that the top K holds either group",
+    when_it_lies="opposite signs cancel over queries; an unbalanced pool alone gives a value far from 0",
+)
 def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     """Bias@K of a pair of groups: (n_a - n_b) / (n_a + n_b), 0 when neither is there (Wang et al. 2021, section 3).
 
@@ -180,6 +309,21 @@ def bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     return np.asarray((a - b) / np.where(a + b > 0, a + b, 1.0))
 
 
+@metric(
+    "abs_bias_at_k",
+    takes="pair",
+    title="absolute Bias",
+    summary="Mean size of Bias@K, whichever way it points.",
+    citation="Equipoise",
+    formula="|n_a - n_b| / (n_a + n_b)",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="0 is parity in every query",
+    alternative="greater",
+    chance="well above 0 for small K",
+    when_it_lies="without its null",
+    main=5,
+)
 def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     """|Bias@K|: how far a query leans to one of the two groups, whichever. Its mean does not cancel over queries.
 
@@ -189,6 +333,19 @@ def abs_bias_at_k(counts: ArrayLike, first: int, second: int) -> FloatArray:
     return np.abs(bias_at_k(counts, first, second))
 
 
+@metric(
+    "bias_count_at_k",
+    takes="pair",
+    summary="Mean of +1, 0 and -1 over the top K.",
+    citation="Hall et al., VisoGender, NeurIPS 2023",
+    formula="(n_a - n_b) / K",
+    range="[-1, 1]",
+    bounds=(-1.0, 1.0),
+    direction="0 is parity",
+    chance="the difference of the two groups' shares of the pool",
+    when_it_lies="undefined images pull it to 0; signs cancel over queries",
+    given={"k": "taken"},
+)
 def bias_count_at_k(counts: ArrayLike, k: ArrayLike, first: int, second: int) -> FloatArray:
     """(n_a - n_b) / K: the mean over the top K of +1, 0 and -1 (VisoGender's count form; Hall et al. 2023).
 

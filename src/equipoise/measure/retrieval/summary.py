@@ -5,7 +5,6 @@ The values that a retrieval metric can take, given the pools and K: no interval 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,24 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
+from equipoise.measure.metric import METRICS, Scope
 from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
-from equipoise.measure.retrieval.skew import desired_shares, zero_rule
+from equipoise.measure.retrieval.skew import desired_shares
 from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import Alternative, p_values
+from equipoise.measure.stats.permutation import p_values
 
-__all__ = ["ALTERNATIVES", "Measured", "per_query", "possible_range", "summary"]
+__all__ = ["Measured", "per_query", "possible_range", "summary"]
 
-
-_PLAIN = {
-    "representation": (0.0, 1.0),
-    "exposure": (0.0, 1.0),
-    "exposure_ratio": (0.0, 1.0),
-    "abs_bias_at_k": (0.0, 1.0),
-    "bias_at_k": (-1.0, 1.0),
-    "bias_count_at_k": (-1.0, 1.0),
-}
+FloatArray = NDArray[np.float64]
 
 
 def possible_range(
@@ -49,66 +41,19 @@ def possible_range(
     ([0.0, 0.693], (0.0, 1.0))
     """
     recipe = found.recipe
-    chosen = found.pool if queries is None else found.pool[queries]
-    pool = found.pool_counts[chosen].astype(np.float64)
-    there = pool > 0
-    share = desired_shares(recipe.desired, pool)
-    taken = np.minimum(recipe.k, pool.sum(axis=1))[:, None]
-    most = np.minimum(pool, taken) / taken
-    if name == "representation" and group is not None and not recipe.variant.divides_by_asked_k:
-        return 0.0, float(most[:, group].mean())
-    if name in _PLAIN:
-        return _PLAIN[name]
-    possible = there & (share > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if name == "max_skew" and recipe.zero_max == "skip":
-            return 0.0, float(np.where(possible, np.log(most / share), -np.inf).max(axis=1).mean())
-        if name == "min_skew":
-            return _least_skew(recipe.zero_min, share, possible, taken), 0.0
-        if name == "ndkl":
-            # the first prefixes can hold one group alone
-            return 0.0, float(np.where(possible, -np.log(share), -np.inf).max(axis=1).mean())
-    if name == "absent_groups":
-        return 0.0, float((possible.sum(axis=1) - 1).mean())
-    if name == "exposure_gap":
-        return 0.0, float((1 - np.where(possible, share, np.inf).min(axis=1)).mean())
-    if name == "infeasible_index":
-        return 0.0, float(taken.mean())
-    if name == "infeasible_count":
-        return 0.0, float((taken[:, 0] * (possible.sum(axis=1) - 1)).mean())
-    if name == "max_skew":
-        return 0.0, math.inf
-    return -math.inf, math.inf
+    pools = found.pool_counts[found.pool if queries is None else found.pool[queries]].astype(np.float64)
+    scope = Scope(
+        found.groups.n_groups,
+        pools,
+        desired_shares(recipe.desired, pools),
+        recipe.k,
+        recipe.zero_max,
+        recipe.zero_min,
+        recipe.variant.divides_by_asked_k,
+        group,
+    )
+    return METRICS.get(name).bounds_in(scope)
 
-
-def _least_skew(
-    zero: str, share: NDArray[np.float64], possible: NDArray[np.bool_], taken: NDArray[np.float64]
-) -> float:
-    rule, pseudo = zero_rule(zero)
-    groups = possible.sum(axis=1, keepdims=True)
-    if rule == "laplace":
-        least = np.log(pseudo / (taken + pseudo * groups) / share)
-    elif rule in ("skip", "one_over_k"):
-        least = np.log(1 / taken / share)
-    else:
-        return -math.inf
-    return float(np.minimum(np.where(possible, least, np.inf).min(axis=1), 0.0).mean())
-
-
-FloatArray = NDArray[np.float64]
-
-ALTERNATIVES: dict[str, Alternative] = {
-    "max_skew": "greater",
-    "min_skew": "less",
-    "absent_groups": "greater",
-    "ndkl": "greater",
-    "exposure_gap": "greater",
-    "exposure_ratio": "less",
-    "infeasible_index": "greater",
-    "infeasible_count": "greater",
-    "abs_bias_at_k": "greater",
-}
-"""Which way bias lies; metrics that are not here lie either way."""
 
 ALL_EQUAL = "query to which all images are equal"
 SILENT = "query that can show nothing: its pool has one group, or no more than K images"
@@ -172,7 +117,7 @@ def summary(
     context = _Context(found, null, keys, level, method, seed)
     rows = [row for name, values in found.values.items() if (row := context.measured(name, values, None))]
     for name, table in found.by_group.items():
-        if name == "skew":
+        if METRICS.get(name).from_mean_of:
             continue
         for place, group in enumerate(found.groups.names):
             row = context.measured(name, table[:, place], place, group)
@@ -180,8 +125,8 @@ def summary(
                 continue
             rows.append(row)
             in_pool = found.pool_counts[found.pool, place].any()
-            if name == "representation" and "skew" in found.by_group and in_pool:
-                rows.append(context.skew(row, place))
+            made = [other for other in found.by_group if METRICS.get(other).from_mean_of == name] if in_pool else []
+            rows += [context.log_ratio(other, row, place) for other in made]
     return rows
 
 
@@ -240,7 +185,7 @@ class _Context:
         found = self.found
         extra: dict[str, Any] = {}
         if draws is not None:
-            p = p_values(float(values.mean()), draws, alternative=ALTERNATIVES.get(name, "two-sided"), rng=self.seed)
+            p = p_values(float(values.mean()), draws, alternative=METRICS.get(name).alternative, rng=self.seed)
             extra = {
                 "null_mean": float(np.mean(level_of_chance)),
                 "null_sd": float(draws.std()),
@@ -307,8 +252,8 @@ class _Context:
         pairs = np.unique(np.stack([pool, keys], axis=1), axis=0)
         return len(np.unique(pairs[:, 0])) < len(pairs)
 
-    def skew(self, share: Measured, place: int) -> Measured:
-        """Skew of one group over all queries, from its mean share."""
+    def log_ratio(self, name: str, share: Measured, place: int) -> Measured:
+        """Skew of one group over all queries, from its mean share: ln(mean share / mean desired share)."""
         found, of = self.found, share.estimate
         desired = float(desired_shares(found.recipe.desired, found.pool_counts)[found.pool, place].mean())
 
@@ -330,7 +275,7 @@ class _Context:
             notes=notes,
             level=of.level,
         )
-        return Measured("skew", estimate, share.group, None, share.k, share.variant)
+        return Measured(name, estimate, share.group, None, share.k, share.variant)
 
 
 def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
@@ -353,7 +298,7 @@ def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Meas
                 p = p_values(
                     float(values[place]),
                     draws[:, place],
-                    alternative=ALTERNATIVES.get(name, "two-sided"),
+                    alternative=METRICS.get(name).alternative,
                     rng=np.random.default_rng([seed, int(query)]),
                 )
                 extra = {"p_value": p.value, "p_randomised": p.randomised}

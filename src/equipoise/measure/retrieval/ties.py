@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from equipoise.measure.retrieval.blocks import discounts
-from equipoise.measure.retrieval.lists import Recipe, count_metrics
-from equipoise.measure.retrieval.order import attention
-from equipoise.measure.retrieval.skew import desired_shares
+from equipoise.errors import InputError
+from equipoise.measure.retrieval.lists import Flags, Labels, Lists, Recipe, values_of
+from equipoise.measure.retrieval.order import attention, shortfalls_of
 from equipoise.measure.retrieval.topk import Ranking
 
-__all__ = ["expected_counts", "expected_list_metrics", "expected_places"]
+__all__ = ["SharedLists", "expected_counts", "expected_list_metrics", "expected_places", "refuse_without_ties"]
 
 FloatArray = NDArray[np.float64]
-Labels = NDArray[np.int32]
 
 
 def expected_places(ranking: Ranking, labels: Labels, n_groups: int) -> FloatArray:
@@ -54,56 +53,73 @@ def expected_counts(ranking: Ranking, labels: Labels, n_groups: int, k: int) -> 
     return np.concatenate(parts)
 
 
+class SharedLists(Lists):
+    """Lists whose ranks hold shares (M, T, G) of the groups: images with equal scores share their ranks evenly."""
+
+    def __init__(
+        self, places: FloatArray, lengths: NDArray[np.int64], pool_counts: NDArray[np.int64], recipe: Recipe
+    ) -> None:
+        super().__init__(np.zeros((len(places), 0), dtype=np.int32), pool_counts, recipe)
+        self._places = places
+        self._there: Flags = np.arange(places.shape[1]) < lengths[:, None]
+        self._lengths = lengths
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """(M, G) expected counts among the top K."""
+        return np.asarray(self._places[:, : self.recipe.k].sum(axis=1))
+
+    @cached_property
+    def taken(self) -> NDArray[np.int64]:
+        """(M,) how many images the top K has."""
+        return np.asarray(np.minimum(self._lengths, self.recipe.k))
+
+    @cached_property
+    def exposures(self) -> FloatArray:
+        """(M, G) the expected share of attention that each group gets."""
+        top = self._places[:, : self.recipe.k]
+        weights = attention(top.shape[1], self.recipe.attention)
+        weights = np.where(self._there[:, : self.recipe.k], weights, 0.0)
+        return np.asarray(np.einsum("qt,qtg->qg", weights, top) / weights.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def divergences(self) -> tuple[FloatArray, Flags]:
+        """(M, T) of every prefix's expected shares from the desired ones."""
+        prefix = np.cumsum(self._places[:, : self.recipe.depth], axis=1)
+        share = prefix / np.maximum(prefix.sum(axis=2, keepdims=True), 1e-12)
+        ratio = np.where(self.desired > 0, self.desired, 1.0)[:, None, :]
+        return xlogy(share, share / ratio).sum(axis=2), self._there[:, : self.recipe.depth]
+
+    @cached_property
+    def shortfalls(self) -> tuple[FloatArray, FloatArray]:
+        """(M,) prefixes, and pairs of prefix and group, whose expected number falls short of what is due."""
+        prefix = np.cumsum(self._places[:, : self.recipe.k], axis=1)
+        return shortfalls_of(lambda group: prefix[..., group], self._there[:, : self.recipe.k], self.desired)
+
+
+def refuse_without_ties(recipe: Recipe) -> None:
+    """Refuse, by name, metrics that have no form for shared ties."""
+    own = (*recipe.variant.own, *recipe.variant.of_indices)
+    without = [metric.name for metric in recipe.metrics if not metric.shares_ties or metric.name in own]
+    if without:
+        raise InputError(
+            f"no form for shared ties: {', '.join(without)}; name other metrics, or break ties by tie_order"
+        )
+
+
 def expected_list_metrics(
     ranking: Ranking, labels: Labels, pool_counts: NDArray[np.int64], recipe: Recipe
 ) -> dict[str, FloatArray]:
     """The metrics of ``list_metrics`` from expected counts and expected exposure."""
-    found: list[dict[str, FloatArray]] = []
+    parts: list[dict[str, FloatArray]] = []
     start = 0
     for places in _in_parts(ranking, labels, recipe.n_groups):
         rows = slice(start, start + len(places))
         start = rows.stop
         pool = np.broadcast_to(pool_counts, (ranking.indices.shape[0], recipe.n_groups))[rows]
-        found.append(_metrics(places[..., 1:], ranking.lengths[rows], pool, recipe))
-    return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-
-
-def _metrics(
-    places: FloatArray, lengths: NDArray[np.int64], pool: NDArray[np.int64], recipe: Recipe
-) -> dict[str, FloatArray]:
-    desired = desired_shares(recipe.desired, pool)
-    prefix = np.cumsum(places, axis=1)
-    there = np.arange(places.shape[1]) < lengths[:, None]
-    top = slice(0, recipe.k)
-    wants = set(recipe.metrics)
-    found = count_metrics(places[:, top].sum(axis=1), np.minimum(lengths, recipe.k), desired, recipe)
-    if "ndkl" in wants:
-        deep = slice(0, recipe.depth)
-        weights = np.where(there[:, deep], discounts(places[:, deep].shape[1]), 0.0)
-        share = prefix[:, deep] / np.maximum(prefix[:, deep].sum(axis=2, keepdims=True), 1e-12)
-        ratio = np.where(desired > 0, desired, 1.0)[:, None, :]
-        curve = xlogy(share, share / ratio).sum(axis=2)
-        found["ndkl"] = (curve * weights).sum(axis=1) / weights.sum(axis=1)
-    if wants & {"exposure", "exposure_gap", "exposure_ratio"}:
-        weights = np.where(there[:, top], attention(places[:, top].shape[1], recipe.attention), 0.0)
-        seen = np.einsum("qt,qtg->qg", weights, places[:, top]) / weights.sum(axis=1, keepdims=True)
-        each = seen / np.where(desired > 0, desired, 1.0)
-        least = np.where(desired > 0, each, np.inf).min(axis=1)
-        exposed = {
-            "exposure": seen,
-            "exposure_gap": np.abs(seen - desired).sum(axis=1) / 2,
-            "exposure_ratio": least / np.where(desired > 0, each, -np.inf).max(axis=1),
-        }
-        found |= {name: value for name, value in exposed.items() if name in wants}
-    if wants & {"infeasible_index", "infeasible_count"}:
-        size = np.arange(1, places[:, top].shape[1] + 1)
-        due = np.floor(desired[:, None, :] * size[:, None] + 1e-9)
-        short = (prefix[:, top] < due - 1e-9) & there[:, top, None]
-        if "infeasible_index" in wants:
-            found["infeasible_index"] = short.any(axis=2).sum(axis=1).astype(np.float64)
-        if "infeasible_count" in wants:
-            found["infeasible_count"] = short.sum(axis=(1, 2)).astype(np.float64)
-    return found
+        lists = SharedLists(places[..., 1:], ranking.lengths[rows], pool, recipe)
+        parts.append(values_of(lists, recipe.of(pair=False)))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _in_parts(ranking: Ranking, labels: Labels, n_groups: int) -> Iterator[FloatArray]:

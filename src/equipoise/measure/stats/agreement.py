@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, row_blocks, same_length
+from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import bootstrap_statistic, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -22,6 +23,18 @@ __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha"]
 UNDEFINED_CHANCE = "all ratings are the same: agreement cannot be told from chance; report the raw agreement instead"
 
 
+@metric(
+    "cohen_kappa",
+    takes="labels",
+    summary="Agreement of two annotators beyond chance.",
+    citation="Cohen 1960, 1968",
+    formula="1 - sum w O / sum w E",
+    range="[-1, 1]",
+    direction="higher is better",
+    better="higher",
+    chance="0",
+    when_it_lies="Low when one answer dominates (prevalence).",
+)
 def cohen_kappa(
     first: Sequence[Any],
     second: Sequence[Any],
@@ -65,6 +78,18 @@ def cohen_kappa(
     return _estimate(float(kappa(table.sum(axis=0)[None])[0]), draws, len(pairs), dropped, level)
 
 
+@metric(
+    "fleiss_kappa",
+    takes="labels",
+    summary="Agreement of several annotators beyond chance.",
+    citation="Fleiss 1971",
+    formula="(P - Pe) / (1 - Pe)",
+    range="[-1 / (r - 1), 1]",
+    direction="higher is better",
+    better="higher",
+    chance="0",
+    when_it_lies="Low when one answer dominates; no missing answers.",
+)
 def fleiss_kappa(ratings: Any, *, replicates: int = 1000, seed: int = 0, level: float = 0.95) -> Estimate:
     """Fleiss' kappa of ``ratings`` (items, annotators), the same number of answers for every item (Fleiss 1971).
 
@@ -93,6 +118,18 @@ def fleiss_kappa(ratings: Any, *, replicates: int = 1000, seed: int = 0, level: 
     return _estimate(float(kappa(table.sum(axis=0)[None])[0]), draws, len(counts), {}, level)
 
 
+@metric(
+    "krippendorff_alpha",
+    takes="labels",
+    summary="Agreement with missing answers, nominal, ordinal or interval.",
+    citation="Krippendorff 2011",
+    formula="1 - Do / De",
+    range="(-1, 1]",
+    direction="higher is better",
+    better="higher",
+    chance="0",
+    when_it_lies="Agreement is not truth: annotators can share a stereotype.",
+)
 def krippendorff_alpha(
     ratings: Any,
     *,

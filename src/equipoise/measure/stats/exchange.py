@@ -23,7 +23,9 @@ from equipoise.measure.groups import UNDEFINED, Groups
 
 __all__ = [
     "Exchange",
+    "LabelShuffler",
     "codes",
+    "in_clusters",
     "in_pools",
     "in_sets",
     "keys_of",
@@ -59,6 +61,11 @@ class Exchange:
     def movable(self) -> NDArray[np.bool_]:
         """(U,) whether a unit's label can change at all: its block holds another one."""
         return ~_one_label(self.block, self.labels)[self.block]
+
+    def draws(self, count: int, rng: np.random.Generator) -> Iterator[NDArray[Any]]:
+        """Blocks (b, U) of exchanged labels, ``count`` rows in all; people of linked sets do not move together here."""
+        single = int(self.block.min()) == int(self.block.max())
+        yield from permuted_labels(self.labels, count, rng, None if single else self.block)
 
 
 def keys_of(values: ArrayLike, n: int, name: str) -> Codes:
@@ -204,6 +211,79 @@ def _signature(unit: Codes, place: Codes) -> Codes:
     sums = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(sums, unit, mixed)
     return np.unique(sums, return_inverse=True)[1].astype(np.int64)
+
+
+def in_clusters(labels: NDArray[Any], clusters: NDArray[Any] | None) -> Exchange:
+    """Whole clusters (n,) of one group exchange their label (block 0); in each other one its images do.
+
+    >>> exchange = in_clusters(np.array([0, 0, 1, 0, 1]), np.array([0, 0, 1, 2, 2]))
+    >>> exchange.unit.tolist(), exchange.labels.tolist(), exchange.block.tolist()
+    ([0, 0, 1, 2, 3], [0, 1, 0, 1], [0, 0, 1, 1])
+    """
+    n = len(labels)
+    cluster = np.arange(n) if clusters is None else codes(clusters)
+    mixed = ~_one_label(cluster, labels.astype(np.int32))[cluster]
+    # whole clusters first, then the images of mixed ones, in the order given
+    keys = np.where(mixed, int(cluster.max()) + 1 + np.arange(n), cluster)
+    first, unit = np.unique(keys, return_index=True, return_inverse=True)[1:]
+    block = codes(np.where(mixed, cluster + 1, 0)[first])
+    if mixed.all():
+        block = block + 1
+    return Exchange(unit.astype(np.int64), labels[first].astype(np.int32), block)
+
+
+class LabelShuffler:
+    """Shuffles labels (N,) inside blocks: the counterfactual sets, the pools, or everything as one block.
+
+    ``together`` (N,): entries with the same key move together. Two of them that change places in one block do so in
+    every block that holds both, as far as the blocks' labels allow: what linked sets need, that show the same people.
+
+    >>> shuffle = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"])
+    >>> rows = shuffle(100, np.random.default_rng(0))
+    >>> rows.shape, bool((rows[:, :2].sum(axis=1) == 1).all())
+    ((100, 4), True)
+    >>> alike = LabelShuffler(np.array([0, 1, 0, 1]), ["a", "a", "b", "b"], [7, 8, 7, 8])(100, np.random.default_rng(0))
+    >>> bool((alike[:, :2] == alike[:, 2:]).all())
+    True
+    """
+
+    def __init__(self, labels: ArrayLike, blocks: ArrayLike | None = None, together: ArrayLike | None = None) -> None:
+        self.labels = np.asarray(labels, dtype=np.int32)
+        n = len(self.labels)
+        keys = np.zeros(n, dtype=np.int64) if blocks is None else np.asarray(blocks)
+        if keys.shape != (n,):
+            raise InputError(f"blocks has shape {keys.shape} for {n} labels; give one key per label")
+        if keys.dtype == object:
+            keys = keys.astype(str)
+        _, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        self._together: NDArray[np.int64] | None = None
+        order = np.argsort(codes, kind="stable")
+        if together is not None:
+            self._together = np.unique(np.asarray(together), return_inverse=True)[1].astype(np.int64)
+            # equal ranks must mean equal labels in every block, whatever the order of the rows
+            order = np.lexsort((self._together, self.labels, codes))
+        starts = np.cumsum(sizes) - sizes
+        self._members: list[NDArray[np.int64]] = [
+            order[starts[sizes == size][:, None] + np.arange(size)] for size in np.unique(sizes) if size > 1
+        ]
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """(draws, N) shuffled labels."""
+        out = np.tile(self.labels, (draws, 1))
+        luck = None if self._together is None else rng.random((draws, int(self._together.max(initial=-1)) + 1))
+        for members in self._members:
+            if luck is not None and self._together is not None:
+                ranks = np.argsort(np.argsort(luck[:, self._together[members]], axis=2), axis=2)
+                out[:, members] = self.labels[members][np.arange(len(members))[None, :, None], ranks]
+            elif members.shape[1] == 2:  # twins change places or not: one coin each
+                swapped = rng.integers(0, 2, size=(draws, len(members)), dtype=np.int8).astype(bool)
+                first, second = self.labels[members].T
+                out[:, members[:, 0]] = np.where(swapped, second, first)
+                out[:, members[:, 1]] = np.where(swapped, first, second)
+            else:
+                block = np.broadcast_to(self.labels[members], (draws, *members.shape))
+                out[:, members] = rng.permuted(block, axis=2)
+        return out
 
 
 def permuted_labels(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.metric import Alternative
 
 __all__ = [
     "Alternative",
@@ -27,7 +27,6 @@ __all__ = [
 
 
 FloatArray = NDArray[np.float64]
-Alternative = Literal["greater", "less", "two-sided"]
 ALTERNATIVES = ("greater", "less", "two-sided")
 
 TIE = 1e-10

@@ -21,13 +21,6 @@ from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
 
-_PLAIN = (
-    "max_skew standard_gap standard_gap_size outranks placebo_excess min_skew ndkl representation skew exposure "
-    "exposure_gap counterfactual_gap counterfactual_gap_size lic "
-    "lic_m lic_d ratio error ba dba group_share group_evenness subject_distance word_distance attribute_auc"
-).split()
-_MOST = 14
-
 
 def method(series: Sequence[Series]) -> list[str]:
     """How an audit of this kind works, one paragraph per step."""
@@ -79,25 +72,21 @@ def _of_captions(series: Sequence[Series]) -> str:
 def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
     """The definitions of the metrics that the page shows, from the register of metrics; the best known first."""
     used = {str(m) for each in series for m in each.results["metric"].unique()}
-    order = [name for name in _PLAIN if name in used] + sorted(used - set(_PLAIN))
-    known = {entry.name: entry for entry in METRICS}
-    entries: list[dict[str, str]] = []
-    for name in order:
-        if name in known and len(entries) < _MOST:
-            entry, info = known[name], known[name].info
-            entries.append(
-                {
-                    "title": metric_name(name),
-                    "summary": entry.summary,
-                    "formula": str(info.get("formula", "")),
-                    "range": str(info.get("range", "")),
-                    "direction": str(info.get("direction", "")),
-                    "chance": str(info.get("chance", "")),
-                    "lies": str(info.get("when_it_lies", "")),
-                    "citation": entry.citation,
-                }
-            )
-    return entries
+    known = [metric for metric in METRICS if metric.name in used and metric.formula]
+    known.sort(key=lambda metric: (metric.main or 1000, metric.detail))
+    return [
+        {
+            "title": metric.title,
+            "summary": metric.summary,
+            "formula": metric.formula,
+            "range": metric.range,
+            "direction": metric.direction,
+            "chance": metric.chance,
+            "lies": metric.when_it_lies,
+            "citation": metric.citation,
+        }
+        for metric in known
+    ]
 
 
 def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:

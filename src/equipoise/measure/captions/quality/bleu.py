@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from equipoise.measure.arrays import Floats
 from equipoise.measure.captions.quality.tokens import MAX_ORDER, Caption, CaptionPairs, pair_captions, positions
 from equipoise.measure.captions.splits import estimates_of_sums
+from equipoise.measure.metric import metric
 from equipoise.measure.stats.shares import ItemScores
 
 __all__ = ["bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_counts"]
@@ -48,6 +49,21 @@ def bleu(
     return one, two, three, four
 
 
+@metric(
+    "bleu_1",
+    takes="captions",
+    title="BLEU-1",
+    summary="Share of words that stand in a reference.",
+    citation="Papineni 2002",
+    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.31",
+    when_it_lies="More references give higher values; per-caption values do not average to it.",
+    unit="share",
+)
 def bleu_1(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
@@ -55,6 +71,21 @@ def bleu_1(
     return bleu(candidates, references)[0]
 
 
+@metric(
+    "bleu_2",
+    takes="captions",
+    title="BLEU-2",
+    summary="Share of runs of up to two words that stand in a reference.",
+    citation="Papineni 2002",
+    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.13",
+    when_it_lies="More references give higher values; per-caption values do not average to it.",
+    unit="share",
+)
 def bleu_2(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
@@ -62,6 +93,21 @@ def bleu_2(
     return bleu(candidates, references)[1]
 
 
+@metric(
+    "bleu_3",
+    takes="captions",
+    title="BLEU-3",
+    summary="Share of runs of up to three words that stand in a reference.",
+    citation="Papineni 2002",
+    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.05",
+    when_it_lies="More references give higher values; per-caption values do not average to it.",
+    unit="share",
+)
 def bleu_3(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:
@@ -69,6 +115,21 @@ def bleu_3(
     return bleu(candidates, references)[2]
 
 
+@metric(
+    "bleu_4",
+    takes="captions",
+    title="BLEU-4",
+    summary="Share of runs of up to four words that stand in a reference.",
+    citation="Papineni 2002",
+    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.03",
+    when_it_lies="More references give higher values; per-caption values do not average to it.",
+    unit="share",
+)
 def bleu_4(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
 ) -> ItemScores:

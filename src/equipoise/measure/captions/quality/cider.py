@@ -19,6 +19,7 @@ from equipoise.measure.captions.quality.tokens import (
     pair_captions,
     positions,
 )
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.shares import ItemScores
 
@@ -28,6 +29,21 @@ CIDER_SIGMA = 6.0
 """Width of the penalty for a length that differs from the reference's."""
 
 
+@metric(
+    "cider",
+    takes="captions",
+    title="CIDEr",
+    summary="Agreement with the references in what is rare (CIDEr-D).",
+    citation="Vedantam 2015",
+    formula="10 mean over n of the clipped cosine of n-gram counts times log rarity, times a length penalty",
+    range="[0, 10]",
+    bounds=(0.0, 10.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.06",
+    when_it_lies="Depends on which images are judged together; compare equal sets only.",
+    unit="score",
+)
 def cider(
     candidates: Sequence[Caption] | CaptionPairs,
     references: Sequence[Sequence[Caption]] | None = None,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.measure.captions.quality.tokens import Caption, CaptionPairs, pair_captions
+from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.shares import ItemScores
 
@@ -17,6 +18,21 @@ ROUGE_BETA = 1.2
 """How much more recall counts than precision."""
 
 
+@metric(
+    "rouge_l",
+    takes="captions",
+    title="ROUGE-L",
+    summary="Longest common subsequence with a reference.",
+    citation="Lin 2004",
+    formula="mean F, beta 1.2, of the best precision and the best recall over references",
+    range="[0, 1]",
+    bounds=(0.0, 1.0),
+    direction="higher is better",
+    better="higher",
+    chance="captions of other images: about 0.24",
+    when_it_lies="Common function words alone give half of what a person reaches.",
+    unit="share",
+)
 def rouge_l(
     candidates: Sequence[Caption] | CaptionPairs,
     references: Sequence[Sequence[Caption]] | None = None,

@@ -1,4 +1,4 @@
-"""Which labels of a dataset may be exchanged when images come in clusters, and what that says of each item.
+"""How far each item (an object, a word) is from even between groups, when images come in clusters.
 
 Images made from one source (crops, edits, captions of the same picture) are not independent. Where all images of a
 cluster show one group, whole clusters exchange their label; inside a cluster that shows several groups, its images do.
@@ -6,7 +6,6 @@ cluster show one group, whole clusters exchange their label; inside a cluster th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,9 @@ from scipy import sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats
-from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.exchange import Exchange, in_clusters
 
-__all__ = ["Exchange", "ItemLean", "cluster_codes", "item_lean"]
+__all__ = ["ItemLean", "cluster_codes", "in_clusters", "item_lean"]
 
 Labels = NDArray[np.intp]
 EDGE = 0.025
@@ -41,53 +40,6 @@ def cluster_codes(clusters: Any, n: int) -> Labels | None:
         raise InputError(f"clusters has shape {keys.shape} for {n} images; give one key per image")
     codes = np.unique(keys, return_inverse=True)[1].astype(np.intp)
     return codes if n and codes.max() + 1 < n else None
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """Units that carry one label each: whole clusters of one group, and single images of the other clusters.
-
-    >>> found = Exchange.of(np.array([0, 0, 1, 0, 1]), np.array([0, 0, 1, 2, 2]), 2)
-    >>> found.units.tolist(), found.labels.tolist(), found.strata.tolist()
-    ([0, 0, 1, 2, 3], [0, 1, 0, 1], [0, 0, 1, 1])
-    """
-
-    units: Labels
-    """(n,) the unit of each image."""
-    labels: Labels
-    """(U,) the label of each unit."""
-    strata: Labels
-    """(U,) labels move inside a stratum: 0 holds the whole clusters, each other one is a cluster of several groups."""
-    n_groups: int
-    n_clusters: int
-
-    @classmethod
-    def of(cls, labels: Labels, clusters: Labels | None, n_groups: int) -> Exchange:
-        """The units of ``labels`` (n,), all of a defined group, in ``clusters`` (n,) numbered from 0."""
-        n = len(labels)
-        codes = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-        n_clusters = int(codes.max()) + 1
-        low, high = np.full(n_clusters, n_groups), np.full(n_clusters, -1)
-        np.minimum.at(low, codes, labels)
-        np.maximum.at(high, codes, labels)
-        mixed = (low < high)[codes]
-        # whole clusters first, then the images of mixed ones, in the order given
-        keys = np.where(mixed, n_clusters + np.arange(n), codes)
-        first, units = np.unique(keys, return_index=True, return_inverse=True)[1:]
-        strata = np.unique(np.where(mixed, codes + 1, 0)[first], return_inverse=True)[1]
-        if mixed.all():
-            strata = strata + 1
-        return cls(units.astype(np.intp), labels[first].astype(np.intp), strata.astype(np.intp), n_groups, n_clusters)
-
-    def draws(self, count: int, rng: np.random.Generator) -> Iterator[Labels]:
-        """Blocks (b, U) of exchanged labels, ``count`` rows in all."""
-        single = int(self.strata.min()) == int(self.strata.max())
-        yield from permuted_labels(self.labels, count, rng, None if single else self.strata)
-
-    @property
-    def whole(self) -> NDArray[np.bool_]:
-        """(U,) which units are whole clusters."""
-        return np.asarray(self.strata == 0)
 
 
 @dataclass(frozen=True)
@@ -116,14 +68,15 @@ class ItemLean:
 class _Sums:
     """What is needed to compare one labelling of the units with what is even: all sums by item, of sparse matrices."""
 
-    def __init__(self, matrix: Any, weights: Floats, exchange: Exchange) -> None:
+    def __init__(self, matrix: Any, weights: Floats, exchange: Exchange, n_groups: int) -> None:
         n, n_units = len(weights), len(exchange.labels)
-        gather = sparse.csr_matrix((np.ones(n), (exchange.units, np.arange(n))), shape=(n_units, n))
+        gather = sparse.csr_matrix((np.ones(n), (exchange.unit, np.arange(n))), shape=(n_units, n))
         self.x = sparse.csr_matrix(gather @ matrix)
         self.w = np.asarray(gather @ weights)
-        self.exchange = exchange
-        n_strata = int(exchange.strata.max()) + 1
-        member = sparse.csr_matrix((np.ones(n_units), (exchange.strata, np.arange(n_units))), shape=(n_strata, n_units))
+        self.exchange, self.n_groups = exchange, n_groups
+        self.whole = exchange.block == 0
+        n_strata = int(exchange.block.max()) + 1
+        member = sparse.csr_matrix((np.ones(n_units), (exchange.block, np.arange(n_units))), shape=(n_strata, n_units))
         self.weigh = sparse.csr_matrix(member @ sparse.diags(self.w))
         total = np.asarray(self.weigh.sum(axis=1)).ravel()
         self.rates = sparse.csr_matrix(sparse.diags(1 / np.where(total > 0, total, 1.0)) @ (member @ self.x))
@@ -138,7 +91,7 @@ class _Sums:
         cluster of ten equal images says as much as one image. It depends on the item and the size alone, not on the
         labels, so that exchanging labels stays fair.
         """
-        whole = self.exchange.whole
+        whole = self.whole
         sizes, self.size_of = np.unique(np.where(whole, self.w, 0.0), return_inverse=True)
         part = sparse.csr_matrix(sparse.diags(whole.astype(np.float64)) @ self.x)
         weights = sizes / (1 + np.maximum(sizes - 1, 0) * _correlation(part, self.w, whole)[:, None])  # (L, sizes)
@@ -165,17 +118,17 @@ class _Sums:
     def _inside_variance(self, member: Any) -> Floats:
         """(L, G) variance of the counts from exchanges inside mixed clusters, the same for every labelling."""
         exchange = self.exchange
-        mixed = sparse.diags((~exchange.whole).astype(np.float64))
+        mixed = sparse.diags((~self.whole).astype(np.float64))
         part = sparse.csr_matrix(mixed @ self.x)
         size = np.asarray(member.sum(axis=1)).ravel()
         scale = sparse.diags(size / np.maximum(size - 1, 1))
         rates = self.rates
-        w_squares = sparse.diags(np.asarray(member @ np.where(exchange.whole, 0.0, self.w**2)))
+        w_squares = sparse.diags(np.asarray(member @ np.where(self.whole, 0.0, self.w**2)))
         scatter = member @ part.multiply(part)
         scatter = scatter - 2 * rates.multiply(member @ (sparse.diags(self.w) @ part))
         scatter = scale @ (scatter + w_squares @ rates.multiply(rates))
         shares = np.stack(
-            [np.asarray(member @ (exchange.labels == g)) / np.maximum(size, 1) for g in range(exchange.n_groups)],
+            [np.asarray(member @ (exchange.labels == g)) / np.maximum(size, 1) for g in range(self.n_groups)],
             axis=1,
         )
         return np.asarray((sparse.csr_matrix(scatter).T) @ (shares * (1 - shares)))
@@ -193,7 +146,7 @@ class _Sums:
         rate, weight = self.rate[:, None], self.weights @ sizes
         score = self.score.T @ members - rate * weight
         if inside.any():
-            mixed = members * ~self.exchange.whole[:, None]
+            mixed = members * ~self.whole[:, None]
             score = score + self.x.T @ mixed - self.rates[1:].T @ (self.weigh[1:] @ mixed)
         own = self.squares.T @ members - 2 * rate * (self.products.T @ members) + rate**2 * (self.weights**2 @ sizes)
         share = weight / np.where(self.weight_sum > 0, self.weight_sum, 1.0)[:, None]
@@ -219,10 +172,18 @@ def _correlation(counts: Any, sizes: Floats, whole: NDArray[np.bool_]) -> Floats
 
 
 def item_lean(
-    matrix: Any, weights: Floats, exchange: Exchange, *, permutations: int, seed: int, tested: bool = True
+    matrix: Any,
+    weights: Floats,
+    exchange: Exchange,
+    *,
+    n_groups: int,
+    permutations: int,
+    seed: int,
+    tested: bool = True,
 ) -> ItemLean:
     """Each item's count in each group against exchanged labels.
 
+    ``exchange`` is that of :func:`~equipoise.measure.stats.exchange.in_clusters`.
     ``matrix`` (n, L): how often each image has each item, sparse; ``weights`` (n,): what an image counts for in the
     group's own share (1; for mentions, how many it has). Even is, for whole clusters, the item's rate among them all;
     inside a cluster of several groups, its rate there. P-values weigh clusters by what their images have in common and
@@ -231,13 +192,12 @@ def item_lean(
     ``tested=False`` leaves ``p_value`` and ``p_together`` empty, where an exact law gives them.
 
     >>> labels, clusters = np.repeat([0, 1], 20), np.repeat(np.arange(8), 5)
-    >>> found = item_lean(np.repeat([1.0, 0.0], 20)[:, None], np.ones(40), Exchange.of(labels, clusters, 2),
-    ...                   permutations=199, seed=0)
+    >>> has_item = np.repeat([1.0, 0.0], 20)[:, None]
+    >>> found = item_lean(has_item, np.ones(40), in_clusters(labels, clusters), n_groups=2, permutations=199, seed=0)
     >>> found.beyond.tolist(), 0.01 < float(found.p_value[0, 0]) < 0.06  # 4 of 4 clusters: 2 of 70 ways
     ([[10.0, -10.0]], True)
     """
-    sums = _Sums(sparse.csr_matrix(matrix), weights, exchange)
-    n_groups = exchange.n_groups
+    sums = _Sums(sparse.csr_matrix(matrix), weights, exchange, n_groups)
     asked = range(1 if n_groups == 2 else n_groups)  # of two groups the second mirrors the first
     rng = np.random.default_rng(seed)
     observed, observed_z = _compared(sums, exchange.labels[None], asked, tested)
@@ -272,7 +232,7 @@ def item_lean(
     )
 
 
-def _compared(sums: _Sums, labellings: Labels, asked: range, tested: bool) -> tuple[Floats, Floats]:
+def _compared(sums: _Sums, labellings: NDArray[Any], asked: range, tested: bool) -> tuple[Floats, Floats]:
     """(b, L, A) what groups have beyond even under each of ``labellings`` (b, U), and in units of their error."""
     beyond, scaled = [], []
     for g in asked:
@@ -314,17 +274,17 @@ def _p_values(observed: NDArray[Any], null: NDArray[Any]) -> tuple[Floats, Float
 def _error(sums: _Sums, rng: np.random.Generator) -> tuple[float | None, int]:
     """Standard error of the mean distance without one part of the clusters at a time, and the number of parts."""
     exchange = sums.exchange
-    keys = np.where(exchange.whole, np.arange(len(exchange.labels)), len(exchange.labels) + exchange.strata)
+    keys = np.where(sums.whole, np.arange(len(exchange.labels)), len(exchange.labels) + exchange.block)
     codes = np.unique(keys, return_inverse=True)[1]
     n_clusters = int(codes.max()) + 1
     parts = min(BLOCKS, n_clusters)
     if parts < 2:
         return None, parts
     part_of = rng.permutation(np.arange(n_clusters) % parts)[codes]
-    whole, counts = exchange.whole, sums.x
+    whole, counts = sums.whole, sums.x
     mixed = np.flatnonzero(~whole)  # what their images have beyond even does not depend on other clusters
-    fixed = counts[mixed] - sparse.diags(sums.w[mixed]) @ sums.rates[exchange.strata[mixed]]
-    one_hot = np.eye(exchange.n_groups)[exchange.labels]
+    fixed = counts[mixed] - sparse.diags(sums.w[mixed]) @ sums.rates[exchange.block[mixed]]
+    one_hot = np.eye(sums.n_groups)[exchange.labels]
     values = []
     for part in range(parts):
         stays = part_of != part
