@@ -13,12 +13,14 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.results import read_results
+from equipoise.data.runs import RUN
 from equipoise.errors import InputError
 
 __all__ = ["Given", "Series", "Source", "plain_name", "read_given", "with_names"]
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
+"""Where settings were before there was ``run.json``; read for one release."""
 
 
 @dataclass(frozen=True)
@@ -146,25 +148,39 @@ def _take(path: Path, given: Given) -> None:
 def _source(path: Path, problems: list[str]) -> Source:
     results = read_results(path)
     results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
-    if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
-        return Source(path, "filter", results)
+    kind, settings = _made_by(path, results, problems)
+    if kind == "filter":
+        return Source(path, kind, results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
-    kind, settings = "results", {}
-    for name, known in _CONFIGS.items():
-        if (path / name).is_file():
-            kind, settings = known, _json(path / name, "its settings are not shown", problems)
-            break
-    else:
-        if results["model"].astype(str).str.contains(" - ", regex=False).all() and (results["null_mean"] == 0).all():
-            return Source(path, "comparison", results)
-        problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
+    if kind == "comparison":
+        return Source(path, kind, results)
     told = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
     notes = told.get("notes") or []
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
     return Source(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+
+
+def _made_by(path: Path, results: pd.DataFrame, problems: list[str]) -> tuple[str, dict[str, Any]]:
+    """The kind of run that made a folder, and all that it says of itself; by its content where nothing else tells."""
+    if (path / RUN).is_file():
+        about = _json(path / RUN, "its settings are not shown", problems)
+        if about.get("state", "finished") != "finished":
+            raise InputError(f"{path}: the run here is not finished; run its command again, then the report")
+        suites = set(results["suite"].dropna())
+        by_suite = next((name for name in ("captions", "dataset", "filter") if suites == {name}), "audit")
+        return str(about.get("kind", by_suite)), about
+    if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
+        return "filter", {}
+    for name, known in _CONFIGS.items():
+        if (path / name).is_file():
+            return known, _json(path / name, "its settings are not shown", problems)
+    if results["model"].astype(str).str.contains(" - ", regex=False).all() and (results["null_mean"] == 0).all():
+        return "comparison", {}
+    problems.append(f"{path.name}: no settings ({RUN} is not there), so they are not shown")
+    return "results", {}
 
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import pandas as pd
+from pydantic import Field
 
 from equipoise.audit.captions.classifiers import classifier
-from equipoise.audit.captions.folder import (
-    CONFIG,
-    LEAST_MODELS,
-    captions_folder,
-    check_same_captions,
-    publish,
-    r_squared,
-    save_figure,
-    versions,
-    words_page,
-    work_of,
-)
+from equipoise.audit.captions.folder import LEAST_MODELS, r_squared, save_figure, words_page
 from equipoise.audit.captions.images import ImageScores
 from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
 from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
@@ -30,9 +21,10 @@ from equipoise.audit.captions.objects import read_objects
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.verdict import Judgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
-from equipoise.audit.folders import staged
 from equipoise.audit.published import PublishedValues, published_values
 from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.runs import Run, check_folder, claimed
+from equipoise.data.settings import Settings
 from equipoise.engine import Asking
 from equipoise.errors import InputError
 from equipoise.measure.stats.permutation import holm
@@ -43,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["CaptionAudit", "CaptionSettings", "audit_captions"]
 
 SUITE = "captions"
+WORK = "_work"
+"""Where finished classifier runs are kept, each under a name made of all that it depends on."""
 _LEGEND = (
     "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
     "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
@@ -53,8 +47,11 @@ _NO_LIC = (
 )
 
 
+Count = Annotated[int, Field(ge=0)]
+
+
 @dataclass(frozen=True)
-class CaptionSettings:
+class CaptionSettings(Settings):
     """How captions are measured.
 
     >>> CaptionSettings(classifier="lsmt")
@@ -63,38 +60,35 @@ class CaptionSettings:
     equipoise.errors.UnknownNameError: there is no caption classifier named 'lsmt'; did you mean 'lstm'?
     """
 
+    what: ClassVar[str] = "setting of captions"
+
     classifier: str = "fast"
     """``lstm`` is the paper's, ``bert:NAME`` and ``bert-frozen:NAME`` any text encoder, ``fast`` a linear screen."""
     lexicon: str = "lic"
     """Whose words are masked for LIC, and name a group in Ratio, Error and BA."""
     mask: bool = True
-    seeds: int | None = None
+    seeds: Annotated[int, Field(ge=1)] | None = None
     """How many of the paper's ten seeds; all of them unless given."""
-    reference_seeds: int | None = None
+    reference_seeds: Count | None = None
     """The same for human captions, so for LIC_D and LIC; 0 leaves them out."""
-    folds: int | None = None
+    folds: Annotated[int, Field(ge=2)] | None = None
     """Cross-fit over so many folds, instead of one split a seed."""
-    permutations: int | None = None
+    permutations: Count | None = None
     """Classifiers trained on shuffled labels, for the chance level: 200 for ``fast`` and 3 for others unless given."""
-    ba_least: int = 100
+    ba_least: Annotated[int, Field(ge=1)] = 100
     """A word counts in BA if it stands in at least so many human captions of each group."""
     quality: bool = True
     java: bool = False
     """Also METEOR and SPICE, through the ``java-metrics`` extra."""
-    seed: int = 0
+    seed: Count = 0
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse a classifier that is not there, and more seeds than the paper has."""
         from equipoise.audit.captions.lic import SEEDS
 
         classifier(self.classifier)
-        for name in ("seeds", "folds", "reference_seeds", "permutations", "ba_least", "seed"):
-            value = getattr(self, name)
-            least = {"seeds": 1, "folds": 2, "ba_least": 1}.get(name, 0)
-            if value is None and name not in ("ba_least", "seed"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} = {value!r}: give a whole number of at least {least}")
-            if name in ("seeds", "reference_seeds") and value > len(SEEDS):
+        for name, value in (("seeds", self.seeds), ("reference_seeds", self.reference_seeds)):
+            if value is not None and value > len(SEEDS):
                 raise InputError(f"{name} = {value}: the paper has {len(SEEDS)} seeds; give at most {len(SEEDS)}")
 
 
@@ -152,6 +146,7 @@ def audit_captions(
     settings: CaptionSettings | None = None,
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
+    overwrite: bool = False,
 ) -> CaptionAudit:
     """Measure the captions in ``predictions``, one file a model; write everything to the folder ``out`` if given.
 
@@ -161,13 +156,14 @@ def audit_captions(
     ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
     is asked; what the cache knows is not encoded again.
 
-    The folder appears whole at the end: ``results.parquet`` and ``results.json``, ``config.json`` with settings, files
-    and versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
+    Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
+    versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
     ``log_odds.csv``, ``runs.csv``, ``report.txt``, and with three models or more ``lic_vs_quality``. Classifier runs
-    that are finished are kept in ``_work``: a run that was stopped goes on from there.
+    that are finished are kept in ``_work``: a run that was stopped goes on from there. A folder that holds something
+    else is refused unless ``overwrite`` says so.
     """
     chosen, tell = settings or CaptionSettings(), say or (lambda text: None)
-    folder = None if out is None else captions_folder(out)
+    folder = None if out is None else check_folder(out, SUITE, overwrite=overwrite)
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
@@ -179,8 +175,6 @@ def audit_captions(
         "references": None if references is None else str(Path(references).resolve()),
         "labels": inputs.axis,
     }
-    if folder is not None:
-        check_same_captions(folder, of)
     further = [masked_captions(spec, inputs) for spec in masked]
     check_sizes(inputs, [captions for _, captions in further])
     words = word_list(chosen.lexicon, inputs)
@@ -195,11 +189,15 @@ def audit_captions(
     found: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
-    with staged(folder) as stage:
+    files = [Path(model.file) for model in inputs.models]
+    claim: dict[str, Any] = {"of": of, "settings": chosen.plain(), "accept": _only_over(of), "overwrite": overwrite}
+    claim["parents"] = {str(path): sha256_of(path) for path in files if path.is_file()}
+    work = None if folder is None else folder / WORK
+    with nullcontext() if folder is None else claimed(folder, SUITE, **claim) as home:
         for model in inputs.models:
             tell(f"{model.name}: {len(model.captions):,} captions")
             one = CaptionMeasures(inputs, model, words, chosen, tell)
-            found[model.name] = one.lic(work_of(folder))
+            found[model.name] = one.lic(work)
             one.mentions()
             one.amplification(human, held)
             one.quality(human, scores)
@@ -207,7 +205,7 @@ def audit_captions(
             log_odds.append(one.word_usage().assign(model=model.name))
             for kind, captions in further:
                 if captions.name == model.name:
-                    one.masked(kind, captions, found[model.name], work_of(folder))
+                    one.masked(kind, captions, found[model.name], work)
             measured.append(one.findings)
         _gather(findings, measured)
         adjusted = adjust_over_models(findings.rows)
@@ -226,13 +224,28 @@ def audit_captions(
             shown,
             tuple(judged),
         )
-        if stage is not None:
-            _save(stage.path, done, findings, inputs, hidden)
-            about = _about(of, inputs, chosen, {"objects": objects, "masked": list(masked), "encoder": encoder})
-            about["words_masked"] = hidden
-            write_whole(stage.path / CONFIG, json.dumps(about, indent=1).encode())
-            publish(stage)
+        if home is not None:
+            _save(home.stage, done, findings, inputs, hidden)
+            others = {"objects": objects, "masked": list(masked), "encoder": encoder}
+            home.publish(
+                others={
+                    name: value if isinstance(value, list) else str(value) for name, value in others.items() if value
+                },
+                groups=_group_sizes(inputs),
+                words_masked=hidden,
+            )
     return done
+
+
+def _only_over(of: dict[str, Any]) -> Callable[[Run], None]:
+    """Refuses a run over other files; the same files may be measured again, with other settings too."""
+
+    def accept(run: Run) -> None:
+        for name, mine in of.items():
+            if run.of.get(name) != mine:
+                raise InputError(f"{run.folder}: holds a run over other {name}; give another folder with -o")
+
+    return accept
 
 
 def _java_notes() -> list[str]:
@@ -256,6 +269,7 @@ def _gather(findings: Findings, measured: Sequence[Findings]) -> None:
     """Take over the rows of all models; a note that is true of every one is said once, others with the model's name."""
     for one in measured:
         findings.rows += one.rows
+        findings.queries += one.queries
         for note in one.notes:
             common = all(note in other.notes for other in measured)
             findings.note(note if common else f"{one.model}: {note}")
@@ -320,17 +334,7 @@ def _stacked(frames: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(named, ignore_index=True)
 
 
-def _about(
-    of: dict[str, Any], inputs: CaptionInputs, settings: CaptionSettings, others: dict[str, Any]
-) -> dict[str, Any]:
-    files = {model.file: Path(model.file) for model in inputs.models}
-    counts = pd.Series([inputs.labels[i] for i in set().union(*(m.captions for m in inputs.models))]).value_counts()
-    return {
-        "command": SUITE,
-        "settings": asdict(settings),
-        "of": of,
-        "sha256": {name: sha256_of(path) for name, path in files.items() if path.is_file()},
-        "others": {name: value if isinstance(value, list) else str(value) for name, value in others.items() if value},
-        "groups": {str(name): int(n) for name, n in counts.items()},
-        "versions": versions(),
-    }
+def _group_sizes(inputs: CaptionInputs) -> dict[str, int]:
+    """How many labelled images each group has."""
+    ids = set().union(*(model.captions for model in inputs.models))
+    return dict(sorted(Counter(str(inputs.labels[i]) for i in ids).items()))
