@@ -190,15 +190,14 @@ def test_a_folder_gets_its_page_or_a_reason(runs, tmp_path):
 
 
 def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_folder, tmp_path):
-    from equipoise.audit.captions.folder import captions_folder as checked
+    from equipoise.data.runs import check_folder
 
     shutil.copytree(captions_folder, tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text('{"command": "captions"}', encoding="utf-8")
     assert write_into(tmp_path / "run")[0] is not None
-    assert checked(tmp_path / "run") == tmp_path / "run"
-    (tmp_path / "run" / "mine.txt").touch()
-    with pytest.raises(InputError, match="another kind"):
-        checked(tmp_path / "run")
+    assert check_folder(tmp_path / "run", "captions") == tmp_path / "run"
+    with pytest.raises(InputError, match="holds an audit of captions; give another folder"):
+        check_folder(tmp_path / "run", "dataset")
 
 
 def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
@@ -294,7 +293,7 @@ def test_results_that_cannot_be_read_are_refused_in_a_sentence(runs, tmp_path, b
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        ("run.json", "audit.json is damaged or cut short; its settings are not shown"),
+        ("run.json", "run.json is damaged or cut short; its settings are not shown"),
         ("results.json", "results.json is damaged or cut short; its notes are not shown"),
         ("queries.parquet", "queries.parquet is damaged or cut short; it is left out"),
         ("_evidence/evidence.json", "_evidence is damaged or cut short"),
