@@ -138,7 +138,7 @@ def test_files_are_whole_and_the_same_each_time(small, tmp_path):
             "activities_gender.csv",
             "clusters_gender.csv",
             "counts_gender.csv",
-            "dataset.json",
+            "run.json",
             "leanings_gender.csv",
             "map_gender.csv",
             "map_gender.svg",
@@ -159,7 +159,7 @@ def test_files_are_whole_and_the_same_each_time(small, tmp_path):
     assert set(points["group"]) == {"female", "male"}
     clusters = pd.read_csv(tmp_path / "a" / "clusters_gender.csv")
     assert clusters["words"].str.len().min() > 0
-    assert json.loads((tmp_path / "a" / "dataset.json").read_text())["settings"]["clusters"] == 4
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["settings"]["clusters"] == 4
 
 
 def test_images_are_probed_where_features_are_given(table, embeddings_table):

@@ -97,7 +97,8 @@ def test_what_an_encoder_spent_time_on_is_kept_and_told(tmp_path):
     Table.create(tmp_path / "t", rows, axes=["gender"])
     with pytest.raises(InputError, match=r"what the model gave is kept in .*_evidence"):
         run(Seeing(), "intersectional", tmp_path / "t", tmp_path / "out", config={"draws": 20, "min_sets": 999})
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["_evidence"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["_evidence", "run.json"]
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["state"] == "running"
     assert len(np.load(tmp_path / "out" / "_evidence" / "images.npy")) == len(rows)
     run(Seeing(), "intersectional", tmp_path / "t", tmp_path / "out", config={"draws": 20})
 
@@ -137,17 +138,19 @@ def test_the_folder_of_another_audit_is_refused_and_its_own_replaced(made, audit
         measure_again(elsewhere.folder, out=audit.folder)
     assert contents(audit.folder) == before
     made.run("intersectional", "out", **CONFIG | {"draws": 30})
-    assert json.loads((audit.folder / "audit.json").read_text())["settings"]["draws"] == 30
+    assert json.loads((audit.folder / "run.json").read_text())["settings"]["draws"] == 30
 
 
 def test_other_settings_replace_results_only_when_told_to(audit, tmp_path):
     assert "give another folder with -o, or --replace" in refused("measure", audit.folder, "--draws", "30")
     assert "or --replace" in refused("measure", audit.folder, "--draws", "30", "-o", audit.folder)
-    assert "a null needs at least 2" in refused("measure", audit.folder, "--draws", "0", "--replace")
+    assert "draws = 0: give a whole number of at least 2" in refused(
+        "measure", audit.folder, "--draws", "0", "--replace"
+    )
     measure_again(audit.folder, config={"draws": 20})
     done = CliRunner().invoke(app, ["measure", str(audit.folder), "--draws", "30", "--replace"])
     assert done.exit_code == 0, done.output
-    assert json.loads((audit.folder / "audit.json").read_text())["settings"]["draws"] == 30
+    assert json.loads((audit.folder / "run.json").read_text())["settings"]["draws"] == 30
 
 
 # What would not be read

@@ -55,9 +55,9 @@ def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
 def test_a_folder_holds_results_settings_queries_and_evidence(audited):
     audit = audited()
     names = {path.name for path in audit.folder.iterdir()}
-    assert {"results.parquet", "results.json", "queries.parquet", "audit.json", "_evidence"} <= names
+    assert {"results.parquet", "results.json", "queries.parquet", "run.json", "_evidence"} <= names
     assert not [name for name in names if name.endswith(".tmp")]
-    told = json.loads((audit.folder / "audit.json").read_text())
+    told = json.loads((audit.folder / "run.json").read_text())
     assert told["suite"] == "intersectional"
     assert told["settings"]["draws"] == 20
     assert told["of"]["model"] == audit.model
@@ -79,7 +79,7 @@ def test_measuring_again_gives_the_same_and_other_settings_give_others(audited, 
     some = other.results[other.results["metric"] == "max_skew"]
     assert set(some["k"]) == {5}
     assert set(some["variant"]) == {"berg"}
-    assert json.loads((tmp_path / "other" / "audit.json").read_text())["settings"]["k"] == [5]
+    assert json.loads((tmp_path / "other" / "run.json").read_text())["settings"]["k"] == [5]
 
 
 def test_measuring_again_with_texts_the_model_never_read_is_refused(audited):
@@ -201,10 +201,13 @@ def test_what_a_filter_dropped_is_not_asked(toy):
 
 
 DAMAGES = [
-    ("audit.json", None, "no audit here (audit.json is missing)"),
-    ("audit.json", b"{", "damaged"),
-    ("audit.json", b"[]", "'suite' is missing"),
-    ("audit.json", b'{"suite": "intersectional"}', "'settings' is missing"),
+    ("run.json", None, "no audit here (run.json is missing)"),
+    ("run.json", b"{", "damaged"),
+    ("run.json", b"[]", "damaged (it is not a JSON object)"),
+    ("run.json", b"{}", "damaged (it names no kind or state)"),
+    ("run.json", b'{"kind": "audit", "state": "finished"}', "'suite' is missing"),
+    ("run.json", b'{"kind": "audit", "state": "running"}', "an audit was begun here and is not finished"),
+    ("run.json", b'{"kind": "dataset", "state": "finished"}', "holds an audit of a dataset, not an audit"),
     ("_evidence/evidence.json", None, "evidence.json is missing); run the audit again"),
     ("_evidence/evidence.json", b"{}", "the evidence is damaged ('texts' is missing); run the audit again"),
     ("_evidence/evidence.json", b"\xff\xfe", "the evidence is damaged"),
@@ -299,10 +302,10 @@ def test_evidence_refuses_what_does_not_fit():
         ({"k": [2.5]}, "k = 2.5: give whole numbers"),
         ({"k": 5}, "k = 5: give a list"),
         ({"axes": "gender"}, "axes = 'gender': give a list"),
-        ({"draws": 1}, "draws = 1: a null needs at least 2"),
+        ({"draws": 1}, "draws = 1: give a whole number of at least 2"),
         ({"seed": -1}, "seed = -1: give a whole number of at least 0"),
-        ({"seeds": [0, -3]}, "seeds: -3 is below 0"),
-        ({"seeds": ["x"]}, "seeds: 'x' is not a whole number"),
+        ({"seeds": [0, -3]}, "seeds = -3: give whole numbers of at least 0"),
+        ({"seeds": ["x"]}, "seeds = 'x': give whole numbers of at least 0"),
         ({"level": 95}, "level = 95: give a number between 0 and 1"),
         ({"variants": ["bergs"]}, "there is no variant named 'bergs'; did you mean 'berg'"),
         ({"prompt_pool": "mean"}, "there is no prompt pool named 'mean'"),

@@ -130,7 +130,7 @@ def test_the_folder_holds_everything(done, home):
     assert names >= {
         "results.parquet",
         "results.json",
-        "config.json",
+        "run.json",
         "dropped.csv",
         "captions.csv",
         "words.csv",
@@ -150,11 +150,11 @@ def test_the_folder_holds_everything(done, home):
     odds = pd.read_csv(out / "log_odds.csv")
     assert set(odds[odds["model"] == "bad"]["word"][:4]) == {"red", "blue"}
     assert not set(odds["word"]) & {"man", "woman"}
-    config = json.loads((out / "config.json").read_text())
-    assert config["command"] == "captions"
+    config = json.loads((out / "run.json").read_text())
+    assert (config["kind"], config["state"]) == ("captions", "finished")
     assert config["settings"]["seeds"] == 2
     assert config["versions"]["equipoise"]
-    assert len(config["sha256"]) == 3
+    assert len(config["parents"]) == 3
 
 
 def test_the_same_again_replaces_and_other_captions_are_refused(done, home):
@@ -247,7 +247,7 @@ def test_a_stopped_run_leaves_its_finished_work_and_goes_on(home, monkeypatch):
     monkeypatch.setattr(caption_lic, "measure_lic", stopping)
     arguments = ("@gender_good.json", "@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "-o", "@stopped", *FAST)
     assert run(home, *arguments).exit_code != 0
-    assert [path.name for path in (home / "stopped").iterdir()] == ["_work"]
+    assert sorted(path.name for path in (home / "stopped").iterdir()) == ["_work", "run.json"]
     again = run(home, *arguments)
     assert again.exit_code == 0, (again.output, again.exception)
     assert set(stores) == {home / "stopped" / "_work"}

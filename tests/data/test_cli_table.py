@@ -186,7 +186,7 @@ def test_every_reader_tells_of_itself(entry: Entry) -> None:
 
 
 def test_info_on_an_audit_says_what_it_is(tmp_path: Path) -> None:
-    (tmp_path / "audit.json").write_text("{}")
+    (tmp_path / "run.json").write_text("{}")
     (tmp_path / "results.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match=r"is an audit, not a table; look at it with: equipoise report"):
+    with pytest.raises(InputError, match=r"holds a run, not a table; look at it with: equipoise report"):
         run("info", tmp_path)

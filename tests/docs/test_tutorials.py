@@ -22,7 +22,7 @@ NAMES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
 NEEDS = {"make-and-filter-sets": "diffusion"}
 LEAVES = {
     "audit-my-clip": ["runs/clip/report.html", "clip.html", "runs/clip-berg/report.html"],
-    "compare-two-models": ["two.html", "repair.html", "remedies/gender/remedy.json"],
+    "compare-two-models": ["two.html", "repair.html", "remedies/gender/run.json"],
     "audit-my-captioner": ["captions.html", "runs/captions/words.csv"],
     "make-and-filter-sets": ["made.html", "runs/filter/funnel.csv"],
     "add-a-metric": ["runs/clip/results.parquet"],

@@ -106,7 +106,7 @@ def test_a_killed_run_ends_with_the_same_bytes(world, known, tmp_path):
     assert died.returncode == -signal.SIGKILL
     for folder in out:
         subprocess.run([*call, folder, known], env=environment, check=True)
-    for name in ("funnel.csv", "report.txt", "layer/part-00000.parquet", "layer/_table.json", "filter.json"):
+    for name in ("funnel.csv", "report.txt", "layer/part-00000.parquet", "layer/_table.json", "run.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
@@ -180,16 +180,16 @@ def test_steps_from_a_file_and_from_words(tmp_path):
 @pytest.mark.parametrize(
     ("steps", "setting", "said"),
     [
-        ("similarity", "text_least=abc", "similarity.text_least = 'abc': expected is a number or none"),
+        ("similarity", "text_least=abc", "similarity.text_least = 'abc': give a number or none"),
         ("similarity", "text_least=nan", "similarity.text_least = nan"),
-        ("similarity", "keep_best=1.5", "similarity.keep_best = 1.5: expected is a whole number"),
+        ("similarity", "keep_best=1.5", "similarity.keep_best = 1.5: give a whole number"),
         ("similarity", "keep_best=true", "similarity.keep_best = True"),
-        ("similarity", "pairs=none", "similarity.pairs = None: expected is a text"),
+        ("similarity", "pairs=none", "similarity.pairs = None: give a text"),
         ("safety", "black_from=x", "safety.black_from = 'x'"),
         ("sharpness", "least=x", "sharpness.least = 'x'"),
-        ("people", "face=1", "people.face = 1: expected is true or false"),
-        ("people", "person_labels=[1]", "expected is a text or a list of them"),
-        ("detectability", "thresholds={gender='x'}", "expected is for each name a number"),
+        ("people", "face=1", "people.face = 1: give true or false"),
+        ("people", "person_labels=[1]", "give a text or a list of them"),
+        ("detectability", "thresholds={gender='x'}", "give for each name a number"),
         ("detectability", "prompts={gender='x'}", "detectability.prompts"),
         ("people,people", "exactly=x", "people-2.exactly = 'x'"),
     ],
@@ -232,7 +232,7 @@ def test_a_run_without_a_finished_step_gives_way_to_the_right_settings(world, kn
         run(world, read_steps("detectability", wrong), tmp_path / "out", **given)
     done = run(world, read_steps(first), tmp_path / "out", **given)
     assert [one.label for one in done.outcomes] == [first]
-    assert json.loads((tmp_path / "out" / "filter.json").read_text())["steps"][0]["label"] == first
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["settings"]["steps"][0]["label"] == first
     with pytest.raises(InputError, match="holds another run"):
         run(world, read_steps(later, right), tmp_path / "out", **given)
 
@@ -293,7 +293,7 @@ def test_the_command_prints_the_funnel(world, known, tmp_path):
     found = call(world.path, "--steps", "people,similarity", "-m", known, "-o", tmp_path / "out", "--axis", "skin_tone")
     assert found.exit_code == 0, found.output
     assert "BIASED: similarity fails skin_tone dark" in found.output
-    assert json.loads((tmp_path / "out" / "filter.json").read_text())["axes"] == ["skin_tone"]
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["settings"]["axes"] == ["skin_tone"]
 
 
 def test_a_dry_run_writes_nothing_and_loads_nothing(world, tmp_path):
@@ -311,10 +311,10 @@ def test_the_command_reads_a_file_and_lists_filters(world, known, tmp_path):
     path.write_text('modle = "x"\n[[step]]\nfilter = "similarity"\n')
     assert "'modle' is not understood" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
     path.write_text('axes = [1]\n[[step]]\nfilter = "people"\n')
-    assert "axes = [1]: expected is a text" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
+    assert "axes = [1]: give a text" in str(call(world.path, "--config", path, "-o", tmp_path / "o").exception)
     path.write_text('axes = "gender"\n[[step]]\nfilter = "people"\n')
     assert call(world.path, "--config", path, "-o", tmp_path / "one").exit_code == 0
-    assert json.loads((tmp_path / "one" / "filter.json").read_text())["axes"] == ["gender"]
+    assert json.loads((tmp_path / "one" / "run.json").read_text())["settings"]["axes"] == ["gender"]
     assert "presets: socialcf, ip2p" in call("--list").output
     assert "one of them" in str(call(world.path).exception)
 

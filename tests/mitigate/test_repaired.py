@@ -63,7 +63,7 @@ def test_a_remedy_comes_back_from_its_folder(fitted, tmp_path):
     assert back.fitted_on == fitted.fitted_on
     assert np.array_equal(back.matrix, fitted.matrix)
     assert fingerprint(back) == fingerprint(fitted)
-    assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "remedy.json"]
+    assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "run.json"]
     first = (place / "arrays.npz").read_bytes()
     save(back, place)
     assert (place / "arrays.npz").read_bytes() == first
@@ -84,7 +84,7 @@ def test_a_damaged_or_dangerous_folder_is_refused(fitted, tmp_path):
 
     refused(tmp_path / "none", "no remedy here")
     place = save(fitted, tmp_path / "remedy")
-    arrays, note = place / "arrays.npz", place / "remedy.json"
+    arrays, note = place / "arrays.npz", place / "run.json"
     good, told = arrays.read_bytes(), note.read_text()
     arrays.write_bytes(good[:-9])
     refused(place, "its hash differs")
@@ -98,9 +98,9 @@ def test_a_damaged_or_dangerous_folder_is_refused(fitted, tmp_path):
     refused(place, "damaged")  # a pickle inside is never opened
     arrays.write_bytes(good)
     note.write_text(told[:40])
-    refused(place, "remedy.json: damaged")
+    refused(place, "run.json: damaged")
     note.write_text("[]")
-    refused(place, "remedy.json: damaged")
+    refused(place, "run.json: damaged")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").touch()
     with pytest.raises(InputError, match="holds files but no remedy"):
@@ -166,11 +166,11 @@ def test_the_audit_of_a_repaired_model_says_what_the_remedy_has_seen(home, model
     settings = {"prompts": ["A photo of {a}"], "draws": 20, "k": [10]}
     for name, one in (("after", repaired(model, fitted)), ("before", model)):
         audit.run(one, "intersectional", home / "sets", tmp_path / name, config=settings)
-    after, before = (json.loads((tmp_path / name / "audit.json").read_text())["of"] for name in ("after", "before"))
+    after, before = (json.loads((tmp_path / name / "run.json").read_text())["of"] for name in ("after", "before"))
     assert after["fitted_on"]["subjects"] == list(fitted.fitted_on.subjects) == SUBJECTS[:4]
     assert "fitted_on" not in before
     again = audit.measure_again(tmp_path / "after", config={"k": [5]}, out=tmp_path / "again").folder
-    assert json.loads((again / "audit.json").read_text())["of"]["fitted_on"] == after["fitted_on"]
+    assert json.loads((again / "run.json").read_text())["of"]["fitted_on"] == after["fitted_on"]
 
 
 def test_the_audit_of_another_remedy_is_not_replaced(home, model, fitted, tmp_path):
@@ -293,8 +293,10 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path):
     assert "--variant prompts: it takes out what its vectors span" in words.stderr
     assert not (tmp_path / "w").exists()
     again = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
-    assert again.returncode == 2
-    assert "give another folder" in again.stderr
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    other = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy", "--seed", "1")
+    assert other.returncode == 2
+    assert "holds another remedy; give another folder" in other.stderr
     unfair = run(
         "audit", model, "-s", "intersectional", "-t", sets, "--remedy", "remedy", "-o", "seen", *more, "--k", "10"
     )

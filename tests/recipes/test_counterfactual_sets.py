@@ -132,7 +132,7 @@ def test_the_judge_is_never_asked_by_the_filter(tmp_path: Path, monkeypatch: pyt
     one = SetsSettings(subjects=3, sets=1, candidates=1)
     found = counterfactual_sets(tmp_path / "run", one, quiet, generator=Renderer(), progress=False)
     assert not [f for f in found.figures if f.name == "inside over between"], "one candidate has no other seed"
-    steps = (tmp_path / "run" / "filter" / "filter.json").read_text()
+    steps = (tmp_path / "run" / "filter" / "run.json").read_text()
     assert "mini:clip-fair" in steps
     assert "judge" not in steps
 

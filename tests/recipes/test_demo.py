@@ -231,15 +231,20 @@ def test_without_a_generator_it_says_so_and_goes_on(tmp_path, monkeypatch):
     assert "left out: the miniature 'diffusion' is not in this installation" in said[0]
 
 
-def test_the_demo_clears_its_own_folder_and_no_other(tmp_path):
+def test_the_demo_clears_its_own_folder_and_no_other(tmp_path, monkeypatch):
+    def shown(folder, say, chosen):
+        assert not (folder / "sets").exists(), "what an earlier demo made is gone"
+        (folder / "sets").mkdir()
+
+    monkeypatch.setattr(recipe, "_shown", shown)
     other = tmp_path / "mine"
     other.mkdir()
     (other / "sets").mkdir()
-    with pytest.raises(InputError, match="holds other files"):
+    with pytest.raises(InputError, match="holds files but no demo"):
         recipe.demo(other, print)
     assert (other / "sets").is_dir()
     own = tmp_path / "demo"
-    recipe._prepare(own)
-    (own / "sets").mkdir()
-    recipe._prepare(own)
-    assert sorted(path.name for path in own.iterdir()) == ["demo.json"]
+    recipe.demo(own, print)
+    (own / "mine.txt").write_text("mine")
+    recipe.demo(own, print)
+    assert sorted(path.name for path in own.iterdir()) == ["mine.txt", "run.json", "sets"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings
-from equipoise.audit.running import _save_settings
+from equipoise.audit.folders import AuditOf, audit_folder
 from equipoise.measure.stats.estimate import Estimate
 
 Number = tuple[float, float | None, float | None, float]
@@ -83,6 +83,8 @@ def folder(
     """The folder of an audit with these rows."""
     findings = Findings(suite, model, notes=list(notes))
     findings.rows = [{**one, "suite": suite, "model": one["model"] or model} for one in rows]
-    findings.save(home)
-    _save_settings(home, suite, settings or AuditConfig(), {"table": "t", "model": model, **of}, ["gender"])
+    about = AuditOf(suite, {"table": "t", "model": model, **of}, settings or AuditConfig(), ["gender"], {"table": "t"})
+    with audit_folder(home, about) as run:
+        findings.save(run.stage)
+        run.publish()
     return home

@@ -97,14 +97,14 @@ def filter_rows(rate: float, low: float, high: float, p: float) -> list[dict[str
 
 def dataset(*rows: dict[str, Any]) -> Callable[[Path], BiasVerdict]:
     def build(home: Path) -> BiasVerdict:
-        from equipoise.audit.dataset import _save_settings
-        from equipoise.audit.dataset.parts import DatasetSettings
         from equipoise.audit.findings import Findings
+        from equipoise.data.runs import claimed
 
         findings = Findings("dataset", "")
         findings.rows = [{**one, "suite": "dataset"} for one in rows]
-        findings.save(home / "photos")
-        _save_settings(home / "photos", "photos", ["gender"], "equipoise", DatasetSettings())
+        with claimed(home / "photos", "dataset", of={"dataset": "photos"}) as run:
+            findings.save(run.stage)
+            run.publish()
         return verdict_of(home / "photos")
 
     return build

@@ -147,10 +147,10 @@ def test_a_repair_that_does_harm_is_told_so(runs, tmp_path):
 def test_subjects_kept_apart_for_a_repair_are_told_only_if_the_remedy_says_so(runs, tmp_path, fitted_on, told):
     for name, source in (("before", "biased"), ("after", "repaired")):
         shutil.copytree(runs / source, tmp_path / name)
-    about = json.loads((tmp_path / "after" / "audit.json").read_text(encoding="utf-8"))
+    about = json.loads((tmp_path / "after" / "run.json").read_text(encoding="utf-8"))
     if fitted_on is not None:
         about["of"]["fitted_on"] = {"subjects": fitted_on, "table": "t"}
-        (tmp_path / "after" / "audit.json").write_text(json.dumps(about), encoding="utf-8")
+        (tmp_path / "after" / "run.json").write_text(json.dumps(about), encoding="utf-8")
     folders = {"whole": runs / "biased", "before": tmp_path / "before", "after": tmp_path / "after"}
     page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", tmp_path / "after"))
     paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split("</p>")[0]
@@ -190,15 +190,14 @@ def test_a_folder_gets_its_page_or_a_reason(runs, tmp_path):
 
 
 def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_folder, tmp_path):
-    from equipoise.audit.captions.folder import captions_folder as checked
+    from equipoise.data.runs import check_folder
 
     shutil.copytree(captions_folder, tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text('{"command": "captions"}', encoding="utf-8")
     assert write_into(tmp_path / "run")[0] is not None
-    assert checked(tmp_path / "run") == tmp_path / "run"
-    (tmp_path / "run" / "mine.txt").touch()
-    with pytest.raises(InputError, match="another kind"):
-        checked(tmp_path / "run")
+    assert check_folder(tmp_path / "run", "captions") == tmp_path / "run"
+    with pytest.raises(InputError, match="holds an audit of captions; give another folder"):
+        check_folder(tmp_path / "run", "dataset")
 
 
 def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
@@ -294,7 +293,7 @@ def test_results_that_cannot_be_read_are_refused_in_a_sentence(runs, tmp_path, b
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        ("audit.json", "audit.json is damaged or cut short; its settings are not shown"),
+        ("run.json", "run.json is damaged or cut short; its settings are not shown"),
         ("results.json", "results.json is damaged or cut short; its notes are not shown"),
         ("queries.parquet", "queries.parquet is damaged or cut short; it is left out"),
         ("ranking.parquet", "ranking.parquet is damaged or cut short"),
@@ -461,5 +460,5 @@ def test_an_excess_that_a_file_leaves_out_is_worked_out(results_folder, tmp_path
 
 
 def test_settings_are_on_the_page(page, runs):
-    settings = json.loads((runs / "biased" / "audit.json").read_text(encoding="utf-8"))
+    settings = json.loads((runs / "biased" / "run.json").read_text(encoding="utf-8"))
     assert settings["of"]["table"] in page.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Two audits of the same suite, query by query: which model is more biased, and is the difference more than luck?"""
+"""Two runs of one kind: which has more bias, and is the difference more than luck?"""
 
 from __future__ import annotations
 
@@ -8,52 +8,215 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats as sps
 
 from equipoise.audit.findings import Findings, read_draws, read_queries
+from equipoise.data.atomic import sha256_of
+from equipoise.data.results import read_results
+from equipoise.data.runs import KINDS, Run, claimed, find_run
 from equipoise.errors import InputError
-from equipoise.measure.notes import note
+from equipoise.measure.captions.lic import corrected_resampled_t
+from equipoise.measure.notes import Note, no_interval, note
 from equipoise.measure.stats import compare as paired
+from equipoise.measure.stats.estimate import Estimate
 
 __all__ = ["compare"]
 
 _SAME = ["metric", "variant", "suite", "pool", "axis", "group", "k"]
+_PAIRED_KINDS = ("audit", "captions")
+_RESULTS = "results.parquet"
 
 
-def compare(a: str | Path, b: str | Path) -> Findings:
-    """The mean difference a - b of every metric over the queries that both audits have, paired.
+def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, overwrite: bool = False) -> Findings:
+    """The differences a - b of every metric that both folders have; ``out``, if given, becomes their folder.
 
-    Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Where both audits shuffled the
-    same labels, as two audits of one table with one seed do, chance shuffles them alike for both: an image that every
-    query retrieves moves all differences together, so that queries that share a pool are not independent, and two
-    models that do not see the groups may still differ in what luck gives them. Elsewhere the two models are exchanged
-    query by query (signs are flipped, chance level 0). Metrics, pools and axes that only one audit has are listed in
-    the notes.
+    Audits of models are paired query by query, audits of captions image by image and LIC split by split, where both
+    have the same images. Rows are named ``<metric>`` with the variant of the audits; ``model`` is "A - B". Where both
+    audits shuffled the same labels, as two audits of one table with one seed do, chance shuffles them alike for both:
+    an image that every query retrieves moves all differences together, so that queries that share a pool are not
+    independent, and two models that do not see the groups may still differ in what luck gives them. Elsewhere the two
+    are exchanged query by query (signs are flipped, chance level 0). What cannot be paired, and every number of other
+    kinds (datasets, filters), is compared as if the two were independent. Metrics, pools and axes that only one audit
+    has are listed in the notes.
     """
-    for folder in (a, b):
-        if not Path(folder).is_dir():
+    folders = (Path(a), Path(b))
+    for folder in folders:
+        if not folder.is_dir():
             raise InputError(f"{folder}: there is no audit here; give the folder of a finished audit")
-    first, second = (_means(read_queries(Path(folder))) for folder in (a, b))
-    names = [_only_model(frame, folder) for frame, folder in ((first, a), (second, b))]
+    kind = _common_kind(*folders)
+    if out is None:
+        return _differences(*folders, kind)
+    of = {"a": str(a), "b": str(b)}
+    parents = {name: sha256_of(Path(path) / _RESULTS) for name, path in of.items() if (Path(path) / _RESULTS).is_file()}
+    claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents, "accept": _only_of(of)}
+    with claimed(out, "comparison", **claim, overwrite=overwrite) as home:
+        findings = _differences(*folders, kind)
+        findings.save(home.stage)
+        home.publish()
+    return findings
+
+
+def _common_kind(a: Path, b: Path) -> str:
+    """The kind that both folders are of; ``audit`` where nothing says so. One that is not finished is refused."""
+    kinds = []
+    for folder in (a, b):
+        run = find_run(folder)
+        if run is not None and not run.finished:
+            raise InputError(f"{folder}: the run here is not finished; run its command again, then compare")
+        kinds.append("audit" if run is None else run.kind)
+    if kinds[0] != kinds[1]:
+        nouns = [KINDS[kind].noun if kind in KINDS else kind for kind in kinds]
+        raise InputError(f"{a} holds {nouns[0]} and {b} {nouns[1]}; compare two of one kind")
+    if kinds[0] in ("remedy", "demo", "report"):
+        raise InputError(f"{a}: {KINDS[kinds[0]].noun} has no numbers to compare; give the folders of two audits")
+    return kinds[0]
+
+
+def _only_of(of: dict[str, str]) -> Any:
+    def accept(run: Run) -> None:
+        if [Path(str(run.of.get(name))).resolve() for name in of] != [Path(path).resolve() for path in of.values()]:
+            raise InputError(f"{run.folder}: holds the comparison of others; give another folder with -o")
+
+    return accept
+
+
+def _differences(a: Path, b: Path, kind: str) -> Findings:
+    if kind == "audit":
+        return _by_query(a, b)
+    captions_kept = kind == "captions" and all((folder / "queries.parquet").is_file() for folder in (a, b))
+    findings = _by_query(a, b) if captions_kept else Findings(kind, "")
+    if kind == "captions":
+        _add_lic(findings, a, b)
+    _add_unpaired(findings, a, b)
+    if not findings.rows:
+        raise InputError(f"{a} and {b} have no number in common; compare two of the same data")
+    return findings
+
+
+def _by_query(a: Path, b: Path) -> Findings:
+    first, second = (_means(read_queries(folder)) for folder in (a, b))
     # An audit with several models in one folder (tfidf, random) is compared model by model.
     same = [*_SAME, "model"] if max(frame["model"].nunique() for frame in (first, second)) > 1 else _SAME
     joined = first.merge(second, on=[*same, "query"], suffixes=("_a", "_b"))
     if joined.empty:
         raise InputError(f"{a} and {b} have no query in common; compare audits of the same suite and table")
+    names = _names(first, second, a, b)
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
-    shuffles = _JointShuffles(Path(a), Path(b), same)
+    shuffles = _JointShuffles(a, b, same)
     for _, some in joined.groupby(same, dropna=False, sort=False):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
         estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some), draws=joint)
-        means = {"first_mean": float(some["value_a"].mean()), "second_mean": float(some["value_b"].mean())}
-        told = note("compared", first=names[0], second=names[1], **means)
-        findings.rows.append(estimate.with_notes(told).row(**keys))
+        means = _compared(names, float(some["value_a"].mean()), float(some["value_b"].mean()))
+        findings.rows.append(estimate.with_notes(means).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
         left = frame.merge(other[[*same, "query"]], on=[*same, "query"], how="left", indicator=True)
         alone = int((left["_merge"] == "left_only").sum())
         if alone:
             findings.notes.append(f"{alone} values of {folder} have no counterpart and were left out")
     return findings
+
+
+def _add_lic(findings: Findings, a: Path, b: Path) -> None:
+    """LIC_M, and LIC where both have references, paired by split: the same images are split alike by the same seed."""
+    first, second = (_SplitScores(folder) for folder in (a, b))
+    alone = len(first.models) == len(second.models) == 1
+    models = [(first.models[0], second.models[0])] if alone else [(m, m) for m in first.models if m in second.models]
+    for mine, theirs in models:
+        if not (first.images[mine] == second.images[theirs] and first.share == second.share):
+            findings.note("LIC is not paired: the two measured other images, or split them otherwise")
+            continue
+        for metric in ("lic_m", "lic"):
+            left, right = first.values(mine, metric), second.values(theirs, metric)
+            both = left.index.intersection(right.index)
+            if len(both) < 2:
+                continue
+            numbers = left[both].to_numpy(float), right[both].to_numpy(float)
+            estimate = corrected_resampled_t(
+                numbers[0] - numbers[1],
+                test_share=first.share,
+                null_value=0.0,
+                alternative="two-sided",
+                n=len(first.images[mine]),
+                notes=(
+                    _compared((mine, theirs), float(numbers[0].mean()), float(numbers[1].mean())),
+                    f"paired over {len(both)} splits",
+                ),
+            )
+            model = f"{mine} - {theirs}" if alone else mine
+            keys = first.keys_of(mine, metric)
+            findings.rows.append(estimate.row(**keys | {"metric": metric, "suite": "captions", "model": model}))
+
+
+class _SplitScores:
+    """The score of every classifier behind LIC in one folder, in points, by model and split."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            runs = pd.read_csv(folder / "runs.csv")
+            captions = pd.read_csv(folder / "captions.csv", dtype={"image_id": str})
+            self.models = [str(name) for name in dict.fromkeys(captions["model"])]
+            by_model = {str(name): some for name, some in captions.groupby("model")}
+            self.images = {name: frozenset(zip(f["image_id"], f["group"], strict=True)) for name, f in by_model.items()}
+            self._runs = runs.assign(value=100 * runs["value"].astype(float))
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{folder}: runs.csv or captions.csv cannot be read ({error}); run it again") from None
+        self._results = read_results(folder)
+        run = find_run(folder)
+        folds = None if run is None else run.settings.get("folds")
+        self.share = 1 / folds if isinstance(folds, int) and folds > 1 else 0.1
+
+    def values(self, model: str, metric: str) -> pd.Series[float]:
+        """By seed and split: LIC_M, or LIC, which is the captioner's less the mean of people's."""
+        mine = self._runs[self._runs["model"] == model]
+        sides = {str(side): some.groupby(["seed", "split"])["value"].mean() for side, some in mine.groupby("side")}
+        whole = sides.get("model", pd.Series(dtype=float))
+        if metric == "lic_m":
+            return whole
+        people = sides.get("references", pd.Series(dtype=float))
+        return (sides.get("model on images with references", whole) - people).dropna()
+
+    def keys_of(self, model: str, metric: str) -> dict[str, Any]:
+        """What a results row of this metric says of it."""
+        rows = self._results
+        rows = rows[(rows["metric"] == metric) & (rows["model"] == model) & rows["pool"].isna()]
+        return {name: _plain(rows[name].iloc[0]) if len(rows) else None for name in ("variant", "axis")}
+
+
+def _add_unpaired(findings: Findings, a: Path, b: Path) -> None:
+    """Every number of both folders that is not paired, as if the two were independent."""
+    first, second = (read_results(folder) for folder in (a, b))
+    several = max(frame["model"].nunique() for frame in (first, second)) > 1
+    same = [*_SAME, "subject", *(["model"] if several else [])]
+    known = {tuple(_plain(row.get(name)) for name in same) for row in findings.rows}
+    names = _names(first, second, a, b)
+    findings.model = findings.model or " - ".join(names)
+    rows = [
+        {tuple(_plain(row[name]) for name in same): row for row in frame.to_dict("records")}
+        for frame in (first, second)
+    ]
+    for key, mine in rows[0].items():
+        theirs = rows[1].get(key)
+        if theirs is None or key in known or pd.isna(mine["value"]) or pd.isna(theirs["value"]):
+            continue
+        keys = {"model": findings.model} | dict(zip(same, key, strict=True))
+        findings.rows.append(_independent(mine, theirs, names).row(**keys))
+
+
+def _independent(mine: dict[Any, Any], theirs: dict[Any, Any], names: tuple[str, str]) -> Estimate:
+    """The difference of two numbers, with an interval where both have one."""
+    value = float(mine["value"] - theirs["value"])
+    sizes = [0 if pd.isna(row["n"]) else int(row["n"]) for row in (mine, theirs)]
+    notes = (_compared(names, mine["value"], theirs["value"]), "not paired: as if the two were independent")
+    ends = [row[name] for row in (mine, theirs) for name in ("ci_low", "ci_high")]
+    if any(pd.isna(end) for end in ends) or not np.isfinite(value):
+        return Estimate(value, n=min(sizes), notes=(*notes, no_interval("one of the two has none")))
+    z = float(sps.norm.ppf(0.975))
+    error = float(np.hypot(ends[1] - ends[0], ends[3] - ends[2])) / (2 * z)
+    p_value = float(2 * sps.norm.sf(abs(value) / error)) if error > 0 else None
+    return Estimate(
+        value, value - z * error, value + z * error, null_mean=0.0, p_value=p_value, n=min(sizes), notes=notes
+    )
 
 
 class _JointShuffles:
@@ -89,6 +252,15 @@ def _plain(value: Any) -> Any:
     return None if pd.isna(value) else value
 
 
-def _only_model(frame: pd.DataFrame, folder: str | Path) -> str:
-    models = sorted(frame["model"].dropna().unique())
-    return str(models[0]) if len(models) == 1 else str(folder)
+def _names(first: pd.DataFrame, second: pd.DataFrame, a: Path, b: Path) -> tuple[str, str]:
+    """Which two are compared: their models, or the folders where they have several or none."""
+
+    def name(frame: pd.DataFrame, folder: Path) -> str:
+        models = sorted(frame["model"].dropna().unique())
+        return str(models[0]) if len(models) == 1 and models[0] else str(folder)
+
+    return name(first, a), name(second, b)
+
+
+def _compared(names: tuple[str, str], first: float, second: float) -> Note:
+    return note("compared", first=names[0], second=names[1], first_mean=first, second_mean=second)

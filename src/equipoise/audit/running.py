@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from equipoise import __version__
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.folders import CONFIG, check_same, folder_for, read_settings, staged
+from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
 from equipoise.audit.gather import from_model, from_scores, joined, labels_of
 from equipoise.audit.printing import table_of
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
-from equipoise.data.atomic import atomic_file
+from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
+from equipoise.data.runs import RunFolder, check_folder
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def run(
     scores: str | Path | Table | None = None,
     model_options: Mapping[str, Any] | None = None,
     asking: Asking | None = None,
+    overwrite: bool = False,
 ) -> Audit:
     """Ask ``model`` what ``suite`` asks, over the images of ``table``; write everything to the folder ``out`` if given.
 
@@ -70,11 +72,13 @@ def run(
     ``asking`` says how it is asked (:class:`equipoise.engine.Asking`): what the cache knows is not encoded again. The
     folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and the evidence, from
     which :func:`measure_again` needs no model. A refused audit leaves nothing behind, except what an encoder spent
-    time on. A folder that holds something else, or the audit of another model, suite or table, is refused.
+    time on. A folder that holds something else, or the audit of another model, suite or table, is refused unless
+    ``overwrite`` says so.
     """
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
-    folder = None if out is None else folder_for(out)
+    if out is not None:
+        check_folder(out, "audit", overwrite=overwrite)  # before a model is loaded
     source = table if isinstance(table, Table) else Table.open(table)
     frame = labels_of(source, chosen.reads, settings.axes)
     chosen.check(frame, settings)
@@ -91,22 +95,19 @@ def run(
     of = {"table": source.fingerprint, "model": name}
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
-    if folder is not None:
-        check_same(folder, chosen.name, of)
     if "remedy" in of:  # whoever reads the audit can see whether the remedy had seen these subjects
         of |= fitted_on(asked)
-    with staged(folder) as stage:
+    about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
+    with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
             evidence = from_scores(asked, frame, texts, name)
         else:
-            evidence = from_model(asked, source, frame, texts, None if stage is None else stage.path, asking)
-        if stage is not None:
-            evidence.save(stage.path)
-            stage.costly = hasattr(asked, "encode_images")
+            evidence = from_model(asked, source, frame, texts, None if home is None else home.stage, asking)
+        if home is not None:
+            evidence.save(home.stage)
+            home.kept_if_refused = (EVIDENCE,) if hasattr(asked, "encode_images") else ()
         findings = _found(chosen, evidence, settings)
-        if stage is not None:
-            stage.keep_evidence()
-    return _written(chosen, findings, evidence.model, folder, settings, of, list(source.axes))
+        return _written(findings, evidence.model, about, home)
 
 
 def fitted_on(asked: Any) -> dict[str, Any]:
@@ -134,22 +135,22 @@ def run_captions(
     out: str | Path | None = None,
     *,
     config: AuditConfig | Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> Audit:
     """Run a suite that reads captions and needs no model (``captions-tfidf``)."""
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
-    folder = None if out is None else folder_for(out)
-    of = {"captions": str(captions), "model": None}
-    if folder is not None:
-        check_same(folder, chosen.name, of)
     frame = caption_frame(captions)
     chosen.check(frame, settings)
-    # it brings its own models: the evidence is the captions alone
-    evidence = Evidence(frame, [], model="", scores=np.empty((0, len(frame))))
-    findings = _found(chosen, evidence, settings)
-    return _written(chosen, findings, "", folder, settings, of, [])
+    of = {"captions": str(captions), "model": None}
+    about = AuditOf(chosen.name, of, settings, [], {"captions": sha256_of(Path(captions))})
+    with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
+        # it brings its own models: the evidence is the captions alone
+        evidence = Evidence(frame, [], model="", scores=np.empty((0, len(frame))))
+        findings = _found(chosen, evidence, settings)
+        return _written(findings, "", about, home)
 
 
 def caption_frame(path: str | Path) -> pd.DataFrame:
@@ -177,28 +178,33 @@ def measure_again(
     config: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     replace: bool = False,
+    overwrite: bool = False,
 ) -> Audit:
     """Measure an audit's evidence again, with settings changed, without the model.
 
     The results go to ``out``, or take the place of the audit's own: with other settings only if ``replace`` says so.
+    ``overwrite`` lets them take the place of anything else.
     """
     home = Path(folder)
-    about = read_settings(home)
-    suite = SUITES.load(about["suite"])
-    before = AuditConfig().having(about["settings"])
+    run = read_audit(home)
+    suite = SUITES.load(run.about["suite"])
+    before = AuditConfig().having(run.settings)
     settings = before.having(config or {})
-    target = home if out is None else folder_for(out)
-    if settings != before and not replace and target.resolve() == home.resolve():
+    target = home if out is None else check_folder(out, "audit", overwrite=overwrite)
+    in_place = target.resolve() == home.resolve()
+    if settings != before and not replace and in_place:
         raise InputError(f"{home}: holds results with other settings; give another folder with -o, or --replace")
     if not suite.needs_model:
-        return run_captions(suite, about["of"]["captions"], target, config=settings)
-    check_same(target, suite.name, about["of"])
-    evidence = Evidence.open(home)
-    evidence.frame.attrs["axes"] = evidence.frame.attrs.get("axes") or about["axes"]
-    evidence.frame = joined(evidence.frame, settings.axes)
-    suite.check(evidence.frame, settings)
-    findings = _found(suite, evidence, settings)
-    return _written(suite, findings, evidence.model, target, settings, about["of"], about["axes"])
+        return run_captions(suite, run.of["captions"], target, config=settings, overwrite=overwrite and not in_place)
+    about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")})
+    state = "measuring" if in_place else "running"
+    with audit_folder(target, about, overwrite=overwrite and not in_place, state=state) as claimed:
+        evidence = Evidence.open(home)
+        evidence.frame.attrs["axes"] = evidence.frame.attrs.get("axes") or about.axes
+        evidence.frame = joined(evidence.frame, settings.axes)
+        suite.check(evidence.frame, settings)
+        findings = _found(suite, evidence, settings)
+        return _written(findings, evidence.model, about, claimed)
 
 
 def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
@@ -218,20 +224,14 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
     return findings
 
 
-def _written(
-    suite: Suite,
-    findings: Findings,
-    model: str,
-    folder: Path | None,
-    settings: AuditConfig,
-    of: Mapping[str, Any],
-    axes: list[str],
-) -> Audit:
-    """The audit, in its folder if it has one: everything was measured before the first file is written."""
-    if folder is not None:
-        findings.save(folder)
-        _save_settings(folder, suite.name, settings, of, axes)
-    return Audit(suite.name, model, findings.frame(), tuple(findings.notes), folder, settings.level)
+def _written(findings: Findings, model: str, about: AuditOf, home: RunFolder | None) -> Audit:
+    """The audit, in its folder if it has one: everything was measured before the first file is there."""
+    folder = None
+    if home is not None:
+        findings.save(home.stage)
+        home.publish()
+        folder = home.folder
+    return Audit(about.suite, model, findings.frame(), tuple(findings.notes), folder, about.settings.level)
 
 
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:
@@ -247,10 +247,3 @@ def _loaded(model: str | Encoder | Precomputed, options: Mapping[str, Any]) -> E
         loaded: Encoder | Precomputed = load(model, **options)
         return loaded
     return model
-
-
-def _save_settings(folder: Path, suite: str, settings: AuditConfig, of: Mapping[str, Any], axes: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    about = {"suite": suite, "settings": settings.plain(), "of": dict(of), "equipoise": __version__, "axes": axes}
-    with atomic_file(folder / CONFIG) as file:
-        file.write(json.dumps(about, indent=1).encode())

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 from equipoise.errors import InputError
 from equipoise.text.templates.places import PLACES
@@ -64,6 +64,7 @@ def audit(
     cache: bool = CACHE,
     remedy: str = typer.Option("", "--remedy", help="A remedy to put behind the model: a folder of mitigate."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
+    overwrite: bool = OVERWRITE,
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Ask a model what a suite asks, over a table of images; every number with its chance level.
@@ -96,7 +97,7 @@ def audit(
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
-        done = run_captions(chosen, captions, out, config=settings)
+        done = run_captions(chosen, captions, out, config=settings, overwrite=overwrite)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
@@ -117,7 +118,8 @@ def audit(
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
             asked = _repaired(spec, remedy, images, options)
         how = asking(engine, workers, cache)
-        done = run(asked, chosen, images, out, config=settings, scores=scores, model_options=options, asking=how)
+        told: dict[str, Any] = {"scores": scores, "model_options": options, "asking": how, "overwrite": overwrite}
+        done = run(asked, chosen, images, out, config=settings, **told)
     _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:
         write_page(done.folder)
@@ -136,6 +138,7 @@ def measure(
     draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),
     replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
+    overwrite: bool = OVERWRITE,
     everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
 ) -> None:
     """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
@@ -146,34 +149,30 @@ def measure(
 
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
     given |= {"placebos": placebo, "margin": margin}
-    done = measure_again(folder, config=_told(given), out=out, replace=replace)
+    done = measure_again(folder, config=_told(given), out=out, replace=replace, overwrite=overwrite)
     _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
     if page:
         write_page(done.folder)
 
 
 def compare(
-    a: str = typer.Argument(..., metavar="A", help="The folder of an audit."),
-    b: str = typer.Argument(..., metavar="B", help="The folder of another audit of the same suite and table."),
+    a: str = typer.Argument(..., metavar="A", help="The folder of an audit, of captions, a dataset, or a filter run."),
+    b: str = typer.Argument(..., metavar="B", help="The folder of another one of the same kind and data."),
     out: str | None = typer.Option(None, "--out", "-o", help="A folder for the differences as a results table."),
+    overwrite: bool = OVERWRITE,
 ) -> None:
-    """Compare two audits query by query: paired differences with intervals and p-values.
+    """Compare two audits query by query, two audits of captions image by image, or two datasets or filter runs.
+
+    Every difference has its interval and p-value; what cannot be paired is compared as if the two were independent.
 
     Example: [bold]equipoise compare runs/clip runs/clip-fair[/bold]
     """
-    from pathlib import Path
-
     from equipoise.audit import compare as paired
-    from equipoise.audit.folders import check_for_comparison
     from equipoise.audit.printing import table_of
 
-    if out is not None:
-        check_for_comparison(out)
-    found = paired(a, b)
-    if out is not None:
-        found.save(Path(out))
+    differences = paired(a, b, out, overwrite=overwrite)
     typer.echo(f"A - B, A = {a}, B = {b}; above 0: A has more")
-    _show(found.frame(), found.notes, table_of(found.frame()), out or "")
+    _show(differences.frame(), differences.notes, table_of(differences.frame()), out or "")
 
 
 def suites(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -52,6 +52,7 @@ def captions(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    overwrite: bool = OVERWRITE,
     masked: list[str] = typer.Option(
         [],
         "--masked",
@@ -104,6 +105,7 @@ def captions(
         ),
         say=lambda text: typer.echo(text, err=True),
         asking=asking(engine, workers, cache, batch_size=32),
+        overwrite=overwrite,
     )
     typer.echo(str(done))
     for note in done.notes:

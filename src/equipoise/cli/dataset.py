@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -21,6 +21,7 @@ def dataset(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    overwrite: bool = OVERWRITE,
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
     draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null."),
@@ -49,6 +50,7 @@ def dataset(
         masked_features=masked_features or None,
         encoder=encoder or None,
         asking=asking(engine, workers, cache),
+        overwrite=overwrite,
         settings=DatasetSettings(clusters=clusters, min_images=min_images, permutations=draws, seed=seed),
     )
     typer.echo(str(done))

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
 from equipoise.errors import InputError
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table of images.")
@@ -68,6 +68,7 @@ def caption(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Let a captioner describe a table's images: one line of JSON per image, with the table's groups beside it.
 
@@ -80,18 +81,21 @@ def caption(
 
     from equipoise.data import Table
     from equipoise.data.atomic import atomic_file
+    from equipoise.data.runs import file_to_write
     from equipoise.engine import captions
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise InputError(f"{out}: captions are written as lines of JSON; give a name that ends in .jsonl")
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no folder {out.absolute().parent}; make it first")
+    with file_to_write(out, overwrite=overwrite):
+        pass  # refused before a model is loaded
     how = asking(engine, workers, cache, batch_size)
     images = Table.open(table, layers=layer)
     groups = iter(images.rows(["image_id", *images.axes], only_kept="keep" in images.columns))
     captioner = _loaded(model, "captioner", device, dtype, allow_pickle)
     n_written, failed = 0, []
-    with atomic_file(out) as file:
+    with file_to_write(out, overwrite=overwrite), atomic_file(out) as file:
         for (name, text), labels in zip(captions(captioner, images, how, seed=seed), groups, strict=True):
             if isinstance(text, InputError):
                 failed.append(f"image {name!r}: {text}")

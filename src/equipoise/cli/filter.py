@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS
 from equipoise.errors import InputError
 
 
@@ -38,6 +38,7 @@ def filter(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    overwrite: bool = OVERWRITE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done; load no model, write nothing."),
     names: bool = typer.Option(False, "--list", help="List filters, presets and settings, and stop."),
 ) -> None:
@@ -54,9 +55,10 @@ def filter(
     A run that was stopped goes on with the same command. Read what is left with --layer runs/filter/layer.
     """
     from equipoise.data import Table
+    from equipoise.data.settings import fitting
     from equipoise.filters.remaining import Models
     from equipoise.filters.running import run
-    from equipoise.filters.steps import fitting, planned, read_steps, settings_from_toml
+    from equipoise.filters.steps import planned, read_steps, settings_from_toml
 
     if names:
         typer.echo(_catalogue())
@@ -74,7 +76,9 @@ def filter(
         for name in told:
             if name not in given:
                 raise InputError(f"{config}: {name!r} is not understood; known are: step, {', '.join(given)}")
-            told[name] = fitting(told[name], tuple[str, ...] if name == "axes" else str, f"{config}: {name}")
+            told[name] = fitting(
+                told[name], tuple[str, ...] if name == "axes" else str, f"{config}: {name}", alone=True
+            )
         given |= {name: value for name, value in told.items() if not given[name]}
     else:
         chosen = read_steps(steps, setting)
@@ -106,6 +110,7 @@ def filter(
         axes=tuple(given["axes"]),
         draws=draws,
         seed=seed,
+        overwrite=overwrite,
         say=lambda text: typer.echo(text, err=True),
     )
     typer.echo(str(done))

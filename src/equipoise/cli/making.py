@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equipoise.engine import Asking
     from equipoise.generate.plans import WorkPlan
 
-__all__ = ["CACHE", "ENGINE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
+__all__ = ["CACHE", "ENGINE", "OVERWRITE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
 
 
 ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
@@ -26,6 +26,7 @@ WORKERS = typer.Option(None, "--workers", min=1, help="How many workers, with --
 CACHE = typer.Option(
     True, "--cache/--no-cache", help="Whether what the model gives is kept, and not asked again (equipoise cache info)."
 )
+OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
 
 
 def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64) -> Asking:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
 from equipoise.errors import InputError
 
 
@@ -24,6 +24,7 @@ def mitigate(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    overwrite: bool = OVERWRITE,
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
 ) -> None:
     """Fit a remedy for an encoder; audit with --remedy, on the subjects that it has not seen.
@@ -35,12 +36,11 @@ def mitigate(
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
     """
-    from pathlib import Path
-
     from equipoise.data import Table
-    from equipoise.mitigate import REMEDIES, fit_on_table, held_out_layer, save
-    from equipoise.mitigate.fitting import held_out_subjects
-    from equipoise.mitigate.wrapping import check_free
+    from equipoise.data.runs import check_folder
+    from equipoise.data.settings import fitting_all
+    from equipoise.mitigate import REMEDIES
+    from equipoise.mitigate.fitting import HELD_OUT, fit_into_folder
     from equipoise.models import load
 
     if names:
@@ -52,23 +52,22 @@ def mitigate(
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
     if not out:
         raise InputError("say where to keep the remedy with -o")
-    made = REMEDIES.load(remedy)(variant=variant)
+    chosen = REMEDIES.load(remedy)
+    made = chosen(**fitting_all(chosen, {"variant": variant}, what=f"setting of the remedy {remedy}"))
     if variant != "differences":
         raise InputError(
             f"--variant {variant}: it takes out what its vectors span, and here that would be the images themselves; "
             "fit it on vectors of prompts in Python, or leave --variant out"
         )
-    home = Path(out)
-    check_free(home)
-    if (home / "held_out").exists():
-        raise InputError(f"{home}: holds a remedy with its held-out subjects; give another folder with -o")
+    home = check_folder(out, "remedy", overwrite=overwrite)
     opened = Table.open(table, layers=layer)
-    apart = held_out_subjects(opened, held_out, seed=seed) if held_out else []
-    how = asking(engine, workers, cache)
     encoder = load(model, **({"device": device} if device else {}))
-    fit_on_table(made, encoder, opened, axis, held_out=apart, asking=how)
-    save(made, home)
+    how = asking(engine, workers, cache)
+    made, apart = fit_into_folder(
+        made, encoder, opened, axis, home, share=held_out, seed=seed, asking=how, overwrite=overwrite
+    )
     about = made.fitted_on
+    assert about is not None
     typer.echo(
         f"{made.name} fitted on {about.n:,} images in {about.n_sets:,} sets of {len(about.subjects)} subjects, "
         f"in {home}" + (f"; {about.n_left_out:,} images could not be used" if about.n_left_out else "")
@@ -76,9 +75,8 @@ def mitigate(
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return
-    held_out_layer(opened, apart, home / "held_out")
-    typer.echo(f"kept apart to judge it by ({home / 'held_out'}): {', '.join(apart)}")
-    layers = "".join(f" --layer {one}" for one in [*layer, str(home / "held_out")])
+    typer.echo(f"kept apart to judge it by ({home / HELD_OUT}): {', '.join(apart)}")
+    layers = "".join(f" --layer {one}" for one in [*layer, str(home / HELD_OUT)])
     axes = "".join(f" --axis {one}" for one in axis)
     audit = f"equipoise audit {model} -s intersectional -t {table}{layers}{axes}"
     typer.echo(f"now audit the model before and after it, on those:\n  {audit} -o runs/before")

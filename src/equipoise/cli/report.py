@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.making import OVERWRITE
 from equipoise.errors import InputError
+
+_OWN = b'<meta name="generator" content="Equipoise'
+"""What every page of ours says of itself: such a page is written again, another one is not."""
 
 
 def report(
@@ -25,6 +29,7 @@ def report(
     naive: list[str] = typer.Option(
         [], "--naive", help="NAME=DIR: an audit of that model on a natural pool, shown without its chance level."
     ),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Write one self-contained page: a verdict in plain words, figures, tables, pictures, method and limits.
 
@@ -38,6 +43,7 @@ def report(
     """
     from pathlib import Path
 
+    from equipoise.data.runs import claimed, file_to_write
     from equipoise.report import write
     from equipoise.report.sources import with_names
 
@@ -46,14 +52,25 @@ def report(
         name, sign, path = given.partition("=")
         whole = not sign or Path(given).exists()
         named.append((given, "") if whole else (path, name))
-    page = write(
-        with_names(named) if any(name for _, name in named) else folders,
-        out,
-        title=title or None,
-        truth=truth or None,
-        before_after=before_after if all(before_after) else None,
-        naive=_named(naive),
-    )
+    page = Path(out)
+    if page.is_dir() or not page.name:
+        raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    beside = page.with_name(f"{page.stem}_files")
+    of = {"folders": [path for path, _ in named]}
+    with (
+        file_to_write(page, overwrite=overwrite, own=_OWN),
+        claimed(beside, "report", of=of, overwrite=overwrite) as home,
+    ):
+        write(
+            with_names(named) if any(name for _, name in named) else folders,
+            page,
+            title=title or None,
+            truth=truth or None,
+            before_after=before_after if all(before_after) else None,
+            naive=_named(naive),
+        )
+        home.publish()
     typer.echo(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); figures, data and cards in {page.stem}_files")
 
 

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from equipoise.cli.making import OVERWRITE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from equipoise.text.caption_files import Summary
     from equipoise.text.lexicon import Lexicon
@@ -40,6 +43,7 @@ def label(
     compat: str | None = COMPAT,
     format: str | None = FORMAT,
     column: str = COLUMN,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Say which group each caption speaks of (none or several: left empty).
 
@@ -52,7 +56,7 @@ def label(
     def work(records: list[list[str]]) -> list[Any]:
         return words.label_images(records, compat=compat)
 
-    _run(source, out, words, work, format, column, label=words.axis)
+    _run(source, out, words, work, format, column, overwrite, label=words.axis)
 
 
 @app.command()
@@ -64,6 +68,7 @@ def neutralise(
     compat: str | None = COMPAT,
     format: str | None = FORMAT,
     column: str = COLUMN,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Say the same without saying who.
 
@@ -71,7 +76,15 @@ def neutralise(
     prints "They are a performer."
     """
     words = _load(lexicon)
-    _run(source, out, words, _flat(lambda t: words.neutralise_all(t, agree=agree, compat=compat)), format, column)
+    _run(
+        source,
+        out,
+        words,
+        _flat(lambda t: words.neutralise_all(t, agree=agree, compat=compat)),
+        format,
+        column,
+        overwrite,
+    )
 
 
 @app.command()
@@ -83,13 +96,14 @@ def swap(
     compat: str | None = COMPAT,
     format: str | None = FORMAT,
     column: str = COLUMN,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Say the same of someone else.
 
     Example: [bold]equipoise text swap captions.csv --to female -o swapped.csv[/bold]
     """
     words = _load(lexicon)
-    _run(source, out, words, _flat(lambda t: words.swap_all(t, to, compat=compat)), format, column)
+    _run(source, out, words, _flat(lambda t: words.swap_all(t, to, compat=compat)), format, column, overwrite)
 
 
 @app.command()
@@ -101,13 +115,14 @@ def mask(
     compat: str | None = COMPAT,
     format: str | None = FORMAT,
     column: str = COLUMN,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Hide the words that say who.
 
     Example: [bold]equipoise text mask captions.jsonl --lexicon lic --compat lic -o masked.jsonl[/bold]
     """
     words = _load(lexicon)
-    _run(source, out, words, _flat(lambda t: words.mask_all(t, token, compat=compat)), format, column)
+    _run(source, out, words, _flat(lambda t: words.mask_all(t, token, compat=compat)), format, column, overwrite)
 
 
 @app.command()
@@ -147,6 +162,7 @@ def _run(
     work: Callable[[list[list[str]]], list[Any]],
     format: str | None,
     column: str,
+    overwrite: bool,
     label: str | None = None,
 ) -> None:
     import os
@@ -159,10 +175,22 @@ def _run(
     size = os.path.getsize(source) if source != "-" and os.path.isfile(source) else 0
     # A bar only where someone watches and the work is long enough to wait for.
     hidden = not sys.stderr.isatty() or 0 < size < 20_000_000
-    with tqdm(total=size or None, unit="B", unit_scale=True, desc="captions", disable=hidden) as bar:
+    with (
+        _output(out, overwrite),
+        tqdm(total=size or None, unit="B", unit_scale=True, desc="captions", disable=hidden) as bar,
+    ):
         operation = Operation(work, label)
         summary = process(source, out, operation, format=format, column=column, on_progress=bar.update)
     _tell(summary, words, out)
+
+
+def _output(out: str, overwrite: bool) -> AbstractContextManager[Any]:
+    """The file to write, which may not be there yet; nothing for standard output."""
+    from contextlib import nullcontext
+
+    from equipoise.data.runs import file_to_write
+
+    return nullcontext() if out == "-" else file_to_write(out, overwrite=overwrite)
 
 
 def _tell(summary: Summary, words: Lexicon, out: str) -> None:
@@ -195,6 +223,7 @@ def captions(
         "", "--format", "-f", help="csv, jsonl or lines; by default what the output's name says, else csv."
     ),
     out: str = typer.Option("-", "--out", "-o", help="Where to write; - is standard output."),
+    overwrite: bool = OVERWRITE,
     list_presets: bool = typer.Option(False, "--list", help="Show the presets and where they come from."),
 ) -> None:
     """Write captions that say the same thing of different groups of people.
@@ -248,7 +277,7 @@ def captions(
         tally = tables.write(table, form, sys.stdout)
         sys.stdout.flush()
     else:
-        with opened(out) as file:
+        with _output(out, overwrite), opened(out) as file:
             tally = tables.write(table, form, file)
     typer.echo(str(tally), err=True)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from equipoise.cli.making import OVERWRITE
+
 if TYPE_CHECKING:
     from equipoise.world import WorldConfig
 
@@ -110,12 +112,17 @@ def preview(
     placebo: str | None = typer.Option(
         None, "--placebo", help=f"Show one counterfactual set with placebos instead. {PLACEBOS}"
     ),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Draw one sheet of everything the world shows, of a sample, or of one set with placebos.
 
     Example: [bold]equipoise world preview world.png --preset fair[/bold]
     """
+    from io import BytesIO
+
     from equipoise import world
+    from equipoise.data.atomic import write_whole
+    from equipoise.data.runs import file_to_write
     from equipoise.errors import InputError
 
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
@@ -131,7 +138,10 @@ def preview(
     else:
         sheet = world.catalogue(settings, size=size, zoom=zoom, seed=seed)
     out.parent.mkdir(parents=True, exist_ok=True)
-    sheet.save(out)
+    drawn = BytesIO()
+    sheet.save(drawn, format={".jpg": "jpeg"}.get(out.suffix.lower(), out.suffix[1:].lower()))
+    with file_to_write(out, overwrite=overwrite):
+        write_whole(out, drawn.getvalue())
     typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
 
 

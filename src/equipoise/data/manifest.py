@@ -132,8 +132,8 @@ def _why_no_table(folder: Path) -> str:
         return f"{folder} is a file, but a table is a folder that holds {MANIFEST}"
     if (folder / UNFINISHED).exists():
         return f"the table at {folder} is not finished; run the command that was writing it again"
-    if (folder / "audit.json").exists():
-        return f"{folder} is an audit, not a table; look at it with: equipoise report, or: equipoise compare"
+    if (folder / "run.json").exists():
+        return f"{folder} holds a run, not a table; look at it with: equipoise report, or: equipoise compare"
     if existing_shards(folder) or any(folder.glob("*.parquet")):
         return f"{folder} holds Parquet files but no {MANIFEST}; make a table of it with: equipoise table import"
     return f"{folder} is not a table: it holds no {MANIFEST}"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode
+from equipoise.data.runs import RUN, Run, claimed
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
@@ -81,7 +82,6 @@ def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
     return found
 
 
-SETTINGS = "filter.json"
 LAYER = "layer"
 EVIDENCE = "remaining"
 _STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
@@ -118,12 +118,13 @@ def run(
     draws: int = 999,
     seed: int = 0,
     say: Callable[[str], None] = lambda text: None,
+    overwrite: bool = False,
 ) -> FilterRun:
     """Put ``table`` through ``steps`` and write everything to the folder ``out``.
 
     ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer a step, ``out/remaining/``
     what models said. A run that was stopped goes on where it was when called again with the same arguments; with
-    others it is refused. Images that an earlier filter dropped are not looked at again.
+    others it is refused unless ``overwrite`` says so. Images that an earlier filter dropped are not looked at again.
     """
     opened = as_table(table)
     if not steps:
@@ -134,22 +135,28 @@ def run(
             raise UnknownNameError(f"axis of {opened.path}", axis, opened.axes)
     chosen = tuple(axes) or opened.axes
     models = models or Models()
-    folder = Path(out)
-    _claim(folder, _settings(opened, steps, models, chosen, seed))
-    runner = _Runner(opened, folder, models, chosen, seed, say)
-    for note in runner.frame.attrs["label_notes"]:
-        say(note)
-    for number, step in enumerate(steps, 1):
-        runner.take(number, step)
-    frame = runner.frame
-    funnel = funnel_of(frame, chosen, runner.outcomes)
-    tests = bias_tests(_with_held(frame, opened), chosen, runner.outcomes, held=opened.axes, draws=draws, seed=seed)
-    rows = result_rows(tests, runner.outcomes)
-    results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
-    done = FilterRun(runner.combined(), folder, tuple(runner.outcomes), funnel, tuple(tests), results)
-    funnel.to_csv(folder / "funnel.csv", index=False)
-    write_results(folder / "results.parquet", rows)
-    write_whole(folder / "report.txt", (str(done) + "\n").encode())
+    settings = _settings(opened, steps, models, chosen, seed)
+    claim: dict[str, Any] = {
+        "settings": settings,
+        "parents": {"table": opened.fingerprint},
+        "accept": _gives_way_to(settings),
+    }
+    with claimed(out, "filter", **claim, overwrite=overwrite) as home:
+        runner = _Runner(opened, home.folder, models, chosen, seed, say)
+        for note in runner.frame.attrs["label_notes"]:
+            say(note)
+        for number, step in enumerate(steps, 1):
+            runner.take(number, step)
+        frame = runner.frame
+        funnel = funnel_of(frame, chosen, runner.outcomes)
+        tests = bias_tests(_with_held(frame, opened), chosen, runner.outcomes, held=opened.axes, draws=draws, seed=seed)
+        rows = result_rows(tests, runner.outcomes)
+        results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
+        done = FilterRun(runner.combined(), home.folder, tuple(runner.outcomes), funnel, tuple(tests), results)
+        write_whole(home.stage / "funnel.csv", funnel.to_csv(index=False).encode())
+        write_results(home.stage / "results.parquet", rows)
+        write_whole(home.stage / "report.txt", (str(done) + "\n").encode())
+        home.publish(draws=draws)
     return done
 
 
@@ -322,35 +329,29 @@ def _name(model: Any) -> str:
     return str(getattr(model, "key", None) or model)
 
 
-def _claim(folder: Path, settings: dict[str, Any]) -> None:
-    """Take the folder for this run, or go on with it; a folder of anything else is refused.
+def _gives_way_to(settings: dict[str, Any]) -> Callable[[Run], None]:
+    """Refuses to replace a run with other settings, unless none of its steps was finished.
 
-    A run of which no step was finished gives way: most often a setting was wrong, and is right now.
+    Then most often a setting was wrong, and is right now.
     """
     from equipoise.engine.job import first_difference
 
-    if not str(folder).strip() or folder == Path():
-        raise InputError("the folder for the results has no name; give one with -o")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; give a folder with -o")
-    note = folder / SETTINGS
     wanted = json.loads(json.dumps(settings))
-    if note.exists():
-        try:
-            there = json.loads(note.read_bytes())
-        except ValueError:
-            raise InputError(f"{note}: damaged; delete the folder or choose another") from None
+
+    def accept(run: Run) -> None:
+        there = run.settings if run.file == RUN else dict(run.about)
         difference = first_difference(there, wanted)
         if not difference:
             return
-        if any(folder.glob("steps/*/_table.json")):
-            raise InputError(f"{folder}: holds another run ({difference}); choose another folder with -o, or delete it")
+        if any(run.folder.glob("steps/*/_table.json")):
+            raise InputError(
+                f"{run.folder}: holds another run ({difference}); choose another folder with -o, or --overwrite"
+            )
+        shutil.rmtree(run.folder / "steps", ignore_errors=True)  # a step that was begun
         if not _same_images(there, wanted):
-            shutil.rmtree(folder / EVIDENCE, ignore_errors=True)
-    elif folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{folder}: holds files but no filter run ({SETTINGS}); give a new or an empty folder with -o")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(note, (json.dumps(settings, indent=1, ensure_ascii=False) + "\n").encode())
+            shutil.rmtree(run.folder / EVIDENCE, ignore_errors=True)
+
+    return accept
 
 
 def _same_images(there: Any, wanted: dict[str, Any]) -> bool:

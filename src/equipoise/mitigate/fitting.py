@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from equipoise import engine
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
+from equipoise.data.runs import Run, claimed
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import Remedy
+from equipoise.mitigate.wrapping import load, publish
 from equipoise.models.protocols import Encoder, Precomputed
 
-__all__ = ["fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
+HELD_OUT = "held_out"
+"""The layer in a remedy's folder that keeps the subjects alone which it has not seen."""
+
+__all__ = ["fit_into_folder", "fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
 
 
 def held_out_subjects(table: Table, share: float = 0.5, *, seed: int = 0) -> list[str]:
@@ -68,6 +74,50 @@ def fit_on_table(
         subjects=tuple(sorted(map(str, mine["subject"].dropna().unique()))),
     )
     return remedy
+
+
+def fit_into_folder(
+    remedy: Remedy,
+    model: Encoder | Precomputed,
+    table: Table,
+    axes: Sequence[str],
+    out: str | Path,
+    *,
+    share: float = 0.5,
+    seed: int = 0,
+    asking: engine.Asking | None = None,
+    overwrite: bool = False,
+) -> tuple[Remedy, list[str]]:
+    """Fit ``remedy``, keep it in the folder ``out`` with the layer ``held_out``; gives it and the subjects kept apart.
+
+    A ``share`` of the subjects, drawn by ``seed``, is kept apart; 0 keeps none. A remedy that is there already is given
+    back if it was fitted in the same way, and another one is refused unless ``overwrite`` says so.
+    """
+    of: dict[str, Any] = {
+        "remedy": remedy.name,
+        "model": model.key,
+        "table": list(table.fingerprints),
+        "axes": list(axes),
+    }
+    of |= {"held_out": {"share": share, "seed": seed}}
+    apart = held_out_subjects(table, share, seed=seed) if share else []
+    claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
+    with claimed(out, "remedy", **claim, accept=_only_of(of, remedy.settings()), overwrite=overwrite) as home:
+        if home.before is not None and home.before.finished:
+            return load(home.folder), apart
+        fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking)
+        if apart:
+            held_out_layer(table, apart, home.stage / HELD_OUT)
+        publish(remedy, home)
+    return remedy, apart
+
+
+def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
+    def accept(run: Run) -> None:
+        if run.of != of or run.settings != settings:
+            raise InputError(f"{run.folder}: holds another remedy; give another folder with -o, or --overwrite")
+
+    return accept
 
 
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:

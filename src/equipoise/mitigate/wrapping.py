@@ -16,9 +16,10 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise import __version__
 from equipoise.array_types import Vectors
 from equipoise.data.atomic import write_whole
+from equipoise.data.runs import RUN, RunFolder, claimed, read_run
+from equipoise.data.settings import fitting_all
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.protocol import REMEDIES, FittedOn, Remedy
 from equipoise.models.protocols import Encoder, Precomputed
@@ -26,47 +27,60 @@ from equipoise.models.protocols import Encoder, Precomputed
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ARRAYS", "CHANGES", "NOTE", "RepairedEncoder", "RepairedVectors", "fingerprint", "load", "repaired", "save"]
+__all__ = [
+    "ARRAYS",
+    "CHANGES",
+    "RepairedEncoder",
+    "RepairedVectors",
+    "fingerprint",
+    "load",
+    "publish",
+    "repaired",
+    "save",
+]
 
 
-NOTE, ARRAYS = "remedy.json", "arrays.npz"
+ARRAYS = "arrays.npz"
 
 
-def save(remedy: Remedy, folder: str | Path) -> Path:
+def save(remedy: Remedy, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Keep a fitted ``remedy`` in ``folder`` (new, empty, or that of a remedy, which it replaces)."""
     if remedy.fitted_on is None:
         raise InputError(f"the remedy {remedy.name!r} is not fitted; call fit before it is kept")
     if remedy.name not in REMEDIES:
         raise InputError(f"the remedy {remedy.name!r} is not registered, so that it could not be loaded again")
-    home = Path(folder)
-    check_free(home)
-    home.mkdir(parents=True, exist_ok=True)
+    of = {"remedy": remedy.name}
+    with claimed(folder, "remedy", of=of, settings=remedy.settings(), overwrite=overwrite) as home:
+        publish(remedy, home)
+    return home.folder
+
+
+def publish(remedy: Remedy, home: RunFolder) -> None:
+    """Put a fitted remedy into its folder, with whatever else lies on the stage."""
+    assert remedy.fitted_on is not None
     arrays = _packed(remedy)
-    note = {
-        "remedy": remedy.name,
-        "settings": remedy.settings(),
-        "fitted_on": remedy.fitted_on.plain(),
-        "arrays": hashlib.sha256(arrays).hexdigest(),
-        "equipoise": __version__,
-    }
-    write_whole(home / ARRAYS, arrays)
-    write_whole(home / NOTE, (json.dumps(note, indent=1, ensure_ascii=False) + "\n").encode())
-    return home
+    write_whole(home.stage / ARRAYS, arrays)
+    home.publish(fitted_on=remedy.fitted_on.plain(), arrays=hashlib.sha256(arrays).hexdigest())
 
 
 def load(folder: str | Path) -> Remedy:
     """The remedy that was kept in ``folder``; a missing or damaged file is refused in one sentence."""
     home = Path(folder)
     try:
-        note = json.loads((home / NOTE).read_text(encoding="utf-8"))
-        name, settings, digest = note["remedy"], note["settings"], note["arrays"]
-        fitted_on = FittedOn.from_plain(note["fitted_on"])
-    except OSError:
-        raise InputError(f"{home}: no remedy here ({NOTE} is missing); fit one with: equipoise mitigate") from None
+        run = read_run(home, "remedy")
+    except InputError as error:
+        if home.is_dir() and "is missing" not in str(error):
+            raise
+        raise InputError(f"{home}: no remedy here ({RUN} is missing); fit one with: equipoise mitigate") from None
+    try:
+        name = run.of.get("remedy") or run.about["remedy"]  # an older folder says so at the top
+        fitted_on, digest = FittedOn.from_plain(run.about["fitted_on"]), run.about["arrays"]
+        made = REMEDIES.load(name)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{home / NOTE}: damaged or cut short; fit the remedy again") from None
-    made: Remedy = REMEDIES.load(name)(**settings)
-    return made.restore(_unpacked(home / ARRAYS, digest), fitted_on)
+        raise InputError(f"{home / run.file}: damaged or cut short; fit the remedy again") from None
+    settings = fitting_all(made, run.settings, what=f"setting of the remedy {name}", label=name)
+    remedy: Remedy = made(**settings)
+    return remedy.restore(_unpacked(home / ARRAYS, digest), fitted_on)
 
 
 def fingerprint(remedy: Remedy) -> str:
@@ -79,16 +93,6 @@ def fingerprint(remedy: Remedy) -> str:
     digest = hashlib.sha256(json.dumps([remedy.name, remedy.settings()], sort_keys=True).encode())
     digest.update(_packed(remedy))
     return digest.hexdigest()[:16]
-
-
-def check_free(home: Path) -> None:
-    """Refuse a file, no name, and a folder that holds something other than a remedy."""
-    if not str(home).strip() or home == Path():
-        raise InputError("the folder for the remedy has no name; give one with -o")
-    if home.exists() and not home.is_dir():
-        raise InputError(f"{home}: is a file; give a folder with -o")
-    if home.is_dir() and not (home / NOTE).exists() and any(home.iterdir()):
-        raise InputError(f"{home}: holds files but no remedy ({NOTE}); give a new or an empty folder with -o")
 
 
 def _packed(remedy: Remedy) -> bytes:

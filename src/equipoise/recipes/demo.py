@@ -8,10 +8,9 @@ against what was put in. The pictures are signs, not people, and say nothing abo
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -19,9 +18,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise import __version__
 from equipoise.audit import Audit, AuditConfig, compare, run
 from equipoise.data import Table, read_results
+from equipoise.data.runs import claimed
 from equipoise.errors import InputError
 from equipoise.models import load
 from equipoise.recipes.demo_parts import CaptionsFound, GeneratedFound, Remembering, make_and_sieve, measure_captioner
@@ -37,7 +36,6 @@ TOP, MADE_TOP = 12, 4
 PROMPT = "A photo of {a}"
 AXES = ("gender", "skin_tone")
 TRUTH = "world:biased"
-MARKER = "demo.json"
 MADE = (
     "sets natural biased fair naive-biased naive-fair remedy held_out before after captions captioner "
     "generated sieve generated-biased generated-fair report_files"
@@ -85,7 +83,18 @@ class Demo:
 def demo(folder: Path, say: Say, settings: DemoSettings | None = None) -> Demo:
     """Run the whole demonstration into ``folder`` and write a page to look at."""
     chosen = settings or DemoSettings()
-    _prepare(folder)
+    size = {name: value for name, value in asdict(chosen).items() if name != "generator"}
+    with claimed(folder, "demo", settings=size) as home:
+        for name in MADE:  # an earlier demonstration's
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+        done = _shown(folder, say, chosen)
+        home.publish()
+    return done
+
+
+def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
+    """Every part, one after the other."""
     say("1. Two small CLIPs that learnt from pictograms (signs, not people). In the world of the first, occupations")
     say("   lean towards one figure, on purpose; in the world of the second, its twin, none do.")
     encoders = {name: Remembering(load(spec)) for name, spec in MODELS.items()}
@@ -149,20 +158,6 @@ def digest_of(folder: Path) -> str:
         text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
         digest.update(f"{path.parent.name}\n{text}".encode())
     return digest.hexdigest()[:16]
-
-
-def _prepare(folder: Path) -> None:
-    """Make ``folder``, or clear what an earlier demonstration made there; a folder of other things is refused."""
-    marker = folder / MARKER
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; give a folder for the demo")
-    if folder.exists() and not marker.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder}: holds other files; give a new folder for the demo with -o")
-    for name in MADE:
-        if (folder / name).is_dir():
-            shutil.rmtree(folder / name)
-    folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text(json.dumps({"equipoise": __version__}) + "\n", encoding="utf-8")
 
 
 def _sets(path: Path, n: int, say: Say) -> Table:

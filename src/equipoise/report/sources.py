@@ -13,6 +13,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.results import read_results
+from equipoise.data.runs import RUN
 from equipoise.errors import InputError
 from equipoise.measure.notes import facts_of
 
@@ -29,6 +30,7 @@ __all__ = [
 
 RESULTS, TABLE, FUNNEL = "results.parquet", "_table.json", "funnel.csv"
 _CONFIGS = {"audit.json": "audit", "config.json": "captions", "dataset.json": "dataset"}
+"""Where settings were before there was ``run.json``; read for one release."""
 
 
 @dataclass(frozen=True)
@@ -156,19 +158,13 @@ def _take(path: Path, given: Given) -> None:
 def _source(path: Path, problems: list[str]) -> ResultFolder:
     results = read_results(path)
     results["excess"] = results["excess"].fillna(results["value"] - results["null_mean"])
-    if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
-        return ResultFolder(path, "filter", results)
+    kind, settings = _made_by(path, results, problems)
+    if kind == "filter":
+        return ResultFolder(path, kind, results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
-    kind, settings = "results", {}
-    for name, known in _CONFIGS.items():
-        if (path / name).is_file():
-            kind, settings = known, _json(path / name, "its settings are not shown", problems)
-            break
-    else:
-        if compared_models(results) is not None:
-            return ResultFolder(path, "comparison", results)
-        problems.append(f"{path.name}: no settings (none of {', '.join(_CONFIGS)} is there), so they are not shown")
+    if kind == "comparison":
+        return ResultFolder(path, kind, results)
     written = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
     notes = written.get("notes") or []
     if not isinstance(notes, list):
@@ -196,6 +192,26 @@ def words_masked(settings: Mapping[str, Any]) -> bool:
     """Whether words were masked, as the folder says; folders of before say what was asked for."""
     asked = settings.get("settings")
     return bool(settings.get("words_masked", asked.get("mask", True) if isinstance(asked, Mapping) else True))
+
+
+def _made_by(path: Path, results: pd.DataFrame, problems: list[str]) -> tuple[str, dict[str, Any]]:
+    """The kind of run that made a folder, and all that it says of itself; by its content where nothing else tells."""
+    if (path / RUN).is_file():
+        about = _json(path / RUN, "its settings are not shown", problems)
+        if about.get("state", "finished") != "finished":
+            raise InputError(f"{path}: the run here is not finished; run its command again, then the report")
+        suites = set(results["suite"].dropna())
+        by_suite = next((name for name in ("captions", "dataset", "filter") if suites == {name}), "audit")
+        return str(about.get("kind", by_suite)), about
+    if (path / "filter.json").is_file() or ((path / FUNNEL).is_file() and (results["suite"] == "filter").all()):
+        return "filter", {}
+    for name, known in _CONFIGS.items():
+        if (path / name).is_file():
+            return known, _json(path / name, "its settings are not shown", problems)
+    if compared_models(results) is not None:
+        return "comparison", {}
+    problems.append(f"{path.name}: no settings ({RUN} is not there), so they are not shown")
+    return "results", {}
 
 
 def _json(path: Path, loss: str, problems: list[str]) -> dict[str, Any]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
 from equipoise.audit.captions.folder import (
-    captions_folder,
-    check_same_captions,
-    publish,
     r_squared,
     save_figure,
     words_page,
@@ -20,7 +15,6 @@ from equipoise.audit.captions.folder import (
 from equipoise.audit.captions.images import ImageScores, image_files
 from equipoise.audit.captions.inputs import Dropped, ModelCaptions
 from equipoise.audit.captions.printing import caption_table, masked_table
-from equipoise.audit.folders import staged
 from equipoise.audit.published import published_values
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.stats.estimate import Estimate
@@ -130,50 +124,6 @@ def test_the_page_of_words_shades_and_escapes():
     assert "http" not in page
     assert 'class="w" style="background:rgba(0,114,178,0.80)"' in page
     assert page.index("umbrella") > 0
-
-
-def test_folders_of_others_are_left_alone(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="holds files of another kind"):
-        captions_folder(tmp_path / "mine")
-    with pytest.raises(InputError, match="is a file"):
-        captions_folder(tmp_path / "mine" / "thesis.tex" / "deeper")
-    with pytest.raises(InputError, match="has no name"):
-        captions_folder(" ")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "config.json").write_text('{"command": "elsewhere"}')
-    with pytest.raises(InputError, match="another kind"):
-        captions_folder(tmp_path / "other")
-
-
-def test_a_run_replaces_itself_and_nothing_else(tmp_path):
-    home = tmp_path / "deep" / "out"
-
-    def write(names, of):
-        with staged(captions_folder(home)) as stage:
-            for name in names:
-                (stage.path / name).write_text(name)
-            (stage.path / "config.json").write_text(json.dumps({"command": "captions", "of": of}))
-            publish(stage)
-
-    write(["results.parquet", "lic_vs_quality.svg"], {"labels": "gender"})
-    check_same_captions(captions_folder(home), {"labels": "gender"})
-    write(["results.parquet"], {"labels": "gender"})
-    assert sorted(p.name for p in home.iterdir()) == ["config.json", "results.parquet"]
-    with pytest.raises(InputError, match="holds a run over other labels"):
-        check_same_captions(captions_folder(home), {"labels": "skin"})
-
-
-def test_a_failed_run_leaves_nothing(tmp_path):
-    def fail():
-        with staged(captions_folder(tmp_path / "a" / "b")) as stage:
-            (stage.path / "results.parquet").write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert not (tmp_path / "a").exists()
 
 
 class Colours:

@@ -193,7 +193,7 @@ def test_settings_are_read_from_the_command_line_and_kept_in_the_folder(toy):
     asked += ["--draws", "20", "--placebo", "bag", "--margin", "0.3"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    about = json.loads((out / "audit.json").read_text())
+    about = json.loads((out / "run.json").read_text())
     settings = about.get("config") or about.get("settings")
     assert settings["margin"] == 0.3
     assert settings["placebos"] == ["bag"]

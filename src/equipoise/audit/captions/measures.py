@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -120,6 +121,10 @@ class CaptionMeasures:
                 estimate = replace(estimate, ci_low=None, ci_high=None).with_notes(no_interval("nothing varies"))
         self.findings.add(estimate, metric=metric, axis=self.inputs.axis, **keys)
 
+    def _by_image(self, values: Any, ids: Iterable[str], metric: str, variant: str | None = None) -> None:
+        """The value of each image, so that two audits of captions of the same images can be paired."""
+        self.findings.add_queries(values, list(ids), metric=metric, variant=variant, axis=self.inputs.axis)
+
     def _note(self, text: str) -> None:
         self.findings.note(text)
 
@@ -226,12 +231,16 @@ class CaptionMeasures:
             wrong = measure.error(said, labels, definition=definition, seed=seed)
             if wrong is not None:
                 add(wrong, "error", variant=definition)
+            flags, counted = measure.error_flags(said, labels, definition=definition)
+            if counted.all():
+                self._by_image(flags, np.array(self.ids)[known.defined], "error", definition)
         if not said.named.any():
             self._note(
                 "no caption names any group: Error is 0 because nothing was said, and that is no praise; look at LIC "
                 "and at the quality"
             )
         self._add(measure.neutral_rate(everyone), "neutral_rate")
+        self._by_image(~everyone.named.any(axis=1), self.ids, "neutral_rate")
         add(measure.outcome_divergence(said, labels, seed=seed), "outcome_divergence")
         self._gap(~everyone.named.any(axis=1), self.groups, "neutral_rate", share=True)
 
@@ -307,10 +316,13 @@ class CaptionMeasures:
             groups = self._groups_of(self.with_references)
             for metric, found in _scores(pairs, self.settings).items():
                 self._add(found.estimate, metric)
+                if math.isclose(float(np.mean(found.values)), found.estimate.value):  # BLEU is of all captions at once
+                    self._by_image(found.values, np.array(self.with_references)[found.kept], metric)
                 self._gap(found.values, groups.take(found.kept), metric)
         if scores is not None:
             ids, plain, with_references = scores.of(self.model, self.inputs.references)
             self._add(plain.estimate, "clip_score")
+            self._by_image(plain.values, ids, "clip_score")
             self._gap(plain.values, self._groups_of(ids), "clip_score")
             if with_references is not None:
                 self._add(with_references.estimate, "ref_clip_score")
@@ -320,6 +332,7 @@ class CaptionMeasures:
         values = np.array(sentiment_all(self.texts))
         note = f"word list {SENTIMENT_LIST}: a screen, not a sentiment model"
         self._add(summarise(values, notes=(note,)), "sentiment", variant=SENTIMENT_LIST)
+        self._by_image(values, self.ids, "sentiment", SENTIMENT_LIST)
         self._gap(values, self.groups, "sentiment", variant=SENTIMENT_LIST)
 
     def word_usage(self) -> pd.DataFrame:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
+from pydantic import Field
 
 from equipoise.audit.captions.folder import (
-    CONFIG,
     LEAST_MODELS,
-    captions_folder,
-    check_same_captions,
-    publish,
     r_squared,
     save_figure,
-    versions,
     words_page,
-    work_of,
 )
 from equipoise.audit.captions.images import ImageScores
 from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
@@ -30,9 +26,9 @@ from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
-from equipoise.audit.folders import staged
 from equipoise.audit.published import PublishedValues, add_published, published_values
 from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.engine import Asking
 from equipoise.errors import InputError
 from equipoise.measure.stats.permutation import holm
@@ -43,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["CaptionAudit", "CaptionSettings", "audit_captions"]
 
 SUITE = "captions"
+WORK = "_work"
+"""Where finished classifier runs are kept, each under a name made of all that it depends on."""
 _LEGEND = (
     "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
     "the references; the chance level of Ratio is the ratio of the labels; BA, DBA and quality are times 100"
@@ -51,6 +49,9 @@ _NO_LIC = (
     "* best, ! worst; below each value its 95% interval. Without references there is no LIC: LIC_M says that captions\n"
     "give the group away, not that they do so more than people's; BA, DBA and quality are times 100"
 )
+
+
+Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def audit_captions(
     settings: CaptionSettings | None = None,
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
+    overwrite: bool = False,
 ) -> CaptionAudit:
     """Measure the captions in ``predictions``, one file per model; write everything to the folder ``out`` if given.
 
@@ -116,13 +118,14 @@ def audit_captions(
     ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
     is asked; what the cache knows is not encoded again.
 
-    The folder appears whole at the end: ``results.parquet`` and ``results.json``, ``config.json`` with settings, files
-    and versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
+    Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
+    versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
     ``log_odds.csv``, ``runs.csv``, ``report.txt``, and with three models or more ``lic_vs_quality``. Classifier runs
-    that are finished are kept in ``_work``: a run that was stopped goes on from there.
+    that are finished are kept in ``_work``: a run that was stopped goes on from there. A folder that holds something
+    else is refused unless ``overwrite`` says so.
     """
     chosen, tell = settings or CaptionSettings(), say or (lambda text: None)
-    folder = None if out is None else captions_folder(out)
+    folder = None if out is None else check_folder(out, SUITE, overwrite=overwrite)
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
@@ -134,8 +137,6 @@ def audit_captions(
         "references": None if references is None else str(Path(references).resolve()),
         "labels": inputs.axis,
     }
-    if folder is not None:
-        check_same_captions(folder, of)
     further = [masked_captions(spec, inputs) for spec in masked]
     check_sizes(inputs, [captions for _, captions in further])
     words = word_list(chosen.lexicon, inputs)
@@ -150,11 +151,15 @@ def audit_captions(
     found: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
-    with staged(folder) as stage:
+    files = [Path(model.file) for model in inputs.models]
+    claim: dict[str, Any] = {"of": of, "settings": chosen.plain(), "accept": _only_over(of), "overwrite": overwrite}
+    claim["parents"] = {str(path): sha256_of(path) for path in files if path.is_file()}
+    work = None if folder is None else folder / WORK
+    with nullcontext() if folder is None else claimed(folder, SUITE, **claim) as home:
         for model in inputs.models:
             tell(f"{model.name}: {len(model.captions):,} captions")
             one = CaptionMeasures(inputs, model, words, chosen, tell)
-            found[model.name] = one.lic(work_of(folder))
+            found[model.name] = one.lic(work)
             one.mentions()
             one.amplification(human, held)
             one.quality(human, scores)
@@ -162,7 +167,7 @@ def audit_captions(
             log_odds.append(one.word_usage().assign(model=model.name))
             for kind, captions in further:
                 if captions.name == model.name:
-                    one.masked(kind, captions, found[model.name], work_of(folder))
+                    one.masked(kind, captions, found[model.name], work)
             measured.append(one.findings)
         _gather(findings, measured)
         if shown is not None:
@@ -183,13 +188,28 @@ def audit_captions(
             shown,
             tuple(judged),
         )
-        if stage is not None:
-            _save(stage.path, done, findings, inputs, hidden)
-            about = _about(of, inputs, chosen, {"objects": objects, "masked": list(masked), "encoder": encoder})
-            about["words_masked"] = hidden
-            write_whole(stage.path / CONFIG, json.dumps(about, indent=1).encode())
-            publish(stage)
+        if home is not None:
+            _save(home.stage, done, findings, inputs, hidden)
+            others = {"objects": objects, "masked": list(masked), "encoder": encoder}
+            home.publish(
+                others={
+                    name: value if isinstance(value, list) else str(value) for name, value in others.items() if value
+                },
+                groups=_group_sizes(inputs),
+                words_masked=hidden,
+            )
     return done
+
+
+def _only_over(of: dict[str, Any]) -> Callable[[Run], None]:
+    """Refuses a run over other files; the same files may be measured again, with other settings too."""
+
+    def accept(run: Run) -> None:
+        for name, mine in of.items():
+            if run.of.get(name) != mine:
+                raise InputError(f"{run.folder}: holds a run over other {name}; give another folder with -o")
+
+    return accept
 
 
 def _java_notes() -> list[str]:
@@ -213,6 +233,7 @@ def _gather(findings: Findings, measured: Sequence[Findings]) -> None:
     """Take over the rows of all models; a note that is true of every one is said once, others with the model's name."""
     for one in measured:
         findings.rows += one.rows
+        findings.queries += one.queries
         for note in one.notes:
             common = all(note in other.notes for other in measured)
             findings.note(note if common else f"{one.model}: {note}")
@@ -277,17 +298,7 @@ def _stacked(frames: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(named, ignore_index=True)
 
 
-def _about(
-    of: dict[str, Any], inputs: CaptionInputs, settings: CaptionSettings, others: dict[str, Any]
-) -> dict[str, Any]:
-    files = {model.file: Path(model.file) for model in inputs.models}
-    counts = pd.Series([inputs.labels[i] for i in set().union(*(m.captions for m in inputs.models))]).value_counts()
-    return {
-        "command": SUITE,
-        "settings": asdict(settings),
-        "of": of,
-        "sha256": {name: sha256_of(path) for name, path in files.items() if path.is_file()},
-        "others": {name: value if isinstance(value, list) else str(value) for name, value in others.items() if value},
-        "groups": {str(name): int(n) for name, n in counts.items()},
-        "versions": versions(),
-    }
+def _group_sizes(inputs: CaptionInputs) -> dict[str, int]:
+    """How many labelled images each group has."""
+    ids = set().union(*(model.captions for model in inputs.models))
+    return dict(sorted(Counter(str(inputs.labels[i]) for i in ids).items()))

@@ -8,10 +8,10 @@ The map of a dataset's captions: a t-SNE picture of neutral captions, by cluster
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise import __version__, engine
+from equipoise import engine
 from equipoise.audit.dataset.parts import (
     AxisPart,
     CaptionMap,
@@ -40,7 +40,9 @@ from equipoise.audit.figures import caption_map_figure
 from equipoise.audit.findings import Findings
 from equipoise.audit.suites._probes import stored_features
 from equipoise.data import Table
-from equipoise.data.atomic import atomic_file, write_whole
+from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.manifest import MANIFEST
+from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.errors import InputError
 from equipoise.measure.dataset import tsne_coordinates
 
@@ -110,6 +112,7 @@ def audit_dataset(
     encoder: Any = None,
     asking: engine.Asking | None = None,
     settings: DatasetSettings | None = None,
+    overwrite: bool = False,
 ) -> DatasetAudit:
     """Run every analysis on ``source``, a table's folder or a COCO captions file; write everything to ``out`` if given.
 
@@ -117,18 +120,57 @@ def audit_dataset(
     masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
     ``features``: it is asked about the images of the table, as ``asking`` says. The folder holds ``results.parquet``
     and ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
-    ``map`` as CSV, and the map of captions as SVG.
+    ``map`` as CSV, and the map of captions as SVG. A folder that holds something else, or another dataset, is refused
+    unless ``overwrite`` says so.
     """
     chosen = settings or DatasetSettings()
+    if out is not None:
+        check_folder(out, SUITE, overwrite=overwrite)
     dataset = read_dataset(source, axes=axes, lexicon=lexicon)
     ids = dataset.frame["image_id"].astype(str).tolist()
     masked, unmasked = (
         None if folder is None else stored_features(folder, ids) for folder in (masked_features, features)
     )
-    if encoder is not None:
-        if features is not None:
-            raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
-        unmasked = _features_by(encoder, source, ids, asking)
+    if encoder is not None and features is not None:
+        raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
+    of = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
+    inputs = {"features": features, "masked_features": masked_features, "encoder": encoder}
+    of |= {name: str(getattr(given, "key", given)) for name, given in inputs.items() if given is not None}
+    file = Path(source) / MANIFEST if Path(source).is_dir() else Path(source)
+    claim: dict[str, Any] = {
+        "parents": {"dataset": sha256_of(file)},
+        "of": of,
+        "settings": chosen.plain(),
+        "accept": _only_of(of),
+        "overwrite": overwrite,
+    }
+    with nullcontext() if out is None else claimed(out, SUITE, **claim) as home:
+        if encoder is not None:
+            unmasked = _features_by(encoder, source, ids, asking)
+        done, findings = _measured(source, dataset, chosen, (masked, unmasked), None if home is None else home.folder)
+        if home is not None:
+            findings.save(home.stage)
+            for found in done.axes:
+                _save_tables(home.stage, dataset, found, chosen)
+            write_whole(home.stage / "report.txt", f"{done}\n".encode())
+            home.publish()
+    return done
+
+
+def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
+    """Refuses the folder of another dataset; the same one may be looked at again, with other settings too."""
+
+    def accept(run: Run) -> None:
+        there = run.of.get("dataset", run.about.get("dataset"))  # an older folder says so at the top
+        if Path(str(there)).resolve() != Path(of["dataset"]).resolve():
+            raise InputError(f"{run.folder}: holds the audit of another dataset ({there}); give another folder with -o")
+
+    return accept
+
+
+def _measured(
+    source: str | Path, dataset: Dataset, chosen: DatasetSettings, features: tuple[Any, Any], folder: Path | None
+) -> tuple[DatasetAudit, Findings]:
     findings = Findings(SUITE, "")
     findings.notes += dataset.notes
     if dataset.sources is not None:
@@ -136,21 +178,13 @@ def audit_dataset(
         findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
     family = QuestionFamily()
     parts = [AxisPart(findings, dataset, axis, chosen, family) for axis in dataset.groups]
-    found = [axis_found for part in parts if (axis_found := _on_axis(part, masked, unmasked)) is not None]
-    if not found:
+    on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
+    if not on_axes:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
-    if len(found) > 1:
+    if len(on_axes) > 1:
         joint_counts([part for part in parts if part.groups.n_groups > 1])
-    folder = None if out is None else Path(out)
     judged = family.judge(findings.rows)
-    done = DatasetAudit(dataset, findings.frame(), tuple(found), tuple(findings.notes), folder, judged)
-    if folder is not None:
-        findings.save(folder)
-        _save_settings(folder, source, list(dataset.groups), lexicon, chosen)
-        for one in found:
-            _save_tables(folder, dataset, one, chosen)
-        (folder / "report.txt").write_text(f"{done}\n", encoding="utf-8")
-    return done
+    return DatasetAudit(dataset, findings.frame(), tuple(on_axes), tuple(findings.notes), folder, judged), findings
 
 
 def _features_by(encoder: Any, source: str | Path, ids: list[str], asking: engine.Asking | None) -> Any:
@@ -185,18 +219,6 @@ def _on_axis(part: AxisPart, masked: Any, unmasked: Any) -> AxisFindings | None:
         images=images_part(part, masked, unmasked),
         activities=activities_of(part) if has_captions else None,
     )
-
-
-def _save_settings(folder: Path, source: str | Path, axes: list[str], lexicon: str, settings: DatasetSettings) -> None:
-    about = {
-        "dataset": str(source),
-        "axes": axes,
-        "lexicon": lexicon,
-        "settings": asdict(settings),
-        "equipoise": __version__,
-    }
-    with atomic_file(folder / "dataset.json") as file:
-        file.write(json.dumps(about, indent=1).encode())
 
 
 def _save_tables(folder: Path, dataset: Dataset, found: AxisFindings, settings: DatasetSettings) -> None:
@@ -235,5 +257,4 @@ def _save_map(
 
 
 def _csv(path: Path, frame: pd.DataFrame) -> None:
-    with atomic_file(path) as file:
-        file.write(frame.to_csv(index=False, lineterminator="\n").encode())
+    write_whole(path, frame.to_csv(index=False, lineterminator="\n").encode())

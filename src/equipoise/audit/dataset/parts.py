@@ -8,15 +8,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import Field
 
 from equipoise.audit.dataset.source import Dataset
 from equipoise.audit.findings import Findings
 from equipoise.audit.suites._probes import CaptionProbe, ImageProbes, caption_probe, image_probes, neutral_texts
+from equipoise.data.settings import Settings
 from equipoise.errors import InputError
 from equipoise.measure.dataset import (
     Clusters,
@@ -124,22 +126,27 @@ class QuestionFamily:
         return found
 
 
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
 @dataclass(frozen=True)
-class DatasetSettings:
+class DatasetSettings(Settings):
     """What the analyses can be told."""
 
-    clusters: int = 20
+    what: ClassVar[str] = "setting of dataset"
+
+    clusters: Annotated[int, Field(ge=2)] = 20
     """GenSynth's M."""
-    min_images: int = 20
+    min_images: AtLeastOne = 20
     """Words, objects and subjects on fewer images are left out and counted."""
-    min_activities: int = 10
+    min_activities: AtLeastOne = 10
     """Activities named less often are left out and counted."""
-    permutations: int = 999
-    probe_permutations: int = 99
-    most_images: int = 20_000
+    permutations: Annotated[int, Field(ge=2)] = 999
+    probe_permutations: Annotated[int, Field(ge=0)] = 99
+    most_images: AtLeastOne = 20_000
     """Clusters, probes and the map use a random part of a larger dataset."""
-    seed: int = 0
-    level: float = 0.95
+    seed: Annotated[int, Field(ge=0)] = 0
+    level: Annotated[float, Field(gt=0, lt=1, description="a number between 0 and 1, such as 0.95")] = 0.95
 
 
 @dataclass(frozen=True)
