@@ -24,7 +24,7 @@ LEAVES = {
     "audit-my-clip": ["runs/clip/report.html", "clip.html", "runs/clip-berg/report.html"],
     "compare-two-models": ["two.html", "repair.html", "remedies/gender/remedy.json"],
     "audit-my-captioner": ["captions.html", "runs/captions/words.csv"],
-    "make-and-filter-sets": ["made.html", "runs/sieve/funnel.csv"],
+    "make-and-filter-sets": ["made.html", "runs/filtered/funnel.csv"],
     "add-a-metric": ["runs/clip/results.parquet"],
 }
 
