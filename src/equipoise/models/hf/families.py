@@ -201,172 +201,172 @@ def _family(model_type: str, target: str, summary: str, citation: str, example: 
 
 _family(
     "clip",
-    "families:CLIP",
+    "hf.families:CLIP",
     "CLIP, and everything trained in its form.",
     "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
     "openai/clip-vit-base-patch32",
 )
 _family(
     "siglip",
-    "families:SIGLIP",
+    "hf.families:SIGLIP",
     "SigLIP, and SigLIP 2 at a fixed size.",
     "Zhai et al., Sigmoid Loss for Language Image Pre-Training, ICCV 2023",
     "google/siglip-base-patch16-224",
 )
 _family(
     "siglip2",
-    "families:SIGLIP2",
+    "hf.families:SIGLIP2",
     "SigLIP 2 at any size and aspect (NaFlex).",
     "Tschannen et al., SigLIP 2, 2025, arXiv 2502.14786",
     "google/siglip2-base-patch16-naflex",
 )
 _family(
     "align",
-    "families:ALIGN",
+    "hf.families:ALIGN",
     "ALIGN: EfficientNet and BERT.",
     "Jia et al., Scaling Up Visual and Vision-Language Representation Learning, ICML 2021",
     "kakaobrain/align-base",
 )
 _family(
     "altclip",
-    "families:ALTCLIP",
+    "hf.families:ALTCLIP",
     "AltCLIP: CLIP with a multilingual text encoder.",
     "Chen et al., AltCLIP, 2022, arXiv 2211.06679",
     "BAAI/AltCLIP",
 )
 _family(
     "flava",
-    "families:FLAVA",
+    "hf.families:FLAVA",
     "FLAVA, read at its contrastive projections.",
     "Singh et al., FLAVA, CVPR 2022",
     "facebook/flava-full",
 )
 _family(
     "blip",
-    "families:BLIP",
+    "hf.families:BLIP",
     "BLIP for retrieval, read at its contrastive projections, not its matching head.",
     "Li et al., BLIP, ICML 2022",
     "Salesforce/blip-itm-base-coco",
 )
 _family(
     "chinese_clip",
-    "families:CHINESE_CLIP",
+    "hf.families:CHINESE_CLIP",
     "Chinese-CLIP.",
     "Yang et al., Chinese CLIP, 2022, arXiv 2211.01335",
     "OFA-Sys/chinese-clip-vit-base-patch16",
 )
 _family(
     "groupvit",
-    "families:GROUPVIT",
+    "hf.families:GROUPVIT",
     "GroupViT.",
     "Xu et al., GroupViT, CVPR 2022",
     "nvidia/groupvit-gcc-yfcc",
 )
 _family(
     "xclip",
-    "families:X_CLIP",
+    "hf.families:X_CLIP",
     "X-CLIP, shown an image as a still video; texts without its video-specific prompts.",
     "Ni et al., Expanding Language-Image Pretrained Models for General Video Recognition, ECCV 2022",
     "microsoft/xclip-base-patch32",
 )
 _family(
     "metaclip_2",
-    "families:METACLIP_2",
+    "hf.families:METACLIP_2",
     "MetaCLIP 2.",
     "Chuang et al., MetaCLIP 2, 2025, arXiv 2507.22062",
     "facebook/metaclip-2-worldwide-huge-quickgelu",
 )
 _family(
     "clipseg",
-    "families:CLIPSEG",
+    "hf.families:CLIPSEG",
     "The CLIP inside CLIPSeg.",
     "Lüddecke and Ecker, Image Segmentation Using Text and Image Prompts, CVPR 2022",
     "CIDAS/clipseg-rd64-refined",
 )
 _family(
     "aimv2",
-    "families:AIMV2",
+    "hf.families:AIMV2",
     "AIMv2 tuned with a text encoder (LiT).",
     "Fini et al., Multimodal Autoregressive Pre-training of Large Vision Encoders, CVPR 2025",
     "apple/aimv2-large-patch14-224-lit",
 )
 _family(
     "vision-text-dual-encoder",
-    "families:DUAL",
+    "hf.families:DUAL",
     "Any vision and any text encoder joined by projections; converted SLIP models are of this form.",
     "Zhai et al., LiT, CVPR 2022; Mu et al., SLIP, ECCV 2022",
 )
 _family(
     "laclip",
-    "converted:LACLIP",
+    "convert.encoders:LACLIP",
     "LaCLIP as equipoise.models.convert writes it.",
     "Fan et al., Improving CLIP Training with Language Rewrites, NeurIPS 2023",
 )
 _family(
     "debias-clip",
-    "converted:DEBIAS_CLIP",
+    "convert.encoders:DEBIAS_CLIP",
     "DebiasCLIP (learned tokens before the text) as equipoise.models.convert writes it.",
     "Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022",
 )
 _family(
     "vit",
-    "image_encoders:VIT",
+    "hf.classifiers:VIT",
     "Vision transformers, DINO's among them; images alone.",
     "Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021",
     "facebook/dino-vitb16",
 )
 _family(
     "dinov2",
-    "image_encoders:DINOV2",
+    "hf.classifiers:DINOV2",
     "DINOv2; images alone.",
     "Oquab et al., DINOv2, TMLR 2024",
     "facebook/dinov2-base",
 )
 _family(
     "dinov2_with_registers",
-    "image_encoders:DINOV2_REGISTERS",
+    "hf.classifiers:DINOV2_REGISTERS",
     "DINOv2 with registers; images alone.",
     "Darcet et al., Vision Transformers Need Registers, ICLR 2024",
     "facebook/dinov2-with-registers-base",
 )
 _family(
     "dinov3_vit",
-    "image_encoders:DINOV3",
+    "hf.classifiers:DINOV3",
     "DINOv3; images alone.",
     "Siméoni et al., DINOv3, 2025, arXiv 2508.10104",
     "facebook/dinov3-vitb16-pretrain-lvd1689m",
 )
 _family(
     "deit",
-    "image_encoders:DEIT",
+    "hf.classifiers:DEIT",
     "DeiT; images alone.",
     "Touvron et al., Training Data-Efficient Image Transformers, ICML 2021",
     "facebook/deit-base-distilled-patch16-224",
 )
 _family(
     "vit_msn",
-    "image_encoders:VIT_MSN",
+    "hf.classifiers:VIT_MSN",
     "Masked siamese networks; images alone.",
     "Assran et al., Masked Siamese Networks, ECCV 2022",
     "facebook/vit-msn-base",
 )
 _family(
     "swin",
-    "image_encoders:SWIN",
+    "hf.classifiers:SWIN",
     "Swin transformers; images alone.",
     "Liu et al., Swin Transformer, ICCV 2021",
     "microsoft/swin-tiny-patch4-window7-224",
 )
 _family(
     "convnext",
-    "image_encoders:CONVNEXT",
+    "hf.classifiers:CONVNEXT",
     "ConvNeXt; images alone.",
     "Liu et al., A ConvNet for the 2020s, CVPR 2022",
     "facebook/convnext-base-224",
 )
 _family(
     "resnet",
-    "image_encoders:RESNET",
+    "hf.classifiers:RESNET",
     "ResNet; images alone.",
     "He et al., Deep Residual Learning for Image Recognition, CVPR 2016",
     "microsoft/resnet-50",
