@@ -1,6 +1,8 @@
 import importlib.util
 import itertools
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +32,25 @@ def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def _cache_of_the_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty cache for each test: encoders of different tests may share a key."""
     monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{next(_CACHES)}"))
+
+
+@pytest.fixture
+def command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs ``equipoise`` with these words as a shell would, in this process: another takes two seconds to start."""
+    from equipoise.cli.main import run
+
+    def called(*words: object) -> subprocess.CompletedProcess:
+        line = ["equipoise", *map(str, words)]
+        monkeypatch.setattr(sys, "argv", line)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            run()
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(line, stopped.value.code or 0, told.out, told.err)
+
+    return called
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from equipoise.data import read_results
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_worked_example_runs_from_top_to_bottom(tmp_path, monkeypatch):
+def test_the_worked_example_runs_from_top_to_bottom(tmp_path, monkeypatch, command_line):
     monkeypatch.chdir(tmp_path)
     section = (DOCS / "audit.md").read_text(encoding="utf-8").split("## A model behind an API")[1].split("\n## ")[0]
     names: dict = {}
@@ -26,9 +24,7 @@ def test_the_worked_example_runs_from_top_to_bottom(tmp_path, monkeypatch):
             continue
         for line in code.strip().splitlines():
             command, _, target = line.removeprefix("$ equipoise ").partition(" > ")
-            done = subprocess.run(
-                [sys.executable, "-m", "equipoise", *shlex.split(command)], capture_output=True, text=True
-            )
+            done = command_line(*shlex.split(command))
             assert done.returncode == 0, done.stderr
             if target:
                 Path(target).write_text(done.stdout, encoding="utf-8")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -39,20 +37,20 @@ def made(toy):
     return toy(*world(), axes=["gender", "race"])
 
 
-def equipoise(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "equipoise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def refused(*arguments: object) -> str:
+@pytest.fixture
+def refused(command_line):
     """The one sentence on standard error; no traceback, nothing on standard output."""
-    done = equipoise(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    lines = done.stderr.strip().splitlines()
-    assert lines[0].startswith("equipoise: ")
-    assert len(lines) == 1
-    return lines[0]
+
+    def sentence(*arguments: object) -> str:
+        done = command_line(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert done.stdout == ""
+        lines = done.stderr.strip().splitlines()
+        assert lines[0].startswith("equipoise: ")
+        assert len(lines) == 1
+        return lines[0]
+
+    return sentence
 
 
 CASES = [
@@ -72,7 +70,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("config", "flags", "sentence"), CASES)
-def test_settings_that_do_not_fit_the_table(made, tmp_path, config, flags, sentence):
+def test_settings_that_do_not_fit_the_table(made, refused, tmp_path, config, flags, sentence):
     with pytest.raises(InputError) as error:
         run(made.model, "intersectional", made.table, config={"prompts": ["{A}"]} | config)
     assert sentence in str(error.value)
@@ -98,7 +96,7 @@ def spoil(folder, row: int, value: float) -> str:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
-def test_a_vector_that_is_no_direction(made, tmp_path, value):
+def test_a_vector_that_is_no_direction(made, refused, tmp_path, value):
     name = spoil(made.home / "vectors", 11, value)
     sentence = f"the vector of {name!r} is not finite or has no length (1 such); compute it again or drop it"
     for out in (None, tmp_path / "run"):
@@ -119,7 +117,7 @@ def test_a_text_that_is_no_direction(made):
         run(made.model, "intersectional", made.table, config={"prompts": ["{A}"]})
 
 
-def test_labels_of_the_wrong_length(made, tmp_path):
+def test_labels_of_the_wrong_length(made, refused, tmp_path):
     run(made.model, "intersectional", made.table, tmp_path / "o", config={"prompts": ["{A}"], "draws": 20})
     path = tmp_path / "o" / "_evidence" / "frame.parquet"
     pd.read_parquet(path).iloc[1:].to_parquet(path)
@@ -175,7 +173,7 @@ def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
         (["compare", "nowhere", "nowhere"], "nowhere"),
     ],
 )
-def test_a_command_that_lacks_something(arguments, sentence):
+def test_a_command_that_lacks_something(refused, arguments, sentence):
     assert sentence in refused(*arguments)
 
 
@@ -186,17 +184,17 @@ def test_a_suite_whose_columns_the_table_lacks(made):
         run(made.model, "pata", made.table)
 
 
-def test_the_whole_way_on_the_command_line(made, tmp_path):
+def test_the_whole_way_on_the_command_line(made, command_line, tmp_path):
     common = ["-s", "intersectional", "-t", made.table, "--prompt", "{A}", "--draws", "20"]
-    done = equipoise("audit", made.model, *common, "-o", tmp_path / "a", "--pair", "male", "female")
+    done = command_line("audit", made.model, *common, "-o", tmp_path / "a", "--pair", "male", "female")
     assert done.returncode == 0, done.stderr
     assert "max_skew" in done.stdout
     assert "bias_at_k" in done.stdout
-    done = equipoise("measure", tmp_path / "a", "--k", "3", "-o", tmp_path / "b")
+    done = command_line("measure", tmp_path / "a", "--k", "3", "-o", tmp_path / "b")
     assert done.returncode == 0, done.stderr
-    done = equipoise("compare", tmp_path / "a", tmp_path / "a", "-o", tmp_path / "c")
+    done = command_line("compare", tmp_path / "a", tmp_path / "a", "-o", tmp_path / "c")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "c" / "results.parquet").exists()
-    listed = equipoise("suites").stdout
+    listed = command_line("suites").stdout
     for name in ("marginal", "contrast", "recall-gap", "visogender", "pata", "utility", "captions-tfidf"):
         assert name in listed

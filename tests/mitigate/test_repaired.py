@@ -1,8 +1,6 @@
 """Remedies kept and loaded, behind models, on tables, and through the command line."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -269,11 +267,9 @@ def test_the_catalogue_names_it():
     assert REMEDIES.load("projection") is Projection
 
 
-def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path):
-    def run(*words):
-        command = [sys.executable, "-m", "equipoise", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-
+def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path, monkeypatch, command_line):
+    monkeypatch.chdir(tmp_path)
+    run = command_line
     model, sets = f"table:{home / 'vectors'}", home / "sets"
     done = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from tests.simulations.bands import within
 
 from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.suites._probes import caption_probe
@@ -68,17 +69,21 @@ def test_images_of_one_source_are_not_taken_for_many():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sources", "size", "varying"), list(product((20, 200), (1, 5, 10), (False, True))))
+@pytest.mark.parametrize(
+    ("sources", "size", "varying"), [*product((20,), (1, 5, 10), (False, True)), (200, 5, False), (200, 10, True)]
+)
 def test_false_alarms_and_coverage_by_source(sources, size, varying):
-    found = rates(sources, size, varying, 1000 if sources == 20 else 400)
-    assert (found <= 0.075).all(), found  # counts of few sources have few levels: less than 3% is their nature
-    assert (found[["items together", "distance"]] >= 0.02).all() or size == 1, found
+    found, repetitions = rates(sources, size, varying, 300), 300
+    for name, rate in found.items():  # counts of few sources have few levels: less than 3% is their nature
+        together = name in ("items together", "distance") and size > 1
+        assert within(rate, 0.03 if together else 0.0, 0.07, repetitions), found
 
 
 @pytest.mark.slow
 def test_false_alarms_with_four_groups():
     for varying in (False, True):
-        assert (rates(60, 5, varying, 500, n_groups=4) <= 0.075).all()
+        found = rates(60, 5, varying, 250, n_groups=4)
+        assert all(within(rate, 0.0, 0.07, 250) for rate in found), found
 
 
 def larger_sources_of_one_group(repetitions: int) -> float:
@@ -100,7 +105,7 @@ def test_a_group_with_larger_sources_does_not_lean_for_that():
 
 @pytest.mark.slow
 def test_false_alarms_where_one_group_has_larger_sources():
-    assert 0.02 <= larger_sources_of_one_group(1000) <= 0.07
+    assert within(larger_sources_of_one_group(500), 0.03, 0.07, 500)
 
 
 def power(repetitions: int, varying: bool) -> tuple[float, float]:
@@ -127,7 +132,7 @@ def power(repetitions: int, varying: bool) -> tuple[float, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("varying", [False, True])
 def test_power_is_that_of_a_test_by_source(varying):
-    mine, best = power(600, varying)
+    mine, best = power(250, varying)
     # inside sources the regression does not pay for the means it takes away: five images have four degrees of freedom
     assert mine >= best - (0.1 if varying else 0.05)
     assert 0.5 < mine < 0.99
@@ -170,7 +175,7 @@ def test_null_tables_are_seldom_called_lopsided(tmp_path):
 
 @pytest.mark.slow
 def test_the_whole_audit_keeps_five_percent_for_all_its_questions(tmp_path):
-    assert called_lopsided(tmp_path, 300) <= 0.07
+    assert within(called_lopsided(tmp_path, 200), 0.0, 0.07, 200)
 
 
 @pytest.mark.slow
@@ -178,14 +183,14 @@ def test_the_whole_audit_keeps_five_percent_for_all_its_questions(tmp_path):
 def test_captions_of_few_sources_tell_nothing(varying):
     words = np.array(["ball", "cup", "lamp", "tree", "bench", "kite"])
     rng, alarms = np.random.default_rng(5), []
-    for i in range(200):
+    for i in range(150):
         groups, codes, _ = sample(rng, 30, 5, varying)
         own = rng.beta(0.3, 0.3, (30, len(words)))[codes]
         texts = ["a " + " ".join(words[rng.random(len(words)) < rate]) for rate in own]
         alarms.append(
             caption_probe(texts, groups, clusters=codes, folds=3, permutations=19, seed=i).auc.p_value <= 0.05
         )
-    assert np.mean(alarms) <= 0.09
+    assert within(np.mean(alarms), 0.0, 0.07, 150)
 
 
 def test_sets_with_every_group_are_even_and_say_so():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy import stats as sps
+from tests.simulations.bands import within
 
 from equipoise.measure.counterfactual.placebo import placebo_excess
 from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
@@ -83,6 +84,8 @@ def rates(measure, truth, model, n_subjects, n_sets, repetitions, seed=0):
 
 STRONG_OTHER = {"levels": (3,), "other": 2.0}
 INCOMPLETE = {"levels": (3, 2), "other": 2.0, "missing": 0.25}
+MANY = 500
+SUBJECTS = [6, 14, 100]
 
 
 @pytest.mark.parametrize(
@@ -98,40 +101,41 @@ def test_gaps_and_sizes_in_short(model, n_subjects, n_sets):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [6, 14, 28, 100])
+@pytest.mark.parametrize("n_subjects", SUBJECTS)
 @pytest.mark.parametrize(
     "model",
     [Model(), Model(**STRONG_OTHER), Model(**INCOMPLETE), Model(quirk=0.5), Model(quirk=0.5, **INCOMPLETE)],
     ids=["nothing", "another axis", "three axes, incomplete", "quirks", "quirks, incomplete"],
 )
 def test_the_signed_gap_raises_no_false_alarm(model, n_subjects):
-    alarms, covered = rates(standard_gaps, 0.0, model, n_subjects, 4, 1000)
+    alarms, covered = rates(standard_gaps, 0.0, model, n_subjects, 4, MANY)
     # six units have 64 patterns of signs: two of them at 5%
-    assert (0.015 if n_subjects == 6 else 0.03) <= alarms <= 0.07
-    assert 0.93 <= covered <= 0.975
+    assert within(alarms, 0.02 if n_subjects == 6 else 0.03, 0.07, MANY)
+    assert within(covered, 0.93, 0.97, MANY)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [6, 14, 28, 100])
+@pytest.mark.parametrize("n_subjects", SUBJECTS)
 @pytest.mark.parametrize("common", [0.1, 1.0])
 @pytest.mark.parametrize("quirk", [0.0, 0.3])
 def test_the_signed_gap_is_covered(common, quirk, n_subjects):
-    assert 0.93 <= rates(standard_gaps, common, Model(common, quirk), n_subjects, 4, 1000)[1] <= 0.985
+    covered = rates(standard_gaps, common, Model(common, quirk), n_subjects, 4, MANY)[1]
+    assert within(covered, 0.93, 0.98, MANY)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [6, 14, 28, 100])
+@pytest.mark.parametrize("n_subjects", SUBJECTS)
 @pytest.mark.parametrize(
     "model", [Model(), Model(**STRONG_OTHER), Model(**INCOMPLETE)], ids=["nothing", "another axis", "incomplete"]
 )
 def test_the_size_raises_no_false_alarm(model, n_subjects):
-    alarms, covered = rates(standard_gap_sizes, 0.0, model, n_subjects, 4, 1000)
-    assert 0.03 <= alarms <= 0.07
-    assert covered >= 0.93  # at the boundary one side cannot miss
+    alarms, covered = rates(standard_gap_sizes, 0.0, model, n_subjects, 4, MANY)
+    assert within(alarms, 0.03, 0.07, MANY)
+    assert within(covered, 0.93, 1.0, MANY)  # at the boundary one side cannot miss
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [6, 14, 28, 100])
+@pytest.mark.parametrize("n_subjects", SUBJECTS)
 @pytest.mark.parametrize(
     "model",
     [Model(0.1), Model(1.0), Model(quirk=0.1), Model(quirk=1.0), Model(0.3, 0.3, **STRONG_OTHER)],
@@ -139,17 +143,17 @@ def test_the_size_raises_no_false_alarm(model, n_subjects):
 )
 def test_the_size_is_covered(model, n_subjects):
     # near 0 it is cautious: the lower end cannot miss there
-    assert rates(standard_gap_sizes, model.size, model, n_subjects, 4, 1000)[1] >= 0.925
+    assert within(rates(standard_gap_sizes, model.size, model, n_subjects, 4, MANY)[1], 0.93, 1.0, MANY)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_subjects", "n_sets"), [(6, 4), (14, 4), (28, 4), (100, 4), (14, 12)])
+@pytest.mark.parametrize(("n_subjects", "n_sets"), [(6, 4), (14, 4), (100, 4), (14, 12)])
 @pytest.mark.parametrize("model", [Model(), Model(quirk=0.3), Model(0.2, 0.1), Model(0.6, 0.3)])
 def test_outranking_is_covered(model, n_subjects, n_sets):
-    alarms, covered = rates(outranks, model.won, model, n_subjects, n_sets, 1000)
-    assert covered >= 0.93
+    alarms, covered = rates(outranks, model.won, model, n_subjects, n_sets, MANY)
+    assert within(covered, 0.93, 1.0, MANY)
     if model.common == 0:  # few sets make few levels, and ties of flipped sums: it may be cautious, never the other way
-        assert alarms <= 0.07
+        assert within(alarms, 0.0, 0.07, MANY)
 
 
 @pytest.mark.slow
@@ -157,7 +161,7 @@ def test_outranking_is_covered(model, n_subjects, n_sets):
 def test_linked_sets_raise_no_false_alarm(n_sets):
     model = Model(linked=0.5)
     for measure in (standard_gaps, standard_gap_sizes, outranks):
-        assert 0.02 <= rates(measure, 0.5, model, 14, n_sets, 600)[0] <= 0.075
+        assert within(rates(measure, 0.5, model, 14, n_sets, MANY)[0], 0.03, 0.07, MANY)
 
 
 @pytest.mark.slow
@@ -216,19 +220,19 @@ def test_another_placebo_is_no_excess_in_short():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_subjects", [14, 28, 100])
+@pytest.mark.parametrize("n_subjects", [14, 60])
 @pytest.mark.parametrize("quirk", [True, False])
 @pytest.mark.parametrize(("size", "n_placebos"), [(0.0, 3), (0.3, 1), (0.3, 3)])
 def test_another_placebo_is_no_excess(size, n_placebos, quirk, n_subjects):
-    alarms, covered = excesses(1000, size, (size,) * n_placebos, quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
+    alarms, covered = excesses(300, size, (size,) * n_placebos, quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
     # without any effect it is cautious: sizes below 0 are cut
-    assert (0.01 if size == 0 else 0.025) <= alarms <= 0.075
-    assert covered >= 0.925
+    assert within(alarms, 0.01 if size == 0 else 0.03, 0.07, 300)
+    assert within(covered, 0.93, 1.0, 300)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("quirk", "n_subjects", "power"), [(True, 28, 0.75), (True, 60, 0.95), (False, 14, 0.99)])
 def test_an_axis_of_twice_the_placebos_is_found(quirk, n_subjects, power):
-    alarms, covered = excesses(400, 0.6, (0.3, 0.3, 0.3), quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
+    alarms, covered = excesses(200, 0.6, (0.3, 0.3, 0.3), quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
     assert alarms >= power
-    assert covered >= 0.9
+    assert within(covered, 0.93, 1.0, 200)

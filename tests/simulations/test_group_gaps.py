@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.simulations.bands import within
 
 from equipoise.measure.groups import Groups
 from equipoise.measure.retrieval.recall import median_rank_by_group, recall_by_group
@@ -96,19 +97,21 @@ def test_unequal_groups_are_covered(shape):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_groups", [2, 3, 5, 7])
-@pytest.mark.parametrize("shape", ["equal", "steps", "one", "half"])
+@pytest.mark.parametrize(
+    ("shape", "n_groups"),
+    [("equal", 2), ("equal", 3), ("equal", 5), ("equal", 7), ("steps", 4), ("one", 7), ("half", 3), ("half", 6)],
+)
 @pytest.mark.parametrize("kind", sorted(DRAWS))
 def test_coverage(kind, shape, n_groups):
     sizes = [60] * n_groups if "sets" in kind or n_groups % 2 else [30 + 20 * g for g in range(n_groups)]
-    rate = coverage(kind, shape, n_groups, sizes, 1000)
-    assert 0.925 <= rate <= 0.99, f"{kind}, {shape}, {n_groups} groups: {rate:.3f}"
+    rate = coverage(kind, shape, n_groups, sizes, 300)
+    assert within(rate, 0.93, 0.985, 300), f"{kind}, {shape}, {n_groups} groups: {rate:.3f}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("statistic", "shape"), [("recall", "equal"), ("recall", "half"), ("median", "equal")])
 def test_coverage_of_recall_and_of_median_ranks(statistic, shape):
-    held, n_groups, reps = 0, 6, 1000
+    held, n_groups, reps = 0, 6, 400
     means = truth(shape, n_groups)
     for rep in range(reps):
         rng = np.random.default_rng((1, rep))
@@ -119,7 +122,7 @@ def test_coverage_of_recall_and_of_median_ranks(statistic, shape):
         else:
             gap = median_rank_by_group(rng.geometric(0.02, len(labels)), groups, draws=200).gap
         held += gap.ci_low <= np.ptp(chances(means)) <= gap.ci_high
-    assert 0.93 <= held / reps <= 0.995
+    assert within(held / reps, 0.93, 0.99, reps)
 
 
 def people_p_values(reps: int) -> float:
@@ -139,4 +142,4 @@ def test_the_p_value_exchanges_whole_people():
 
 @pytest.mark.slow
 def test_false_alarms_where_each_person_is_of_one_group():
-    assert 0.03 <= people_p_values(1000) <= 0.07
+    assert within(people_p_values(500), 0.03, 0.07, 500)

@@ -1,7 +1,8 @@
 """How often a verdict says what is not so, with rows computed by the project's own measures.
 
 Quirks: every subject has a preference of its own, some spreads large, and no direction is common to subjects. None of
-these models leans to a group; on the rows of this file 53% were called biased when a p-value of MaxSkew was enough.
+these models leans to a group; on the rows of this file 68% of 60 runs were called biased when a p-value of
+MaxSkew was enough.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.simulations.bands import within
 
 from equipoise.audit.config import AuditConfig
 from equipoise.measure.counterfactual.sizes import gap_cells, outranks, standard_gap_sizes, standard_gaps
@@ -83,5 +85,5 @@ def test_a_blind_model_is_never_said_to_lean():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [0.0, 0.1, 0.3, 0.8, 2.0])
 def test_at_most_one_in_twenty_quirky_models_is_called_biased(size):
-    told = rates(1000, lambda rng: rng.normal(size=SUBJECTS) * size, seed=4)
-    assert told["biased"] <= 0.05 + 0.014  # two standard errors of 1,000 runs at 5%
+    told = rates(250, lambda rng: rng.normal(size=SUBJECTS) * size, seed=4)
+    assert within(told["biased"], 0.0, 0.05, 250)
