@@ -25,7 +25,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.shares import share_estimate
+from equipoise.measure.stats.shares import independent_difference, share_estimate
 
 __all__ = ["ALL", "SCENARIOS", "ByActivity", "ImageToText", "Scenes", "image_to_text", "over_activities"]
 
@@ -268,20 +268,14 @@ def _drop(
 
 
 def _difference(first: Estimate, second: Estimate, level: float) -> Estimate:
-    """Difference of two independent shares with Newcombe's interval, which stands 0 and 1 (Newcombe 1998,
-    method 10)."""
+    """Difference of two independent shares, with Newcombe's interval."""
     value = first.value - second.value
-    if None in (first.ci_low, first.ci_high, second.ci_low, second.ci_high):
+    interval = independent_difference(first, second)
+    if interval is None:
         return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=(no_interval("one image in a cell"),))
-    assert first.ci_low is not None
-    assert first.ci_high is not None
-    assert second.ci_low is not None
-    assert second.ci_high is not None
-    low = value - float(np.hypot(first.value - first.ci_low, second.ci_high - second.value))
-    high = value + float(np.hypot(first.ci_high - first.value, second.value - second.ci_low))
     pooled = (first.n * first.value + second.n * second.value) / (first.n + second.n)
     null_sd = float(np.sqrt(pooled * (1 - pooled) * (1 / first.n + 1 / second.n)))
     p_value = 1.0 if null_sd == 0 else float(2 * sps.norm.sf(abs(value) / null_sd))
     return Estimate(
-        value, low, high, null_mean=0.0, null_sd=null_sd, p_value=p_value, n=first.n + second.n, level=level
+        value, *interval, null_mean=0.0, null_sd=null_sd, p_value=p_value, n=first.n + second.n, level=level
     )
