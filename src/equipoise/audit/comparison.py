@@ -170,11 +170,11 @@ class _SplitScores:
         """By seed and split: LIC_M, or LIC, which is the captioner's less the mean of people's."""
         mine = self._runs[self._runs["model"] == model]
         sides = {str(side): some.groupby(["seed", "split"])["value"].mean() for side, some in mine.groupby("side")}
-        whole = sides.get("model", pd.Series(dtype=float))
+        if "model" not in sides or (metric == "lic" and "references" not in sides):
+            return pd.Series(dtype=float)
         if metric == "lic_m":
-            return whole
-        people = sides.get("references", pd.Series(dtype=float))
-        return (sides.get("model on images with references", whole) - people).dropna()
+            return sides["model"]
+        return (sides.get("model on images with references", sides["model"]) - sides["references"]).dropna()
 
     def keys_of(self, model: str, metric: str) -> dict[str, Any]:
         """What a results row of this metric says of it."""

@@ -237,7 +237,7 @@ def _written(findings: Findings, model: str, about: AuditOf, home: RunFolder | N
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:
     if isinstance(config, AuditConfig):
         return config
-    return suite.defaults.having(config or {})
+    return suite.configured(config or {})
 
 
 def _loaded(model: str | Encoder | Precomputed, options: Mapping[str, Any]) -> Encoder | Precomputed:

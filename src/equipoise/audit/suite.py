@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import pandas as pd
 
@@ -13,7 +14,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
 
-__all__ = ["EVERY_SETTING", "Suite", "all_settings_but"]
+__all__ = ["EVERY_SETTING", "Suite"]
 
 _FLAGS = {
     "axes": "--axis",
@@ -25,19 +26,15 @@ _FLAGS = {
     "placebos": "--placebo",
     "margin": "--margin",
     "link": "--link",
+    "draws": "--draws",
+    "seed": "--seed",
 }
-_OF_SETS = ("placebos", "margin", "link")
-"""Settings about counterfactual sets, which only suites that measure these read."""
+_WHY = dict.fromkeys(("placebos", "margin", "link"), "it measures no gaps inside sets") | {
+    "draws": "it shuffles nothing",
+    "lexicon": "it makes no caption neutral",
+    "seeds": "it draws no balanced pools",
+}
 EVERY_SETTING = tuple(f.name for f in fields(AuditConfig))
-
-
-def all_settings_but(*unread: str) -> tuple[str, ...]:
-    """The settings of an audit without those of counterfactual sets and those that a suite does not read either.
-
-    >>> "k" in all_settings_but("k", "prompts"), "draws" in all_settings_but("k", "prompts")
-    (False, True)
-    """
-    return tuple(name for name in EVERY_SETTING if name not in (*_OF_SETS, *unread))
 
 
 @dataclass(frozen=True)
@@ -59,18 +56,17 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
-    settings: tuple[str, ...] = all_settings_but()
-    """The settings that it reads; another one, changed, is refused and not silently ignored."""
+    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _WHY)
+    """The settings that it reads, by name; another one is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
     def check(self, frame: pd.DataFrame, config: AuditConfig) -> None:
         """Refuse a table that lacks what the suite needs, naming it, and a setting that the suite does not read."""
-        for name, usual in self.defaults.plain().items():
-            if name not in self.settings and getattr(config, name) != usual:
-                flag = _FLAGS.get(name, name)
-                raise InputError(f"suite {self.name!r} does not read {flag}, {_why(name)}; leave it out")
+        for name in EVERY_SETTING:
+            if getattr(config, name) != getattr(self.defaults, name):
+                self._check_read(name)
         for name in self.columns:
             if name not in frame:
                 near = closest(name, map(str, frame.columns), n=1)
@@ -83,6 +79,14 @@ class Suite:
         if self.axes is not None:
             check_pair(frame, self.axes(frame, config), config)
 
+    def configured(self, changes: Mapping[str, Any]) -> AuditConfig:
+        """Its defaults with these settings changed; one that it does not read is refused, even as it is by default."""
+        settings = self.defaults.having(changes)
+        for name in changes:
+            self._check_read(name)
+        return settings
 
-def _why(name: str) -> str:
-    return "it measures no gaps inside sets" if name in _OF_SETS else "its own is fixed"
+    def _check_read(self, name: str) -> None:
+        if name not in self.settings:
+            why = _WHY.get(name, "its own is fixed")
+            raise InputError(f"suite {self.name!r} does not read {_FLAGS.get(name, name)}, {why}; leave it out")

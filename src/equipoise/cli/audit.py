@@ -82,13 +82,13 @@ def audit(
     from equipoise.audit import run, run_captions
     from equipoise.audit.suites import SUITES
     from equipoise.data import Table
+    from equipoise.data.settings import toml_of
 
     chosen = SUITES.load(suite)
-    settings = chosen.defaults.having_toml(config) if config else chosen.defaults
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
     given |= {"link": link or None}
-    settings = settings.having(_told(given))
+    settings = chosen.configured({**(toml_of(config) if config else {}), **_told(given)})
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}

@@ -205,7 +205,8 @@ def test_a_new_file_is_readable_as_any_other_and_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "t.txt", tmp_path / "link.txt"
     target.write_text("old")
     link.symlink_to(target)
-    run("-p", "gensynth-edits", "-o", link)
+    assert "is there already" in str(run("-p", "gensynth-edits", "-o", link, fails=InputError).exception)
+    run("-p", "gensynth-edits", "-o", link, "--overwrite")
     assert link.is_symlink()
     assert target.read_text().startswith("Make this person more feminine\n")
     plain = tmp_path / "plain.txt"

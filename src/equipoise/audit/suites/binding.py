@@ -19,7 +19,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, unit
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
 from equipoise.measure.notes import no_interval
@@ -303,5 +303,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=lambda frame, config: (binding_axis(frame, config),),
-    settings=all_settings_but("prompts", "k", "variants", "min_sets"),
+    settings=("axes", "pair", "seed", "level"),
 )

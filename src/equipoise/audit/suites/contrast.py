@@ -27,7 +27,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings, Key
 from equipoise.audit.subjects import SetStructure
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
@@ -260,5 +260,5 @@ SUITE = Suite(
     axes=one_axis,
     reads=("captions",),
     defaults=AuditConfig(draws=200),
-    settings=all_settings_but("prompts", "min_sets"),
+    settings=("axes", "k", "variants", "pair", "lexicon", "seeds", "draws", "seed", "level"),
 )

@@ -19,7 +19,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name, strata
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.errors import InputError
@@ -302,5 +302,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
-    settings=all_settings_but("k", "variants", "min_sets"),
+    settings=("axes", "prompts", "draws", "seed", "level"),
 )

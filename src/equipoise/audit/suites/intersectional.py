@@ -29,7 +29,7 @@ from equipoise.audit.subjects import (
     subject_texts,
     subjects_asked,
 )
-from equipoise.audit.suite import EVERY_SETTING, Suite
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._counterfactual import add_counterfactual
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.data.labels import without_twins
@@ -142,5 +142,19 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=_axes,
-    settings=EVERY_SETTING,
+    settings=(
+        "axes",
+        "k",
+        "variants",
+        "prompts",
+        "prompt_pool",
+        "min_sets",
+        "pair",
+        "link",
+        "draws",
+        "seed",
+        "level",
+        "placebos",
+        "margin",
+    ),
 )

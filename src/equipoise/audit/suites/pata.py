@@ -25,7 +25,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
 from equipoise.measure.notes import no_null
@@ -180,5 +180,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
-    settings=all_settings_but("prompts", "min_sets"),
+    settings=("axes", "k", "variants", "pair", "draws", "seed", "level"),
 )

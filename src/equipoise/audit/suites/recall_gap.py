@@ -19,7 +19,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.measure.retrieval import recall_at_k, recall_by_group, scan
 
 __all__ = ["SUITE"]
@@ -83,5 +83,5 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
-    settings=all_settings_but("prompts", "variants", "min_sets"),
+    settings=("axes", "k", "draws", "seed", "level"),
 )

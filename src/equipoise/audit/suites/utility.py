@@ -22,7 +22,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence, places_by_name
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import joined_prompts, pool_name
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.errors import InputError
 from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import recall_at_k, scan
@@ -171,5 +171,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     reads=("captions",),
-    settings=all_settings_but("variants", "min_sets"),
+    settings=("k", "prompts", "prompt_pool", "seed", "level"),
 )

@@ -27,7 +27,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import joined_prompts, pool_name
-from equipoise.audit.suite import Suite, all_settings_but
+from equipoise.audit.suite import Suite
 from equipoise.audit.suites._counterfactual import signed_gap
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
@@ -213,5 +213,5 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=one_axis,
-    settings=all_settings_but("prompts", "min_sets"),
+    settings=("axes", "k", "variants", "prompt_pool", "draws", "seed", "level"),
 )
