@@ -250,7 +250,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     with TableWriter(tmp_path / "t", SCHEMA) as writer:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
-            with pytest.raises(InputError, match=r"part-00000.parquet cannot be written: the disk is full; make room"):
+            with pytest.raises(InputError, match=r"part-00000.parquet cannot be written: the disk is full; free"):
                 writer.write_shard(0, make_rows(5))
         assert writer.completed_shards() == []
         writer.write_shard(0, make_rows(5))

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from equipoise.array_types import Floats
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, standalone, ticks
 
-__all__ = ["COLOURS", "caption_map_figure", "scatter", "scatter_figure"]
+__all__ = ["COLOURS", "caption_map_figure", "scatter_figure"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000")
 """Told apart by people who see colours differently (Okabe and Ito)."""
 
 _PANEL = 420.0
 _MARGIN = 60.0
-
-
-def scatter(
-    drawing: SvgDrawing, left: float, x: NDArray[np.float64], y: NDArray[np.float64], colours: Sequence[int], r: float
-) -> tuple[Scale, Scale]:
-    """Draw dots into the square panel that begins at ``left``; returns its scales, from values to pixels."""
-    across = Scale(*_padded(x), left, left + _PANEL)
-    up = Scale(*_padded(y), _MARGIN + _PANEL, _MARGIN)
-    for dot_x, dot_y, colour in zip(x.tolist(), y.tolist(), colours, strict=True):
-        drawing.dot(across(dot_x), up(dot_y), r, f"c{colour % SERIES_COLOURS}")
-    return across, up
 
 
 def scatter_figure(
@@ -47,7 +36,9 @@ def scatter_figure(
     y = points[column].to_numpy(float)
     for place, (name, label) in enumerate(x_names.items()):
         left, x = place * step + _MARGIN, points[name].to_numpy(float)
-        across, up = scatter(drawing, left, x, y, range(len(points)), 4)
+        across, up = _scales(left, x, y)
+        drawing.x_axis(across, _MARGIN, _MARGIN + _PANEL, label)
+        _dots(drawing, x, y, (across, up), range(len(points)), 4)
         for model, dot_x, dot_y in zip(points["model"], x.tolist(), y.tolist(), strict=True):
             drawing.text(across(dot_x) + 6, up(dot_y) - 5, str(model), "small")
         if name in lines:
@@ -55,7 +46,6 @@ def scatter_figure(
             ends = [float(x.min()), float(x.max())]
             drawing.path([(across(end), up(slope * end + start)) for end in ends], "axis thin")
             drawing.text(left + _PANEL / 2, _MARGIN - 18, lines[name], "bold", "middle")
-        drawing.x_axis(across, _MARGIN, _MARGIN + _PANEL, label)
         for value in ticks(up.low, up.high):
             drawing.text(left - 6, up(value) + 4, f"{value:g}".replace("-", "\N{MINUS SIGN}"), "soft num", "end")
         drawing.text(left - 6, _MARGIN - 18, called, "soft", "end")
@@ -68,12 +58,14 @@ def caption_map_figure(points: pd.DataFrame, words: Mapping[int, str], title: st
     groups = sorted(set(points["group"]))
     step = _PANEL + 2 * _MARGIN
     drawing = SvgDrawing("map", 2 * step, step)
-    across, up = scatter(drawing, _MARGIN, x, y, points["cluster"].tolist(), 2)
+    across, up = _scales(_MARGIN, x, y)
+    _dots(drawing, x, y, (across, up), points["cluster"].tolist(), 2)
     for cluster, members in points.groupby("cluster", sort=True):
         place = across(float(members["x"].median())), up(float(members["y"].median()))
         number = int(str(cluster))
         drawing.text(*place, f"{number} {words.get(number, '')}", "small halo", "middle")
-    scatter(drawing, step + _MARGIN, x, y, [groups.index(group) for group in points["group"]], 2)
+    places = [groups.index(group) for group in points["group"]]
+    _dots(drawing, x, y, _scales(step + _MARGIN, x, y), places, 2)
     for number, group in enumerate(groups):
         height = _MARGIN + 14 + 16 * number
         drawing.dot(2 * step - _MARGIN - 4, height - 4, 4, f"c{number % SERIES_COLOURS}")
@@ -84,7 +76,19 @@ def caption_map_figure(points: pd.DataFrame, words: Mapping[int, str], title: st
     return standalone(drawing.svg(f"clusters of neutral captions, and {title}"))
 
 
-def _padded(values: NDArray[np.float64]) -> tuple[float, float]:
+def _scales(left: float, x: Floats, y: Floats) -> tuple[Scale, Scale]:
+    """From values to pixels, across and up, in the square panel that begins at ``left``."""
+    return Scale(*_padded(x), left, left + _PANEL), Scale(*_padded(y), _MARGIN + _PANEL, _MARGIN)
+
+
+def _dots(
+    drawing: SvgDrawing, x: Floats, y: Floats, scales: tuple[Scale, Scale], colours: Iterable[int], r: float
+) -> None:
+    for dot_x, dot_y, colour in zip(x.tolist(), y.tolist(), colours, strict=True):
+        drawing.dot(scales[0](dot_x), scales[1](dot_y), r, f"c{colour % SERIES_COLOURS}")
+
+
+def _padded(values: Floats) -> tuple[float, float]:
     """The least and the largest value with some space around, so that names stay inside."""
     low, high = float(values.min()), float(values.max())
     space = 0.15 * (high - low) or 0.5

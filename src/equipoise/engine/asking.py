@@ -31,9 +31,8 @@ from equipoise.engine.mapping import ENGINES
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import NoProgress, Progress
 from equipoise.engine.reading import exact_batches
-from equipoise.engine.store import EmbeddingStore
+from equipoise.engine.store import EmbeddingStore, in_halves
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.memory import is_out_of_memory
 
 __all__ = [
     "Asking",
@@ -350,7 +349,7 @@ class StoredEncoder:
         if not items:
             return {}
         batch = list(items.values())
-        encoded = np.asarray(_in_halves(encode, batch) if self._halve else encode(batch))
+        encoded = np.asarray(in_halves(encode, batch) if self._halve else encode(batch))
         if encoded.ndim != 2 or len(encoded) != len(items):
             raise InputError(
                 f"{self.name} gave vectors of shape {encoded.shape} for {len(items)} {what}; one each is expected"
@@ -372,15 +371,3 @@ def _decoded(image: Any, root: str | Path | None) -> Any:
 
 def _stacked(vectors: Sequence[Any]) -> Vectors:
     return np.stack(vectors) if vectors else np.empty((0, 0), np.float32)
-
-
-def _in_halves(encode: Callable[[list[Any]], Any], batch: list[Any]) -> Any:
-    """``encode(batch)``, in halves where memory runs out."""
-    try:
-        return encode(batch)
-    except Exception as error:
-        if len(batch) == 1 or not is_out_of_memory(error):
-            raise
-    # Outside the handler: the exception's frames held the memory that the halves need.
-    half = len(batch) // 2
-    return np.concatenate([_in_halves(encode, batch[:half]), _in_halves(encode, batch[half:])])

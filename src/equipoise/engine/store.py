@@ -374,15 +374,22 @@ def _ids_of_items(items: Sequence[Any]) -> Ids:
 
 
 def _encoded(batch: list[Any], encode_fn: Callable[[list[Any]], Any]) -> Vectors:
+    def checked(items: list[Any]) -> Vectors:
+        vectors = _checked_vectors(encode_fn(items))
+        if len(vectors) != len(items):
+            raise InputError(f"encode_fn gave {len(vectors)} vectors for {len(items)} items")
+        return vectors
+
+    return np.asarray(in_halves(checked, batch))
+
+
+def in_halves(encode: Callable[[list[Any]], Any], batch: list[Any]) -> Any:
+    """``encode(batch)``, in halves where memory runs out."""
     try:
-        vectors = _checked_vectors(encode_fn(batch))
+        return encode(batch)
     except Exception as error:
         if len(batch) == 1 or not is_out_of_memory(error):
             raise
-        vectors = None
-    if vectors is None:
-        half = len(batch) // 2
-        return np.concatenate([_encoded(batch[:half], encode_fn), _encoded(batch[half:], encode_fn)])
-    if len(vectors) != len(batch):
-        raise InputError(f"encode_fn gave {len(vectors)} vectors for {len(batch)} items")
-    return vectors
+    # Outside the handler: the exception's frames held the memory that the halves need.
+    half = len(batch) // 2
+    return np.concatenate([in_halves(encode, batch[:half]), in_halves(encode, batch[half:])])

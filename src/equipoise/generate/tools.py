@@ -18,6 +18,7 @@ from equipoise.data.images import decode, encode
 from equipoise.data.table import Table
 from equipoise.engine.job import JobError
 from equipoise.errors import InputError
+from equipoise.world.sheets import Font, lines_of
 
 __all__ = ["Previews", "SourceImages", "Tools", "contact_sheet", "stopping_when_down"]
 
@@ -69,16 +70,9 @@ def _fitted(image: Image.Image, side: int) -> Image.Image:
     return square
 
 
-def _lines(label: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: int) -> list[str]:
-    lines: list[str] = []
-    for word in label.split():
-        if lines and font.getlength(f"{lines[-1]} {word}") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    if len(lines) > _LINES:
-        lines = [*lines[: _LINES - 1], lines[_LINES - 1] + " ..."]
-    return lines
+def _lines(label: str, font: Font, width: int) -> list[str]:
+    lines = lines_of(label, font, width)
+    return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], lines[_LINES - 1] + " ..."]
 
 
 _SHOWN = 36

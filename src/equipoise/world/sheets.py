@@ -59,7 +59,7 @@ def contact_sheet(
     words = [word for label, _ in tiles for word in label.split()]
     font, small = _font_for(words, side, letter)
     cell = max([side, *(math.ceil(font.getlength(word)) for word in words)])
-    labels = [_lines(label, font, cell) for label, _ in tiles]
+    labels = [lines_of(label, font, cell) for label, _ in tiles]
     n_lines = max(map(len, labels))
     under = n_lines * (small + 2) + 6 if n_lines else 0
     above = letter + 14 if title else 0
@@ -130,7 +130,7 @@ def _font_for(words: Sequence[str], width: int, letter: int) -> tuple[Font, int]
     return ImageFont.load_default(SMALLEST), SMALLEST
 
 
-def _lines(label: str, font: Font, width: int) -> list[str]:
+def lines_of(label: str, font: Font, width: int) -> list[str]:
     """``label`` broken at its spaces into lines that are at most ``width`` wide."""
     lines: list[str] = []
     for word in label.split():

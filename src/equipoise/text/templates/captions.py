@@ -142,14 +142,6 @@ class CaptionPlan:
         """The axes that differ between sets only."""
         return tuple(axis for axis in self.axes if axis.name in self.hold)
 
-    @property
-    def captions_per_set(self) -> int:
-        """How many captions each set holds: the product of the sizes of the varied axes."""
-        size = 1
-        for axis in self.varied:
-            size *= len(axis.words)
-        return size
-
     def sets(self, subjects: Iterable[str]) -> Iterator[CaptionSet]:
         """The sets of each subject, one for each combination of held groups and prefix, made as they are asked for.
 

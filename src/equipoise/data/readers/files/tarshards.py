@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from equipoise.data.readers.files import files_of
 from equipoise.data.readers.files.values import RowError, text
 from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["MAX_MEMBER", "Sample", "caption_of", "image_of", "metadata_of", "shards_of", "tar_samples"]
+__all__ = ["MAX_MEMBER", "Sample", "caption_of", "image_of", "metadata_of", "tar_samples"]
 
 MAX_MEMBER = 64 * 2**20
 """Bytes; a larger file in a shard is rejected, not read."""
@@ -23,11 +21,6 @@ IMAGES = ("jpg", "jpeg", "png", "webp")
 
 Sample = dict[str, bytes]
 """The files of one sample by their suffix."""
-
-
-def shards_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The tar files at ``path``."""
-    return files_of(path, "*.tar", "*/*.tar")
 
 
 def tar_samples(file: Path) -> Iterator[tuple[str, Sample] | Rejected]:
