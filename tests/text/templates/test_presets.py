@@ -7,7 +7,7 @@ import pytest
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text import Lexicon
 from equipoise.text.templates import CAPTION_PRESETS, caption_preset, captions_from_file, shipped
-from equipoise.text.templates import presets as occupations
+from equipoise.text.templates.presets import occupations
 
 SEGMENTS = {"race-gender": 12, "physical-gender": 10, "physical-race": 30}
 
