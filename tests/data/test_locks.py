@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data.locks import locked
+from equipoise.data.atomic import locked
 from equipoise.errors import InputError
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from equipoise.data.locks import locked
+from equipoise.data.atomic import locked
 with locked(Path(sys.argv[1]), what="it"):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))

@@ -21,7 +21,9 @@ pytest.importorskip("transformers")
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.models import convert, folders, load
 from equipoise.models.diffusers import folders as pipeline_folders
-from equipoise.models.hf import adapter as hugging_face
+from equipoise.models.diffusers import generator
+from equipoise.models.hf import captioners as hf_captioners
+from equipoise.models.hf import checkpoint, classifiers, detectors, fillers
 from equipoise.models.trust import check_folder
 
 SOURCE = Path(folders.__file__).parents[1]
@@ -82,7 +84,8 @@ def test_refused_before_transformers_sees_it(
 ) -> None:
     folder = Path(shutil.copytree(tiny_checkpoint("clip"), tmp_path / "model"))
     hostile.KINDS[kind](folder, beside)
-    monkeypatch.setattr(hugging_face, "from_transformers", unseen)
+    for module in (checkpoint, classifiers, detectors, fillers, hf_captioners):
+        monkeypatch.setattr(module, "from_transformers", unseen)
     refused(lambda: load(f"hf:{folder}"))
 
 
@@ -224,7 +227,7 @@ def test_pipelines_are_refused_before_diffusers_sees_them(
     folder = Path(shutil.copytree(pipeline, tmp_path / "model"))
     PIPELINES[kind](folder, beside)
     monkeypatch.setattr(pipeline_folders, "loaded", unseen)
-    monkeypatch.setattr("equipoise.models.diffusers.generator.loaded", unseen)
+    monkeypatch.setattr(generator, "loaded", unseen)
     refused(lambda: load(f"diffusers:{folder}", kind="generator"))
 
 
@@ -353,7 +356,7 @@ def test_a_converters_weights_are_checked(
 
 
 def tokenizer_of(folder: Path) -> Any:
-    return hugging_face.tokenizer(folders.open_checkpoint(folder))
+    return checkpoint.tokenizer(folders.open_checkpoint(folder))
 
 
 def test_parts_of_a_clipcap_are_checked(tmp_path: Path, beside: Path, clipcap_folder: Path) -> None:
@@ -378,7 +381,7 @@ def test_every_call_of_another_librarys_loader_forbids_remote_code() -> None:
             continue
         text = path.read_text(encoding="utf-8")
         for match in re.finditer(r"\.from_pretrained\(|[^_]pipeline\(\"", text):
-            call = text[match.start() : text.index("\n\n", match.start())]
+            call = text[match.start() : (text + "\n\n").index("\n\n", match.start())]
             calls.append((path.name, "trust_remote_code=False" in call))
     assert len(calls) >= 8
     assert all(safe for _, safe in calls), calls

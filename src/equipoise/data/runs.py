@@ -20,8 +20,7 @@ from platform import python_version
 from typing import Any, NamedTuple
 
 from equipoise import __version__
-from equipoise.data.atomic import reached, sync_folder, write_whole
-from equipoise.data.locks import locked
+from equipoise.data.atomic import locked, reached, sync_folder, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.errors import InputError
 

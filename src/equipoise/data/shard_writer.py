@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from equipoise.data.atomic import reached, write_whole
-from equipoise.data.locks import locked
+from equipoise.data.atomic import locked, reached, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED, Manifest, dumped
 from equipoise.data.schema import Rejected, TableSchema
 from equipoise.data.shards import (

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.array_types import Vectors
-from equipoise.data.atomic import write_whole
-from equipoise.data.locks import locked
+from equipoise.data.atomic import locked, write_whole
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter

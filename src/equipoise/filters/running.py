@@ -83,7 +83,7 @@ def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
 
 
 LAYER = "layer"
-EVIDENCE = "remaining"
+EVIDENCE = "evidence"
 _STEP_COLUMNS = {"keep": "bool", "dropped_by": "string", "failed": "bool", "judged": "bool"}
 
 

@@ -18,7 +18,7 @@ from equipoise.array_types import Vectors
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.models.folders import key_of, refuse_pickle
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import Settings, explained, in_batches, never_asking, torch_device, torch_dtype
+from equipoise.models.runtime import ModelSettings, explained, in_batches, never_asking, torch_device, torch_dtype
 from equipoise.models.trust import check_folder, check_open_clip, on_disk, read_settings
 
 __all__ = ["OpenClipEncoder", "from_open_clip"]
@@ -30,16 +30,16 @@ _FORMS = ("hf-hub:", "local-dir:")
 
 def from_open_clip(rest: str, **options: Any) -> OpenClipEncoder:
     """The encoder that ``open_clip:<rest>`` names."""
-    return OpenClipEncoder(rest, settings=Settings(**options))
+    return OpenClipEncoder(rest, settings=ModelSettings(**options))
 
 
 class OpenClipEncoder:
     """A model of OpenCLIP, asked for unit vectors; see :class:`~equipoise.models.protocols.Encoder`."""
 
-    def __init__(self, rest: str, *, settings: Settings | None = None) -> None:
+    def __init__(self, rest: str, *, settings: ModelSettings | None = None) -> None:
         self.name = f"open_clip:{rest}"
         self.family = "open_clip"
-        self.settings = settings or Settings()
+        self.settings = settings or ModelSettings()
         arch, weights = _parted(rest)
         if arch.startswith("local-dir:"):
             check_local(Path(arch.removeprefix("local-dir:")), allow_pickle=self.settings.allow_pickle)
@@ -100,7 +100,7 @@ class OpenClipEncoder:
         return _reopened, (self.name.removeprefix("open_clip:"), self.settings)
 
 
-def _reopened(rest: str, settings: Settings) -> OpenClipEncoder:
+def _reopened(rest: str, settings: ModelSettings) -> OpenClipEncoder:
     return OpenClipEncoder(rest, settings=settings)
 
 

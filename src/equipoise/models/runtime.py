@@ -12,7 +12,7 @@ from equipoise.errors import InputError, MissingExtraError, UnknownNameError
 from equipoise.memory import free_memory, is_out_of_memory
 
 __all__ = [
-    "Settings",
+    "ModelSettings",
     "bfloat16_is_fast",
     "explained",
     "from_transformers",
@@ -28,7 +28,7 @@ DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ModelSettings:
     """How a model is run; none of it but the number type changes what it answers."""
 
     device: str = "auto"

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from equipoise.audit.captions.folder import (
+from equipoise.audit.captions.images import ImageScores, image_files
+from equipoise.audit.captions.inputs import Dropped, ModelCaptions
+from equipoise.audit.captions.page import (
     r_squared,
     save_figure,
     words_page,
 )
-from equipoise.audit.captions.images import ImageScores, image_files
-from equipoise.audit.captions.inputs import Dropped, ModelCaptions
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.published import published_values
 from equipoise.errors import InputError, UnknownNameError

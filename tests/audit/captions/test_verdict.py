@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy import stats as sps
 
-from equipoise.audit.captions.folder import words_page
+from equipoise.audit.captions.page import words_page
 from equipoise.audit.captions.verdict import Adjusted, adjust_over_models, judge, judgements, smallest_found
 from equipoise.measure.captions import lic, lic_m, lic_scores
 from equipoise.measure.notes import codes_of, note

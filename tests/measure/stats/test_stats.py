@@ -24,7 +24,7 @@ class TestEstimate:
             list(row)
             == (
                 "metric variant suite pool model subject axis group k value null_mean null_sd excess ci_low ci_high "
-                "p_value n n_groups notes"
+                "p_value n n_groups notes dropped published side codes"
             ).split()
         )
         assert row["excess"] == pytest.approx(0.3)

@@ -162,7 +162,7 @@ def test_other_settings_of_its_own_are_another_model(folders, tmp_path):
 
 
 def test_a_set_goes_through_shared_attention(folders, monkeypatch):
-    import equipoise.models as room
+    import equipoise.models.diffusers as package
 
     asked = {}
 
@@ -170,7 +170,7 @@ def test_a_set_goes_through_shared_attention(folders, monkeypatch):
         asked.update(told, prompts=prompts)
         return [picture(), picture()]
 
-    monkeypatch.setattr(room, "attention", types.SimpleNamespace(run_set=run_set), raising=False)
+    monkeypatch.setattr(package, "attention", types.SimpleNamespace(run_set=run_set), raising=False)
     model = generator(folders, "StableDiffusionPipeline")
     how = {"inject": "both", "steps": 2, "blend": True, "sampler": "ddim"}
     assert len(model.generate_set(["a man", "a woman"], seed=1, share=0.4, **how)) == 2

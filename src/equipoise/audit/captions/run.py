@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from equipoise.audit.captions.folder import (
+from equipoise.audit.captions.images import ImageScores
+from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
+from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
+from equipoise.audit.captions.objects import read_objects
+from equipoise.audit.captions.page import (
     LEAST_MODELS,
     r_squared,
     save_figure,
     words_page,
 )
-from equipoise.audit.captions.images import ImageScores
-from equipoise.audit.captions.inputs import CaptionInputs, HumanCaptions, masked_captions, read_inputs
-from equipoise.audit.captions.measures import CaptionMeasures, check_sizes, word_list
-from equipoise.audit.captions.objects import read_objects
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements

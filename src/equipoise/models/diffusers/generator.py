@@ -32,7 +32,7 @@ from equipoise.models.diffusers.folders import (
 )
 from equipoise.models.folders import find_folder, key_of
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import Settings, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import ModelSettings, in_batches, torch_device, torch_dtype
 
 __all__ = ["DiffusersGenerator", "fitted", "from_diffusers", "open_pipeline", "seed_of"]
 
@@ -54,7 +54,7 @@ _PICKLES = ("*/pytorch_model*.bin", "*/diffusion_pytorch_model*.bin")
 
 def from_diffusers(rest: str, *, kind: str = "generator", **options: Any) -> DiffusersGenerator:
     """The generator that ``diffusers:<rest>`` names."""
-    Settings(**{"batch_size": _BATCH} | options)  # refused before a long download
+    ModelSettings(**{"batch_size": _BATCH} | options)  # refused before a long download
     folder = find_folder(rest, _WANTED, scheme="diffusers", holds=INDEX)
     if options.get("allow_pickle") and not any(folder.glob("unet/*.safetensors")):
         folder = find_folder(rest, (*_WANTED, *_PICKLES), scheme="diffusers", holds=INDEX)
@@ -62,8 +62,8 @@ def from_diffusers(rest: str, *, kind: str = "generator", **options: Any) -> Dif
 
 
 def open_pipeline(folder: Path, *, name: str, **options: Any) -> DiffusersGenerator:
-    """The generator in ``folder``; ``options`` are those of :class:`~equipoise.models.runtime.Settings`."""
-    settings = Settings(**{"batch_size": _BATCH} | options)
+    """The generator in ``folder``; ``options`` are those of :class:`~equipoise.models.runtime.ModelSettings`."""
+    settings = ModelSettings(**{"batch_size": _BATCH} | options)
     try:
         return DiffusersGenerator(folder, name=name, settings=settings)
     except (InputError, MemoryError, ImportError):
@@ -81,10 +81,10 @@ class DiffusersGenerator:
     the result back to their own.
     """
 
-    def __init__(self, folder: Path, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, folder: Path, *, name: str, settings: ModelSettings | None = None) -> None:
         self.name = name
         self.folder = folder
-        self.settings = settings or Settings(batch_size=_BATCH)
+        self.settings = settings or ModelSettings(batch_size=_BATCH)
         index = index_of(folder)
         self.family = str(index["_class_name"])
         self.can = frozenset(can_do(folder, self.family))

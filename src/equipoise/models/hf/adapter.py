@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.models.folders import Checkpoint, find_checkpoint
 from equipoise.models.hf.checkpoint import opened_as
-from equipoise.models.runtime import Settings
+from equipoise.models.runtime import ModelSettings
 
 __all__ = ["from_folder", "from_hugging_face"]
 
@@ -25,8 +25,8 @@ _OPENERS = {
 
 def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
     """What ``hf:<rest>`` names, as an encoder, captioner, classifier, detector or filler."""
-    known = {field.name for field in fields(Settings)}
-    Settings(**{name: value for name, value in options.items() if name in known})  # refused before a long download
+    known = {field.name for field in fields(ModelSettings)}
+    ModelSettings(**{name: value for name, value in options.items() if name in known})  # refused before a long download
     checkpoint = find_checkpoint(rest, allow_pickle=bool(options.get("allow_pickle")))
     return from_folder(checkpoint, name=f"hf:{rest}", kind=kind, **options)
 

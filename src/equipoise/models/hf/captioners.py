@@ -19,7 +19,7 @@ from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet, torch_device, torch_dtype
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
 
 __all__ = ["CAPTIONERS", "ClipCap", "Decoding", "HuggingFaceCaptioner", "Writer", "captioner", "mapper"]
@@ -228,10 +228,10 @@ class Writer(Protocol):
 
 
 def captioner(checkpoint: Checkpoint, *, name: str, **options: Any) -> HuggingFaceCaptioner:
-    """The captioner in a checkpoint folder; ``options`` are those of :class:`Settings` and :class:`Decoding`."""
+    """The captioner in a checkpoint folder; ``options`` are those of :class:`ModelSettings` and :class:`Decoding`."""
     ours = {field.name for field in fields(Decoding)}
     decoding = Decoding(**{n: value for n, value in options.items() if n in ours})
-    settings = Settings(**{n: value for n, value in options.items() if n not in ours})
+    settings = ModelSettings(**{n: value for n, value in options.items() if n not in ours})
     return HuggingFaceCaptioner(checkpoint, name=name, settings=settings, decoding=decoding)
 
 
@@ -243,12 +243,12 @@ class HuggingFaceCaptioner:
         checkpoint: Checkpoint,
         *,
         name: str,
-        settings: Settings | None = None,
+        settings: ModelSettings | None = None,
         decoding: Decoding | None = None,
     ) -> None:
         self.name = name
         self.checkpoint = checkpoint
-        self.settings = settings or Settings()
+        self.settings = settings or ModelSettings()
         self.decoding = decoding or Decoding()
         self.family = _form_of(checkpoint)
         self.device = torch_device(self.settings.device)

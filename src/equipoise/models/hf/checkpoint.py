@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
-from equipoise.models.runtime import Settings, from_transformers, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, torch_device, torch_dtype
 from equipoise.models.trust import check_built, on_disk
 
 __all__ = ["CheckpointAdapter", "image_processor", "opened_as", "reopening", "stock_model", "tokenizer"]
@@ -44,11 +44,11 @@ def _reopened(opener: Opener, folder: str, name: str, options: dict[str, Any]) -
 class CheckpointAdapter:
     """What adapters of ``transformers`` checkpoints have in common: where they run, their key, the way elsewhere."""
 
-    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         self.name = name
         self.family = checkpoint.model_type
         self.checkpoint = checkpoint
-        self.settings = settings or Settings()
+        self.settings = settings or ModelSettings()
         self.device = torch_device(self.settings.device)
         self.dtype = torch_dtype(self.settings.dtype, self.device)
 
@@ -97,8 +97,8 @@ class CheckpointAdapter:
 
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
-        """The adapter of a checkpoint with these ``options`` of :class:`Settings`."""
-        return cls(checkpoint, name=name, settings=Settings(**options))
+        """The adapter of a checkpoint with these ``options`` of :class:`ModelSettings`."""
+        return cls(checkpoint, name=name, settings=ModelSettings(**options))
 
 
 def image_processor(checkpoint: Checkpoint) -> Any:

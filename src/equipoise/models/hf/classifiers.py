@@ -25,7 +25,7 @@ from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, s
 from equipoise.models.hf.families import family_of
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.protocols import Answers
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
 
 __all__ = ["INDEPENDENT", "Backbone", "BackboneEncoder", "ImageClassifier", "heads_of"]
 
@@ -60,7 +60,9 @@ class BackboneEncoder(CheckpointAdapter):
     logit_scale = 1.0
     reads_texts = False
 
-    def __init__(self, checkpoint: Checkpoint, how: Backbone, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, how: Backbone, *, name: str, settings: ModelSettings | None = None
+    ) -> None:
         checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
@@ -72,7 +74,7 @@ class BackboneEncoder(CheckpointAdapter):
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
         """The encoder of a checkpoint of a known family."""
-        return cls(checkpoint, family_of(checkpoint), name=name, settings=Settings(**options))
+        return cls(checkpoint, family_of(checkpoint), name=name, settings=ModelSettings(**options))
 
     def encode_images(self, images: Sequence[Any]) -> Vectors:
         """(n, d) unit vectors of n images: Pillow images, or 8-bit arrays (height, width, 3)."""
@@ -104,7 +106,7 @@ INDEPENDENT = ("object",)
 class ImageClassifier(CheckpointAdapter):
     """An image classifier of ``transformers``; see :class:`~equipoise.models.protocols.Classifier`."""
 
-    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         _refuse_other_models(checkpoint)
         checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)

@@ -18,7 +18,7 @@ from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, rgb_images
 from equipoise.models.protocols import Detections
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
 
 __all__ = [
     "NOTHING",
@@ -40,7 +40,7 @@ class BoxSegmenter(CheckpointAdapter):
 
     labels = ()
 
-    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)
         with quiet():
@@ -106,7 +106,7 @@ class ObjectDetector(CheckpointAdapter):
 
     _model_class = "AutoModelForObjectDetection"
 
-    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         checkpoint.needs_images()
         super().__init__(checkpoint, name=name, settings=settings)
         with quiet():

@@ -14,7 +14,7 @@ from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, s
 from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
 from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
 from equipoise.models.images import processed, rgb_images
-from equipoise.models.runtime import Settings, quiet
+from equipoise.models.runtime import ModelSettings, quiet
 
 __all__ = ["HuggingFaceEncoder", "encoder"]
 
@@ -33,7 +33,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, how: EncoderFamily, *, name: str, settings: Settings | None = None
+        self, checkpoint: Checkpoint, how: EncoderFamily, *, name: str, settings: ModelSettings | None = None
     ) -> None:
         checkpoint.needs_images()
         checkpoint.needs_texts()
@@ -55,7 +55,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
         """The encoder of a checkpoint of a known family."""
-        return cls(checkpoint, family_of(checkpoint), name=name, settings=Settings(**options))
+        return cls(checkpoint, family_of(checkpoint), name=name, settings=ModelSettings(**options))
 
     @property
     def context(self) -> int:

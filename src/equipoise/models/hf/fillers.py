@@ -8,7 +8,7 @@ from typing import Any
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
-from equipoise.models.runtime import Settings, from_transformers, in_batches, quiet
+from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
 
 __all__ = ["MaskFiller"]
 
@@ -16,7 +16,7 @@ __all__ = ["MaskFiller"]
 class MaskFiller(CheckpointAdapter):
     """A masked language model; see :class:`~equipoise.models.protocols.Filler`."""
 
-    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: Settings | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         _refuse_other_models(checkpoint)
         checkpoint.needs_texts()
         super().__init__(checkpoint, name=name, settings=settings)
