@@ -98,13 +98,13 @@ def run_compare(home: Path, out: Path, other: bool) -> None:
 
 
 def run_filter(home: Path, out: Path, other: bool) -> None:
-    from equipoise.filters import Means, read_steps
+    from equipoise.filters import Models, read_steps
     from equipoise.filters import run as filtered
 
     steps = read_steps(
         "similarity", ["similarity.text_least=none", f"similarity.image_least={-0.9 if other else -0.1}"]
     )
-    filtered(home / "sets", steps, out, means=Means(encoder=f"table:{home / 'vectors'}"), draws=19)
+    filtered(home / "sets", steps, out, models=Models(encoder=f"table:{home / 'vectors'}"), draws=19)
 
 
 def run_report(home: Path, out: Path, other: bool) -> None:

@@ -28,7 +28,7 @@ from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models, Step
 from equipoise.filters import run as sieve
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
-from equipoise.measure.notes import pair_keys
+from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
 from equipoise.text import Lexicon
 from equipoise.world import PLACEBOS, WorldConfig, preset, prompts, truth
@@ -243,6 +243,8 @@ def _naming_gaps(named: pd.DataFrame, keys: dict[str, str]) -> list[dict[str, An
     rows: list[dict[str, Any]] = []
     for subject, some in named.groupby("subject", sort=True):
         gap = float((some["said"] == "female").mean() - (some["said"] == "male").mean())
-        rows.append({"metric": "naming_gap", **keys, "subject": subject, **pair_keys("female", "male"), "value": gap})
+        pair = pair_keys("female", "male")
+        pair["codes"] = codes_of((), pair["codes"])
+        rows.append({"metric": "naming_gap", **keys, "subject": subject, **pair, "value": gap})
         rows[-1] |= {"n": len(some), "n_groups": 2, "notes": "pictures show both alike; no test of a single subject"}
     return rows

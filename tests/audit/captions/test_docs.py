@@ -52,7 +52,8 @@ def test_every_metric_of_the_table_is_explained():
 
 
 def test_every_file_of_the_folder_is_explained(tmp_path):
-    from equipoise.audit.captions import CaptionSettings, audit_captions
+    from equipoise.audit.captions.run import audit_captions
+    from equipoise.audit.captions.settings import CaptionSettings
     from equipoise.data.runs import read_run
 
     rows = [
