@@ -335,12 +335,12 @@ def test_simulated_unbiased_models_are_called_unbiased():
     metrics = ["max_skew", "exposure_gap", "absent_groups"]
     table = {name: [] for name in metrics}
     null = None
-    for model in range(2000):
+    for model in range(800):
         # every model scores every image by chance; all 24 subjects of a model at once
         scores = np.broadcast_to(rng.random(len(groups)), (24, len(groups)))
         found = r.evaluate(r.Scores(scores), groups, k=12, metrics=metrics, candidates=candidates)
         # the chance of random rankings depends on the pools alone, so one long run of draws serves all models
-        null = null or r.chance(found, draws=20_000, seed=1)
+        null = null or r.chance(found, draws=10_000, seed=1)
         for row in r.summary(found, null, seed=model):
             e = row.estimate
             table[row.metric].append((e.p_randomised, e.p_value, e.ci_low, e.ci_high, e.null_mean, e.excess))
