@@ -118,7 +118,7 @@ def test_a_biased_world_is_recovered(tmp_path):
     from equipoise.world.tables import write_table
 
     config = preset("biased")
-    table = write_table(tmp_path / "world", config, 2500, size=16, n_captions=1)
+    table = write_table(tmp_path / "world", config, 1600, size=16, n_captions=1)
     found = audit_dataset(table.path, axes=["gender"], settings=DatasetSettings(permutations=19, probe_permutations=0))
     known = truth(config)
     known = known[(known["axis"] == "gender") & (known["group"] == "female")].set_index("subject")["p_given"]

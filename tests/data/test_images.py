@@ -200,7 +200,7 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     assert "is not a file" in result[0]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(st.data())
 def test_damaged_files_give_an_image_or_a_reason(data: st.DataObject) -> None:
     picture = NOISE.crop((0, 0, 16, 12)).convert("RGB")

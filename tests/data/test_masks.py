@@ -60,7 +60,7 @@ def test_the_box_is_the_smallest_that_holds_the_mask(mask: np.ndarray) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-3, 15), st.floats(-3, 15)), min_size=3, max_size=7))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 def test_a_polygon_holds_the_pixels_whose_centre_is_inside(points: list[tuple[float, float]]) -> None:
     ring = [v for point in points for v in point]
     found = masks.decode([ring], 10, 12)

@@ -66,7 +66,7 @@ def test_combinations_that_nobody_shows_are_named() -> None:
 
 
 @given(frames(), st.sampled_from(METHODS), st.integers(0, 3))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 def test_every_group_is_shown_equally_often(frame: pd.DataFrame, method: str, seed: int) -> None:
     pairs = zip(frame["gender"], frame["race"], strict=True)
     joint = [None if any(pd.isna(value) for value in pair) else pair for pair in pairs]
@@ -107,7 +107,7 @@ def test_a_draw_is_fair() -> None:
 
 
 @given(frames(), st.sampled_from(["subject", "set_id"]), st.integers(0, 3))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 def test_nothing_that_belongs_together_is_torn_apart(frame: pd.DataFrame, by: str, seed: int) -> None:
     fractions = {"train": 0.5, "test": 0.5}
     alone = pd.DataFrame({"image_id": ["alone"], by: ["another"]})  # so that there are two units to split

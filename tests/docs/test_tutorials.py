@@ -19,6 +19,8 @@ from equipoise.models.miniatures import FOLDER
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
+LONG = ("compare-two-models", "make-and-filter-sets")
+"""Run by `make test-all`: other tests run each of their commands on less."""
 NEEDS = {"make-and-filter-sets": "diffusion"}
 LEAVES = {
     "audit-my-clip": ["runs/clip/report.html", "clip.html", "runs/clip-berg/report.html"],
@@ -61,7 +63,9 @@ def test_nothing_that_looks_like_a_command_escapes():
             assert kind in ("sh", "python"), (name, kind, code)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in NAMES]
+)
 def test_every_command_runs(name, tmp_path, monkeypatch):
     part = NEEDS.get(name)
     if part and not (FOLDER / part).is_dir():

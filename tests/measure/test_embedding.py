@@ -248,8 +248,8 @@ def test_group_means_match_a_plain_loop_up_to_42_groups(seed, n_groups, n):
 def test_the_gap_has_a_null_above_zero_and_an_honest_p_value():
     rng = np.random.default_rng(0)
     groups = Groups(np.repeat(np.arange(6), 20), tuple("abcdef"))
-    p = [group_means(rng.normal(size=120), groups, permutations=99, seed=i).gap for i in range(200)]
-    assert np.mean([e.excess for e in p]) == pytest.approx(0, abs=0.03)
+    p = [group_means(rng.normal(size=120), groups, permutations=99, seed=i).gap for i in range(100)]
+    assert np.mean([e.excess for e in p]) == pytest.approx(0, abs=0.04)
     assert all(e.null_mean > 0.3 for e in p)
     assert abs(np.mean([e.p_value <= 0.1 for e in p]) - 0.1) < 0.07
 
@@ -399,13 +399,13 @@ def test_probe_finds_a_leak_and_only_a_leak(method):
     rng = np.random.default_rng(0)
     groups = Groups.from_values(["f", "m"] * 60 + [None] * 5)
     noise = rng.normal(size=(125, 6))
-    clean = embedding.linear_probe(noise, groups, method=method, permutations=39)
+    clean = embedding.linear_probe(noise, groups, method=method, permutations=19)
     leak = noise.copy()
     leak[:120, 0] += 1.5 * (np.arange(120) % 2)
-    leaky = embedding.linear_probe(leak, groups, method=method, permutations=39)
+    leaky = embedding.linear_probe(leak, groups, method=method, permutations=19)
     assert clean.auc.p_value > 0.05
-    assert abs(clean.auc.null_mean - 0.5) < 0.05
-    assert leaky.auc.p_value == pytest.approx(1 / 40)
+    assert abs(clean.auc.null_mean - 0.5) < 0.06
+    assert leaky.auc.p_value == pytest.approx(1 / 20)
     assert leaky.auc.ci_low > 0.6
     assert leaky.balanced_accuracy.value > 0.65
     assert leaky.auc.dropped == {"undefined group": 5}

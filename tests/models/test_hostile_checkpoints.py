@@ -110,7 +110,7 @@ def test_settings_of_the_wrong_type_end_in_a_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 300))
+@pytest.mark.parametrize("seed", range(12, 100))
 def test_more_settings_of_the_wrong_type(
     seed: int, tmp_path: Path, beside: Path, tiny_checkpoint: Callable[[str], Path]
 ) -> None:

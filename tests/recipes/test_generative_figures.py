@@ -248,6 +248,7 @@ def test_a_shipped_part_reaches_its_figures(part):
 
 
 @pytest.mark.skipif("diffusion" not in SHIPPED, reason="the miniature diffusion is not trained yet")
+@pytest.mark.slow
 def test_the_shipped_generator_draws_what_it_is_told():
     found = evaluate_generative.diffusion_figures(FOLDER / "diffusion", n=32)
     assert found["gender"] > 0.84

@@ -35,6 +35,7 @@ def test_the_judge_is_right_on_fresh_renders():
     assert {name: value for name, value in found.items() if value < 0.98} == {}
 
 
+@pytest.mark.slow
 def test_the_biased_clip_sees_and_leans_and_the_fair_one_sees():
     biased = evaluate.clip_figures(FOLDER / "clip", n=500)
     fair = evaluate.clip_figures(FOLDER / "clip-fair", n=500)

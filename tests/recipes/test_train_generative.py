@@ -82,7 +82,9 @@ def weights(folder):
     return found
 
 
-@pytest.mark.parametrize("part", [*SMALL, *PIPELINES])
+@pytest.mark.parametrize(
+    "part", [*SMALL, "diffusion", *(pytest.param(part, marks=pytest.mark.slow) for part in PIPELINES[1:])]
+)
 def test_a_stopped_run_goes_on_to_the_same_weights(home, tmp_path, part):
     train(part, tmp_path / "work", tmp_path / "made", quiet, stop_at=2)
     assert not (tmp_path / "made").exists()
@@ -145,6 +147,7 @@ def test_stock_classes_load_the_small_parts(home):
     assert len(fill("this is a [MASK]", top_k=3)) == 3
 
 
+@pytest.mark.slow
 def test_the_second_edition_has_a_finer_grid_and_runs_in_stock_pipelines(second):
     from diffusers import (
         AutoencoderKL,
@@ -172,6 +175,7 @@ def test_the_second_edition_has_a_finer_grid_and_runs_in_stock_pipelines(second)
         assert image.size == (64, 64)
 
 
+@pytest.mark.slow
 def test_the_second_edition_resumes_to_the_same_weights(second, tmp_path):
     train("vae", tmp_path / "work", tmp_path / "made", quiet, stop_at=2, edition="second")
     train("vae", tmp_path / "work", tmp_path / "made", quiet, edition="second")
@@ -180,6 +184,7 @@ def test_the_second_edition_resumes_to_the_same_weights(second, tmp_path):
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
+@pytest.mark.slow
 def test_editions_do_not_mix(second, tmp_path):
     with pytest.raises(InputError, match="of one edition"):
         train("inpaint", tmp_path / "work", tmp_path / "made", quiet, vae=second / "vae2")

@@ -19,7 +19,7 @@ def band(low: float, high: float, repetitions: int, tail: float = 0.05) -> tuple
     return float(least), float(most)
 
 
-def within(rate: float, low: float, high: float, repetitions: int) -> bool:
+def within(rate: float, low: float, high: float, repetitions: int, tail: float = 0.05) -> bool:
     """Whether a share of hits does not contradict a true rate of ``low`` to ``high``."""
-    least, most = band(low, high, repetitions)
+    least, most = band(low, high, repetitions, tail)
     return least <= rate <= most

@@ -111,9 +111,9 @@ def shuffled_p(counts, labels, groups, splits, rng, times=19):
 
 @pytest.mark.parametrize(("n", "groups", "leak"), [(120, 2, 0.0), (120, 2, 0.2)])
 def test_the_interval_over_captions_was_too_narrow_and_this_one_is_not(n, groups, leak):
-    found = rates(n, groups, leak, 40)
-    assert min(found["lic_m"], found["lic"]) >= 0.85
-    assert found["alarms"] <= 0.15
+    found = rates(n, groups, leak, 24)
+    assert within(min(found["lic_m"], found["lic"]), 0.93, 1.0, 24, 0.005)
+    assert within(found["alarms"], 0.0, 0.07, 24, 0.005)
     assert found["old lic"] < found["lic"]
 
 

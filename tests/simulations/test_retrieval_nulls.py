@@ -1,6 +1,6 @@
 """Simulated models of known bias: how often the retrieval nulls alarm, what the intervals cover, what is found.
 
-Each case runs a few hundred models in the default suite, with bands that such a number allows, and more in the
+Each case runs a hundred models in the default suite, with bands that such a number allows, and more in the
 slow one: false alarms 3 to 7%, coverage 93 to 97%, power within 5 points of the oracle.
 """
 
@@ -13,7 +13,9 @@ from equipoise.measure import counterfactual as cf
 from equipoise.measure import retrieval as r
 from equipoise.measure import stats
 
-FEW, MANY = 200, 500
+FEW, MANY = 100, 500
+RARE = 0.005
+"""How seldom the few models may leave their band."""
 RACE = {"race": 3.0}
 
 
@@ -66,8 +68,8 @@ def simulated(case, n, metric="exposure_gap", k=5, draws=199, **more):
 @pytest.mark.parametrize("name", CASES)
 def test_blind_models(name):
     p, covered = simulated(CASES[name], FEW).T
-    assert (p <= 0.05).mean() <= 0.105  # 3.5 standard errors above 5% in 200 models
-    assert covered.mean() >= 0.89
+    assert within((p <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
+    assert within(covered.mean(), 0.93, 1.0, FEW, RARE)
 
 
 @pytest.mark.slow
@@ -132,10 +134,10 @@ def compared(n, hub, joint=True, flip=False):
 
 def test_two_blind_models_over_one_pool_are_not_called_different():
     p, covered = compared(FEW, hub=1.0).T
-    assert (p <= 0.05).mean() <= 0.105
-    assert covered.mean() >= 0.89
+    assert within((p <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
+    assert within(covered.mean(), 0.93, 1.0, FEW, RARE)
     # flipping the signs of queries takes them for independent
-    assert (compared(50, hub=1.0, joint=False)[:, 0] <= 0.05).mean() > 0.3
+    assert (compared(30, hub=1.0, joint=False)[:, 0] <= 0.05).mean() > 0.3
 
 
 @pytest.mark.slow
@@ -158,7 +160,7 @@ def pool_intervals(n, hub):
 
 
 def test_intervals_over_a_shared_pool_have_the_spread_of_chance():
-    assert pool_intervals(FEW, hub=0.2) >= 0.89
+    assert within(pool_intervals(FEW, hub=0.2), 0.93, 1.0, FEW, RARE)
 
 
 @pytest.mark.slow
@@ -185,9 +187,9 @@ def gap_alarms(n, *, linked, person_sd, quirks=0.0, n_subjects=12):
 
 def test_people_shared_by_subjects_are_no_gap():
     gap, covered, size = gap_alarms(FEW, linked=True, person_sd=4.0)
-    assert (gap <= 0.05).mean() <= 0.105
-    assert (size <= 0.05).mean() <= 0.105
-    assert covered.mean() >= 0.87
+    assert within((gap <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
+    assert within((size <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
+    assert within(covered.mean(), 0.93, 1.0, FEW, RARE)
     assert (gap_alarms(50, linked=False, person_sd=4.0)[0] <= 0.05).mean() > 0.5
 
 

@@ -68,17 +68,17 @@ def rates(runs: int, preference, seed: int) -> dict[str, float]:
 
 @pytest.mark.parametrize("size", [0.3, 0.8])
 def test_quirks_without_a_direction_are_seldom_called_bias(size):
-    told = rates(40, lambda rng: rng.normal(size=SUBJECTS) * size, seed=1)
-    assert told["biased"] <= 0.15
+    told = rates(25, lambda rng: rng.normal(size=SUBJECTS) * size, seed=1)
+    assert told["biased"] <= 0.16
 
 
 def test_one_direction_is_called_bias():
-    told = rates(20, lambda rng: 0.8 + rng.normal(size=SUBJECTS) * 0.3, seed=2)
+    told = rates(12, lambda rng: 0.8 + rng.normal(size=SUBJECTS) * 0.3, seed=2)
     assert told["biased"] >= 0.95
 
 
 def test_a_blind_model_is_never_said_to_lean():
-    told = rates(40, lambda rng: np.zeros(SUBJECTS), seed=3)
+    told = rates(25, lambda rng: np.zeros(SUBJECTS), seed=3)
     assert told["leans"] <= 0.05
 
 

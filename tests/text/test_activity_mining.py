@@ -111,7 +111,7 @@ def test_singular(plural, one):
     assert singular(plural) == one
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_gives_triples_without_failing(text):
     for triple in find_triples(text):

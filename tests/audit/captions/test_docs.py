@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -16,6 +17,7 @@ from equipoise.data import read_results
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "captions.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_examples_run_and_print_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()

@@ -14,8 +14,8 @@ from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.truth import Probabilities
 
-STRENGTHS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7)
-N = 3000
+STRENGTHS = (0.0, 0.2, 0.45, 0.7)
+N = 2000
 
 
 class StandIn:
@@ -67,7 +67,7 @@ def measured(tmp_path_factory):
         files,
         home / "human.jsonl",
         "gender",
-        settings=CaptionSettings(seeds=4, permutations=0, lexicon="equipoise", quality=False),
+        settings=CaptionSettings(seeds=3, permutations=0, lexicon="equipoise", quality=False),
     )
     main = done.results[done.results["group"].isna() & done.results["subject"].isna()]
     return main.drop_duplicates(["model", "metric"]).set_index(["metric", "model"])

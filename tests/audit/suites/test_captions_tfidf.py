@@ -28,6 +28,7 @@ def values(results, model: str, pool: str) -> list[float]:
     return [float(some[key]) for key in METRICS]
 
 
+@pytest.mark.slow
 def test_the_natural_row_of_table_1(captions):
     audit = run_captions("captions-tfidf", captions, config={"draws": 2, "seeds": []})
     np.testing.assert_allclose(values(audit.results, "tfidf", "natural"), PUBLISHED["tfidf", "natural"], atol=0.01)

@@ -76,7 +76,7 @@ def test_a_blind_model_has_no_excess():
     rng = np.random.default_rng(1)
     frame = faces(300, race=["White", "Black", "Indian"])
     p_values = []
-    for _ in range(8):
+    for _ in range(5):
         found = SUITE.measure(with_vectors(frame, rng.normal(size=(300, 8)) + 1, rng), FAST).frame()
         over = found[found["subject"].isna()].set_index(["metric", "variant"])
         for key in (
@@ -87,8 +87,8 @@ def test_a_blind_model_has_no_excess():
             ("leakage_auc", "ridge"),
         ):
             p_values.append(over.loc[[key], "p_value"].iloc[0])
-    assert len(p_values) == 40
-    assert 0.35 < np.mean(p_values) < 0.65
+    assert len(p_values) == 25
+    assert 0.3 < np.mean(p_values) < 0.7
     assert np.mean(np.array(p_values) <= 0.05) < 0.15
 
 

@@ -42,15 +42,15 @@ def test_a_planted_word_is_found_and_named():
 
 def test_captions_that_tell_nothing_are_at_chance():
     values, p_values, inside = [], [], 0
-    for seed in range(12):
+    for seed in range(8):
         texts, groups = captions(100, 0.0, seed)
         auc = caption_probe(texts, groups, permutations=9, seed=seed).auc
         values.append(auc.excess)
         p_values.append(auc.p_value)
         inside += auc.ci_low <= 0.5 <= auc.ci_high
-    assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(12)
+    assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(8)
     assert np.mean(np.array(p_values) <= 0.1) < 0.45
-    assert inside >= 9
+    assert inside >= 6
 
 
 def test_three_groups_are_told_one_against_the_rest():

@@ -308,7 +308,7 @@ def test_meteor_worked_by_hand():
     assert mixed.values[0] == pytest.approx(mean * (1 - 0.6 * (3 / 3) ** 0.2))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(caption, caption)
 def test_as_many_words_are_matched_as_can_be(own, other):
     found = align(own, [stem(w) for w in own], other, [stem(w) for w in other])

@@ -168,7 +168,7 @@ def tasks(draw):
     }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(task=tasks())
 def test_every_metric_equals_a_plain_loop(task):
     groups, scores, k = task["groups"], task["scores"], task["k"]

@@ -89,7 +89,7 @@ def plain_alpha(ratings, metric):
     return None if expected == 0 else 1 - observed / expected
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(
     st.integers(2, 4).flatmap(
         lambda r: st.lists(

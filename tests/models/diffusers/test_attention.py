@@ -128,7 +128,10 @@ def steps_with_the_source_everywhere(seen: list[tuple[int, str, torch.Tensor]], 
     return {step for step, same in equal.items() if same}
 
 
-@pytest.mark.parametrize(("share", "wanted"), [(0.1, 10), (0.5, 50), (0.9, 90)])
+@pytest.mark.parametrize(
+    ("share", "wanted"),
+    [pytest.param(0.1, 10, marks=pytest.mark.slow), (0.5, 50), pytest.param(0.9, 90, marks=pytest.mark.slow)],
+)
 def test_anchor_counts_on_the_tensors(
     share: float, wanted: int, pipeline: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +258,7 @@ def agreeing(one: list[np.ndarray], other: list[np.ndarray]) -> float:
     return float((off <= 1).mean())
 
 
-@pytest.mark.parametrize("size", [2, 5, 12])
+@pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.slow), 12])
 @pytest.mark.parametrize(("share", "inject"), [(0.0, "self"), (0.5, "self"), (0.5, "both")])
 def test_batches_agree(pipeline: Any, share: float, inject: str, size: int) -> None:
     """A set of twelve that is split, its source repeated, gives the same pictures to 1/255."""

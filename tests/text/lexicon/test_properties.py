@@ -36,7 +36,7 @@ def lexicon_texts(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(data=st.data())
 def test_neutral_text_holds_no_word_of_any_group(name, data):
     words = Lexicon.load(name)
@@ -48,7 +48,7 @@ def test_neutral_text_holds_no_word_of_any_group(name, data):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(data=st.data())
 def test_masked_text_is_undefined(name, data):
     words = Lexicon.load(name)
@@ -56,7 +56,7 @@ def test_masked_text_is_undefined(name, data):
     assert words.label(words.mask(text)) is None
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(data=st.data())
 def test_swapping_twice_is_the_identity_on_paired_words(data):
     words = Lexicon.load("equipoise")
@@ -66,7 +66,7 @@ def test_swapping_twice_is_the_identity_on_paired_words(data):
     assert words.swap(words.swap(text)) == text
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(data=st.data())
 def test_nothing_else_changes(data):
     words = Lexicon.load("equipoise")
@@ -95,7 +95,7 @@ def _is_subsequence(small, large):
     return all(c in rest for c in small)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_texts_without_the_words_come_back_as_they_are(text):
     words = Lexicon.load("equipoise")
@@ -105,7 +105,7 @@ def test_texts_without_the_words_come_back_as_they_are(text):
         assert words.mask(text) == text
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(data=st.data())
 def test_array_forms_agree_with_single_ones_on_any_text(data):
     words = Lexicon.load("equipoise")

@@ -142,7 +142,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None)
 @given(st.lists(names, min_size=1, max_size=8, unique_by=lambda s: " ".join(s.split()).casefold()))
 def test_set_ids_are_unique_stable_and_safe_as_file_names(subjects):
     sets = list(caption_sets(subjects, [GENDER]))

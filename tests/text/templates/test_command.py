@@ -90,8 +90,8 @@ def test_jsonl_leaves_what_a_set_does_not_name_null(tmp_path):
     [
         ("race-gender", 1_040, 12_480),
         ("physical-gender", 1_040, 10_400),
-        ("physical-race", 1_040, 31_200),
-        ("physical-race-gender", 1_040, 62_400),
+        pytest.param("physical-race", 1_040, 31_200, marks=pytest.mark.slow),
+        pytest.param("physical-race-gender", 1_040, 62_400, marks=pytest.mark.slow),
         ("traits", 80, 960),
         ("religion", 32, 448),
         ("gensynth-edits", 8, 16),
