@@ -13,7 +13,7 @@ from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.sources import Series
 from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
 from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdict, level_of
-from equipoise.report.verdict.outcomes import Conclusion, margin_text
+from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
 
 __all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
@@ -106,8 +106,12 @@ def _part(change: Change) -> str:
     margin = margin_text(change.left.metric, change.spreads)
     where = f", {'' if change.gone else 'not shown to be '}inside the margin of {margin}" if margin else ""
     what = "the gap" if "gap" in change.left.metric else "the lean"
-    sizes = f"from {size_words(change.was)} to {size_words(change.left)}"
-    return f"on {change.about} {what} went {sizes}{where}"
+    return f"on {change.about} {what} went from {_plain_size(change.was)} to {_plain_size(change.left)}{where}"
+
+
+def _plain_size(reading: Reading) -> str:
+    """A size without its interval, which the answer below the paragraph gives."""
+    return amount_of(reading.size, reading.metric)
 
 
 def _tested(repair: Repair, single: Sequence[Change]) -> str:

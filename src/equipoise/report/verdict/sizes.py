@@ -138,7 +138,7 @@ def _share_sentence(reading: Reading, example: str, things: str, *, short: bool 
     first = f"first {things}" if pd.isna(row["k"]) else f"first {int(row['k'])} {things}"
     group = "group" if " x " in str(row["axis"]) else perceived(row["axis"])
     span = ""
-    if reading.low is not None and reading.high is not None:
+    if not short and reading.low is not None and reading.high is not None:
         span = f" [{math.exp(row['ci_low']):.1f}, {math.exp(min(row['ci_high'], 700)):.1f}]"
     share = f"one {group} has {factor(row['value'])} its fair share{span}, where luck gives {factor(row['null_mean'])}"
     if short:

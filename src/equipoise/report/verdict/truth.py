@@ -25,15 +25,10 @@ def add_truth(verdict: BiasVerdict, truths: Sequence[Recovered], label: str) -> 
         return
     ordered = sorted(mine, key=_strength, reverse=True)
     agreeing = [recovery for recovery in ordered if _agrees(recovery)]
-    recovery = ordered[0]
-    low, high = recovery.table.iloc[0], recovery.table.iloc[-1]
     numbers = joined([f"{_r(some)} on {axis_name(some.axis)}" for some in (agreeing or ordered[:1])])
     text = f"the audit finds it: measured and true preferences correlate at {numbers}" if agreeing else ""
     text = text or f"the audit does not clearly find it (correlation {numbers})"
-    verdict.sentences.append(
-        f"The truth is known, because a bias was put in on purpose ({high['subject']} towards {recovery.pair[0]}, "
-        f"{low['subject']} towards {recovery.pair[1]}, and so on), and {text}."
-    )
+    verdict.sentences.append(f"A bias was put in on purpose, and {text}.")
     verdict.answers.append((PUT_IN, " ".join(_in_full(some) for some in ordered)))
 
 
