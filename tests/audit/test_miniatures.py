@@ -21,19 +21,9 @@ def audits(tmp_path_factory):
     write_counterfactual_table(home / "sets", world, 4, subjects=SUBJECTS, axes=("gender", "skin_tone"), seed=3)
     write_binding_table(home / "binding", preset("biased"), 2, seed=3)
     for model, name in (("mini", "biased"), ("mini:clip-fair", "fair")):
-        for suite, table in (("intersectional", "sets"), ("binding", "binding")):
-            asked = [
-                "audit",
-                model,
-                "--draws",
-                "200",
-                "--suite",
-                suite,
-                "--table",
-                str(home / table),
-                "-o",
-                str(home / f"{suite}-{name}"),
-            ]
+        for suite, table, more in (("intersectional", "sets", ["--draws", "200"]), ("binding", "binding", [])):
+            asked = ["audit", model, "--suite", suite, "--table", str(home / table), *more]
+            asked += ["-o", str(home / f"{suite}-{name}")]
             done = CliRunner().invoke(app, asked)
             assert done.exit_code == 0, done.output
     return home
