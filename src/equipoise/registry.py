@@ -43,6 +43,7 @@ KINDS = (
     "recipe",
     "remedy",
     "suite",
+    "task",
 )
 
 
