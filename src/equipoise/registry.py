@@ -37,6 +37,7 @@ KINDS = (
     "filter",
     "generator",
     "lexicon",
+    "loss",
     "metric",
     "model",
     "reader",

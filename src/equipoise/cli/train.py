@@ -96,7 +96,7 @@ def train(
         init=init,
         layers=layer,
         mixture=dict(map(_shared, mix)),
-        options=dict(map(_option, settings)),
+        options=dict(map(option_of, settings)),
         device=device,
         settings=how,
     )
@@ -126,7 +126,7 @@ def _shared(text: str) -> tuple[str, float]:
         raise InputError(f"--mix {text}: give TABLE=SHARE, such as coco=0.25") from None
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option_of(text: str) -> tuple[str, Any]:
     """A task's option: a number, true or false where it reads as one, several where commas part them."""
     name, equals, value = text.partition("=")
     if not equals:

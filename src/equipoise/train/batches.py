@@ -118,15 +118,26 @@ class Mixed:
 
 
 def mixed(
-    main: TrainingRows, places: Places, others: Mapping[TrainingRows, float], batch: int, seed: int, **options: Any
+    main: TrainingRows,
+    places: Places,
+    others: Mapping[TrainingRows, float],
+    batch: int,
+    seed: int,
+    *,
+    copies: Places | None = None,
+    units: Sequence[Any] | None = None,
 ) -> list[Mixed]:
-    """The tables of a batch, the main one first; each of ``others`` takes its share of the ``batch``."""
+    """The tables of a batch, the main one first; each of ``others`` takes its share of the ``batch``.
+
+    ``copies`` says how often each of the ``places`` of the main table is taken, where its own column should not.
+    """
     counts = [round(share * batch) for share in others.values()]
     if any(share <= 0 for share in others.values()) or sum(others.values()) >= 1:
         raise InputError("the shares of further tables are above 0 and together below 1, such as TABLE=0.25")
     if sum(counts) >= batch or any(n < 1 for n in counts):
         raise InputError(f"a batch of {batch} cannot be shared out so; give a larger batch or other shares")
-    first = Stream(places, batch - sum(counts), seed, copies=main.copies[places], windows=main.windows(), **options)
+    taken = main.copies[places] if copies is None else copies
+    first = Stream(places, batch - sum(counts), seed, copies=taken, windows=main.windows(), units=units)
     rest = []
     for number, (rows, count) in enumerate(zip(others, counts, strict=True), start=1):
         stream = Stream(np.arange(len(rows)), count, seed + number, copies=rows.copies, windows=rows.windows())

@@ -69,8 +69,8 @@ class Training:
     judges: Stream | None
     steps: int
     processes: Processes
-    finished: Callable[[Any], Any]
-    """From the trained model to the one that is saved."""
+    merge: Callable[[], None]
+    """Put what was trained beside the weights into them."""
     of: dict[str, Any]
     spec: str
 
@@ -138,7 +138,9 @@ def prepared_training(
     units = rows.labels["set_id"].tolist() if how.whole_sets and "set_id" in rows.labels else None
     if how.whole_sets and (units is None or not rows.labels["set_id"].notna().any()):
         raise InputError(f"{rows.name}: the table has no sets (set_id) to keep whole; leave whole_sets out")
-    streams = mixed(rows, parts.train, others, how.batch, how.seed, units=units)
+    sampler = getattr(learner, "copies", None)
+    copies = sampler(rows, parts.train, how.seed) if sampler else None
+    streams = mixed(rows, parts.train, others, how.batch, how.seed, copies=copies, units=units)
     judges = Stream(parts.validation, how.batch, how.seed, units=units) if len(parts.validation) else None
     if how.val_share and how.patience and judges is None:
         raise InputError(f"{rows.name}: no row is left to judge by, which patience needs")
@@ -148,7 +150,8 @@ def prepared_training(
     model = learner.open(checkpoint, rows, fresh=how.fresh)
     where = processes or started_processes(device)
     new = tuple(getattr(learner, "new_parts", ()))
-    finished = choose_parameters(model, freeze=how.freeze, last_layers=how.last_layers, low_rank=how.low_rank, new=new)
+    core = learner.core(model) if hasattr(learner, "core") else model
+    merge = choose_parameters(core, freeze=how.freeze, last_layers=how.last_layers, low_rank=how.low_rank, new=new)
     model.to(where.device)
     of = {
         "task": learner.name,
@@ -156,7 +159,7 @@ def prepared_training(
         "table": list(opened.fingerprints),
         "mixture": [[list(other.table.fingerprints), share] for other, share in others.items()],
     }
-    return Training(learner, model, how, parts, streams, judges, steps, where, finished, of, init)
+    return Training(learner, model, how, parts, streams, judges, steps, where, merge, of, init)
 
 
 def fit(
@@ -217,8 +220,9 @@ def carried_out(
         training.processes.wait()
         result = _result(training, course, Path(out))
         if home is not None:
-            model = training.finished(training.model.to("cpu").eval())
-            training.task.save(model, home.stage)
+            training.model.to("cpu").eval()
+            training.merge()
+            training.task.save(training.model, home.stage)
             write_whole(home.stage / LOSSES, _curve(course, training).encode())
             if beside is not None:
                 beside(home.stage)

@@ -9,8 +9,8 @@ from equipoise.errors import InputError, MissingExtraError
 
 __all__ = ["choose_parameters", "count"]
 
-Merge = Callable[[Any], Any]
-"""From the trained model to the one that is saved."""
+Merge = Callable[[], None]
+"""Puts what was trained beside the weights into them."""
 
 
 def choose_parameters(
@@ -20,7 +20,7 @@ def choose_parameters(
 
     ``new`` names parts that begin with random weights; they are trained whatever else is.
     """
-    merge = _adapters(model, low_rank) if low_rank else _as_it_is
+    merge = _adapters(model, low_rank) if low_rank else _nothing
     if last_layers:
         _freeze_early(model, last_layers)
     for prefix in freeze:
@@ -44,8 +44,8 @@ def count(model: Any) -> tuple[int, int]:
     return sum(p.numel() for p in parameters if p.requires_grad), sum(p.numel() for p in parameters)
 
 
-def _as_it_is(model: Any) -> Any:
-    return model
+def _nothing() -> None:
+    """There is nothing beside the weights."""
 
 
 def _freeze_early(model: Any, last: int) -> None:
@@ -87,7 +87,7 @@ def _adapters(model: Any, rank: int) -> Merge:
         raise InputError("the model has no linear layers to put low-rank adapters beside; train its last layers")
     wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=linear))
 
-    def merged(trained: Any) -> Any:
-        return wrapped.merge_and_unload()
+    def merge() -> None:
+        wrapped.merge_and_unload()  # in place
 
-    return merged
+    return merge

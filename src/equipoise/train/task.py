@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, find_checkpoint, open_checkpoint
 from equipoise.registry import Registry
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 
-__all__ = ["TASKS", "Inputs", "Row", "Task", "checkpoint_of", "save_stock"]
+__all__ = ["TASKS", "Inputs", "Row", "Task", "checkpoint_of", "drawn_texts", "fresh_model", "save_stock"]
 
 Row = dict[str, Any]
 """The labels of an image by column, and ``image`` where the task looks at it."""
@@ -32,6 +34,32 @@ TASKS.add(
     "equipoise.train.tasks.clip:ClipTask",
     summary="A dual encoder of images and texts, by a contrastive loss over the batch.",
     citation="Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021",
+    licence="Apache-2.0",
+    needs="models",
+)
+
+
+TASKS.add(
+    "captioner",
+    "equipoise.train.tasks.captioner:CaptionerTask",
+    summary="A captioner: a vision encoder with a text decoder, or ClipCap's prefix for GPT-2.",
+    citation="Mokady et al., ClipCap: CLIP Prefix for Image Captioning, 2021, arXiv 2111.09734",
+    licence="Apache-2.0",
+    needs="models",
+)
+TASKS.add(
+    "multilabel",
+    "equipoise.train.tasks.multilabel:MultilabelTask",
+    summary="An image classifier of several columns together: one of many values, or any of them.",
+    citation="Wang et al., Balanced Datasets Are Not Enough, ICCV 2019",
+    licence="Apache-2.0",
+    needs="models",
+)
+TASKS.add(
+    "mlm",
+    "equipoise.train.tasks.mlm:MaskedLanguageTask",
+    summary="A masked language model on captions.",
+    citation="Devlin et al., BERT, NAACL 2019",
     licence="Apache-2.0",
     needs="models",
 )
@@ -84,6 +112,24 @@ mini:<part>, not 'table:x'
     raise InputError(
         f"training starts from a checkpoint of transformers: hf:<repo or folder> or mini:<part>, not {spec!r}"
     )
+
+
+def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
+    """One text of each row; of several, one is drawn by the step and the row's id.
+
+    >>> drawn_texts([{"image_id": "a", "caption": "a man"}], "caption", 0)
+    ['a man']
+    """
+    texts = []
+    for row in rows:
+        value = row[column]
+        if isinstance(value, list) and value:
+            seed = [step, int.from_bytes(str(row["image_id"]).encode()[-8:], "big")]
+            value = value[int(np.random.default_rng(seed).integers(len(value)))]
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(f"image {row['image_id']!r} has no text in the column {column!r}; drop it with a filter")
+        texts.append(value)
+    return texts
 
 
 def save_stock(model: Any, folder: Path, *beside: Any) -> None:

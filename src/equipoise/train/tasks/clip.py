@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
@@ -21,9 +19,9 @@ from equipoise.models.images import processed
 from equipoise.models.runtime import quiet
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
-from equipoise.train.task import Inputs, Row, fresh_model, save_stock
+from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_stock
 
-__all__ = ["ClipTask", "contrastive_loss", "sigmoid_loss"]
+__all__ = ["ClipTask", "codes_of", "contrastive_loss", "sigmoid_loss"]
 
 _LARGEST_SCALE = 100.0
 """CLIP's limit of the temperature."""
@@ -115,24 +113,6 @@ class ClipTask:
     def save(self, model: Any, folder: Path) -> None:
         """Weights, settings, tokenizer and image processor."""
         save_stock(model, folder, self.words, self.processor)
-
-
-def drawn_texts(rows: Sequence[Row], column: str, step: int) -> list[str]:
-    """One text of each row; of several, one is drawn by the step and the row's id.
-
-    >>> drawn_texts([{"image_id": "a", "caption": "a man"}], "caption", 0)
-    ['a man']
-    """
-    texts = []
-    for row in rows:
-        value = row[column]
-        if isinstance(value, list) and value:
-            seed = [step, int.from_bytes(str(row["image_id"]).encode()[-8:], "big")]
-            value = value[int(np.random.default_rng(seed).integers(len(value)))]
-        if not isinstance(value, str) or not value.strip():
-            raise InputError(f"image {row['image_id']!r} has no text in the column {column!r}; drop it with a filter")
-        texts.append(value)
-    return texts
 
 
 def codes_of(texts: Sequence[str]) -> Any:
