@@ -37,12 +37,14 @@ KINDS = (
     "filter",
     "generator",
     "lexicon",
+    "loss",
     "metric",
     "model",
     "reader",
     "recipe",
     "remedy",
     "suite",
+    "task",
 )
 
 

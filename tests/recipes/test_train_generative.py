@@ -24,9 +24,9 @@ from equipoise.recipes.train_mini import (  # noqa: E402
     train,
     vae,
 )
-from equipoise.recipes.train_mini.loop import Schedule  # noqa: E402
 from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words  # noqa: E402
+from equipoise.train.schedule import Schedule  # noqa: E402
 from equipoise.world import WorldConfig, preset, sample  # noqa: E402
 
 TINY = Schedule(steps=4, batch=4, warmup=2, save_every=2, average=0.9)

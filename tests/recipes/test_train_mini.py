@@ -7,8 +7,8 @@ pytest.importorskip("transformers")
 
 from equipoise.errors import UnknownNameError  # noqa: E402
 from equipoise.recipes.train_mini import captioner, clip, evaluate, judge, train  # noqa: E402
-from equipoise.recipes.train_mini.loop import Schedule  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
+from equipoise.train.schedule import Schedule  # noqa: E402
 from equipoise.world import captions, preset, sample, vocabulary  # noqa: E402
 
 TINY = Schedule(steps=4, batch=6, warmup=2, save_every=2)

@@ -23,7 +23,7 @@ from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
-from equipoise.data.runs import RunFolder, check_folder
+from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def run(
     of = {"table": source.fingerprint, "model": name}
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
-    if "remedy" in of:  # whoever reads the audit can see whether the remedy had seen these subjects
-        of |= fitted_on(asked)
+    of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
     about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
@@ -111,11 +110,20 @@ def run(
 
 
 def fitted_on(asked: Any) -> dict[str, Any]:
-    """The subjects that a model's remedy was fitted on, as its folder keeps them; nothing where it does not say."""
+    """The subjects that a model's remedy was fitted on, or that it was trained on here; nothing where no folder says.
+
+    Of a training, those that decided when to stop count as well.
+    """
     about = getattr(getattr(asked, "remedy", None), "fitted_on", None)
-    if about is None or not about.subjects:
+    if about is not None and about.subjects:
+        return {"fitted_on": {"subjects": list(about.subjects), "table": about.table}}
+    checkpoint = getattr(asked, "checkpoint", None)
+    run = None if checkpoint is None else find_run(checkpoint.folder)
+    seen = run.about.get("fitted_on") if run is not None and run.kind == "training" else None
+    if not isinstance(seen, dict):
         return {}
-    return {"fitted_on": {"subjects": list(about.subjects), "table": about.table}}
+    subjects = sorted({*map(str, seen.get("subjects", [])), *map(str, seen.get("judged_by", []))})
+    return {"fitted_on": {"subjects": subjects, "table": str(seen.get("table", ""))}} if subjects else {}
 
 
 def texts_asked(

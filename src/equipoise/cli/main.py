@@ -24,6 +24,7 @@ from equipoise.cli import (
     report,
     table,
     text,
+    train,
     world,
 )
 from equipoise.cli import recipe as demo
@@ -48,7 +49,7 @@ TABLES = "Tables and work"
 AUDITS = "Audits"
 MODELS = "Models and the world"
 IMAGES = "Making images"
-REPAIR = "Repairing"
+REPAIR = "Training and repairing"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
@@ -70,6 +71,7 @@ app.command("report", rich_help_panel=AUDITS)(report.report)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)
+app.command("train", rich_help_panel=REPAIR)(train.train)
 app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
 
 

@@ -25,6 +25,8 @@ def mitigate(
     workers: int | None = WORKERS,
     cache: bool = CACHE,
     overwrite: bool = OVERWRITE,
+    settings: list[str] = typer.Option([], "--set", help="NAME=VALUE: a setting of counterfactual-finetune; repeat."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Of counterfactual-finetune: measure a few steps, and stop."),
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
 ) -> None:
     """Fit a remedy for an encoder; audit with --remedy, on the subjects that it has not seen.
@@ -35,7 +37,11 @@ def mitigate(
 
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
+
+    [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender --held-out 0.2 -o
+    runs/tuned[/bold]: writes a model, hf:runs/tuned.
     """
+    from equipoise.cli.finetune import NAME, finetune_command
     from equipoise.data import Table
     from equipoise.data.runs import check_folder
     from equipoise.data.settings import fitting_all
@@ -50,8 +56,26 @@ def mitigate(
     for given, told in ((remedy, "a REMEDY, such as projection"), (model, "a MODEL"), (table, "a table with --table")):
         if not given:
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
-    if not out:
+    if not out and not dry_run:
         raise InputError("say where to keep the remedy with -o")
+    if remedy == NAME:
+        finetune_command(
+            model,
+            table,
+            layer,
+            axis,
+            out,
+            held_out=held_out,
+            variant=variant,
+            seed=seed,
+            device=device,
+            overwrite=overwrite,
+            settings=settings,
+            dry_run=dry_run,
+        )
+        return
+    if settings or dry_run:
+        raise InputError(f"--set and --dry-run belong to {NAME}; {remedy} takes neither")
     chosen = REMEDIES.load(remedy)
     made = chosen(**fitting_all(chosen, {"variant": variant}, what=f"setting of the remedy {remedy}"))
     if variant != "differences":

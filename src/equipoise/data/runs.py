@@ -33,7 +33,7 @@ _LOCK = ".lock"
 """The name that tables use: a table and a run never write into one folder at the same time."""
 _STAGE = ".stage"
 _OLD_STAGES = ".audit-*"
-_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "transformers")
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch", "transformers", "accelerate", "peft")
 
 
 class _Kind(NamedTuple):
@@ -50,6 +50,7 @@ KINDS: Mapping[str, _Kind] = {
     "dataset": _Kind("an audit of a dataset", "dataset.json"),
     "filter": _Kind("a filter run", "filter.json", ("steps", "evidence", "layer")),
     "remedy": _Kind("a remedy", "remedy.json"),
+    "training": _Kind("a trained model", work=("_work",)),
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "demo": _Kind("a demo", "demo.json"),

@@ -100,7 +100,7 @@ class BackboneEncoder(CheckpointAdapter):
 
 
 INDEPENDENT = ("object",)
-"""Heads whose values do not exclude each other."""
+"""Heads whose values do not exclude each other; a checkpoint names others as ``independent_heads``."""
 
 
 class ImageClassifier(CheckpointAdapter):
@@ -115,6 +115,7 @@ class ImageClassifier(CheckpointAdapter):
             model = stock_model(checkpoint, "AutoModelForImageClassification")
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
         self._independent = model.config.problem_type == "multi_label_classification"
+        self._apart = {*INDEPENDENT, *(getattr(model.config, "independent_heads", None) or ())}
         self._take(model, self.processor.to_dict())
 
     def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
@@ -136,7 +137,7 @@ class ImageClassifier(CheckpointAdapter):
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 
     def _probabilities(self, head: str, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        if head in INDEPENDENT or (self._independent and len(self.heads) == 1):
+        if head in self._apart or (self._independent and len(self.heads) == 1):
             return np.asarray((1 + np.tanh(logits / 2)) / 2, dtype=np.float32)  # the logistic, without overflow
         raised = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)

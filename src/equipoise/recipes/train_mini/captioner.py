@@ -15,10 +15,12 @@ import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
 from equipoise.recipes.train_mini.clip import VISION
-from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import Scene, SceneArrays, WorldConfig, captions
 from equipoise.world.captions import prompts
 

@@ -6,20 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, focused_scenes_of, pixels, scenes_of, texts_of
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
-from equipoise.recipes.train_mini.loop import (
-    MEAN,
-    SIZE,
-    STD,
-    Schedule,
-    focused_scenes_of,
-    pixels,
-    run,
-    scenes_of,
-    texts_of,
-)
 from equipoise.recipes.train_mini.saving import save_transformers
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 
 __all__ = ["SCHEDULE", "build", "train_clip"]

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS
 

@@ -17,12 +17,14 @@ import numpy as np
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
+from equipoise.recipes.train_mini.batches import texts_of
 from equipoise.recipes.train_mini.editions import Edition, edition, edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import LatentPool, autoencoder, text_to_image
-from equipoise.recipes.train_mini.loop import Schedule, run, texts_of
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, captions, neutral_prompt, vocabulary
 
 __all__ = [

@@ -17,10 +17,10 @@ import numpy as np
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
-from equipoise.recipes.train_mini.loop import Schedule
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.text.templates.edits import edit_groups, edit_instructions, filled
+from equipoise.train.schedule import Schedule
 from equipoise.world import Scene, SceneArrays, WorldConfig, render, vocabulary, what_is_where
 from equipoise.world.catalog import AGES, TONE_GROUPS
 from equipoise.world.draws import uniform

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.recipes.train_mini.loop import SIZE, Schedule
+from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.tokenizer import LENGTH
 from equipoise.text.english.articles import with_article
+from equipoise.train.schedule import Schedule
 from equipoise.world.catalog import BUILDS, GENDERS, OCCUPATIONS, TONE_GROUPS, shipped
 
 __all__ = [

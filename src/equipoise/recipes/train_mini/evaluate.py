@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.recipes.train_mini.batches import pixels
 from equipoise.recipes.train_mini.judge import HEADS, labels_of
-from equipoise.recipes.train_mini.loop import pixels
 from equipoise.text.english.articles import with_article
 from equipoise.world import SceneArrays, WorldConfig, draw, neutral_prompt, preset, sample, truth
 from equipoise.world.captions import prompts

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.editions import edition_of
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, encoded, person_masks
-from equipoise.recipes.train_mini.loop import Schedule
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
+from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 from equipoise.world.draws import uniforms
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.recipes.train_mini.batches import scenes_of, texts_of
 from equipoise.recipes.train_mini.captioner import NAMED
-from equipoise.recipes.train_mini.loop import Schedule, run, scenes_of, texts_of
 from equipoise.recipes.train_mini.saving import save_language_model
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import WorldConfig, vocabulary
 
 __all__ = ["LENGTH", "SCHEDULE", "build", "masked", "train_language", "word_tokenizer"]

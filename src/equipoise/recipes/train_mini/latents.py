@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
+from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.editions import edition_of
-from equipoise.recipes.train_mini.loop import SIZE
 from equipoise.recipes.train_mini.vae import pictures
 from equipoise.world import SceneArrays, WorldConfig, sample, what_is_where
 
@@ -86,7 +86,7 @@ def autoencoder(folder: Path | None = None) -> Any:
 
     home = folder or VAE
     if not (home / "config.json").is_file():
-        raise InputError(f"this part starts from vae, which is not in {home}; train it first: equipoise mini train vae")
+        raise InputError(f"this part starts from vae, which is not in {home}; train it with equipoise mini train vae")
     model = AutoencoderKL.from_pretrained(home, local_files_only=True, low_cpu_mem_usage=False)
     return model.eval().requires_grad_(False)
 

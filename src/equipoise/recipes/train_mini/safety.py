@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD, Schedule, pixels, run, scenes_of
+from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD, pixels, scenes_of
 from equipoise.recipes.train_mini.saving import save_transformers
+from equipoise.train.loop import run
+from equipoise.train.schedule import Schedule
 from equipoise.world import WorldConfig
 
 __all__ = ["LABELS", "SCHEDULE", "build", "train_safety", "world"]

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.recipes.train_mini.batches import SIZE, scenes_of
 from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
-from equipoise.recipes.train_mini.loop import SIZE, run, scenes_of
 from equipoise.recipes.train_mini.saving import save_autoencoder
+from equipoise.train.loop import run
 from equipoise.world import SceneArrays, WorldConfig, render_batch, sample
 
 __all__ = ["CHANNELS", "build", "edge_errors", "pictures", "train_vae", "world"]

@@ -1,0 +1,146 @@
+"""``equipoise train``: train a task on a table into a folder that hf:<folder> opens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from equipoise.cli.making import OVERWRITE
+from equipoise.errors import InputError
+
+
+def train(
+    task: str = typer.Argument("", metavar="TASK", help="What learns: clip, captioner, ... --list shows all."),
+    table: str = typer.Argument("", metavar="TABLE", help="The table of images to learn from."),
+    out: str = typer.Option("", "--out", "-o", help="The folder for the model."),
+    init: str = typer.Option("", "--init", help="The model to start from: hf:<repo or folder>, mini:<part>."),
+    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter, a split, a balance)."),
+    mix: list[str] = typer.Option([], "--mix", help="TABLE=SHARE: another table and its share of every batch."),
+    steps: int = typer.Option(None, "--steps", help="How many steps; or give --epochs."),
+    epochs: float = typer.Option(None, "--epochs", help="Times through the table; 1 unless --steps is given."),
+    batch: int = typer.Option(32, "--batch", help="Rows of a step, over all processes."),
+    rate: float = typer.Option(1e-5, "--rate", help="The learning rate at its highest."),
+    warmup: int = typer.Option(None, "--warmup", help="Steps until it is reached; a tenth, at most 200."),
+    constant: bool = typer.Option(False, "--constant", help="Keep the rate after that; else it falls as a cosine."),
+    weight_decay: float = typer.Option(0.05, "--weight-decay", help="AdamW's."),
+    average: float = typer.Option(0.0, "--average", help="End as a running average that keeps this much, like 0.999."),
+    half: bool = typer.Option(False, "--half", help="Multiply in bfloat16."),
+    seed: int = typer.Option(0, "--seed", help="The order of the rows, and which subjects judge."),
+    val_share: float = typer.Option(0.1, "--val-share", help="The share of subjects that judges; 0 for none."),
+    val_every: int = typer.Option(None, "--val-every", help="Steps between validations; a tenth unless given."),
+    patience: int = typer.Option(0, "--patience", help="Stop after so many validations without a new best; 0: never."),
+    whole_sets: bool = typer.Option(False, "--whole-sets", help="Keep the images of a set in one batch."),
+    fresh: bool = typer.Option(False, "--fresh", help="Begin with new weights in the form of --init."),
+    freeze: list[str] = typer.Option([], "--freeze", help="A part that stays as it is, such as vision_model; repeat."),
+    last_layers: int = typer.Option(0, "--last-layers", help="Train only so many layers at the end of each tower."),
+    low_rank: int = typer.Option(0, "--low-rank", help="Train adapters of this rank (LoRA), merged at the end."),
+    settings: list[str] = typer.Option([], "--set", help="NAME=VALUE: an option of the task; repeat for several."),
+    save_every: int = typer.Option(100, "--save-every", help="Steps between checkpoints."),
+    readers: int = typer.Option(1, "--readers", min=0, help="Threads that prepare batches ahead."),
+    device: str = typer.Option("auto", "--device", help="Where it trains, such as cuda or cpu."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Measure a few steps; say steps, memory and time; stop."),
+    overwrite: bool = OVERWRITE,
+    names: bool = typer.Option(False, "--list", help="List the tasks, and stop."),
+) -> None:
+    """Train a model on a table. The same command goes on where a stopped run was, to the same weights.
+
+    Examples:
+
+    [bold]equipoise train clip sets --init mini:clip --epochs 1 -o runs/tuned[/bold]
+
+    [bold]equipoise train clip sets --init hf:openai/clip-vit-base-patch32 --low-rank 8 --patience 3 --dry-run[/bold]
+
+    [bold]accelerate launch -m equipoise train clip coco --init hf:openai/clip-vit-base-patch32 --batch 512 -o
+    runs/coco[/bold]
+    """
+    from equipoise.train import TASKS
+    from equipoise.train.estimate import estimated
+    from equipoise.train.fitting import carried_out, prepared_training
+    from equipoise.train.settings import TrainSettings
+
+    if names:
+        for entry in TASKS:
+            typer.echo(f"{entry.name:12} {entry.summary}\n{'':12} {entry.citation}")
+        return
+    needed = ((task, "a TASK, such as clip"), (table, "a TABLE"), (init, "a model to start from with --init"))
+    for given, told in needed:
+        if not given:
+            raise InputError(f"give {told}: equipoise train clip sets --init mini:clip -o DIR")
+    if not out and not dry_run:
+        raise InputError("say where to keep the model with -o")
+    how = TrainSettings(
+        steps=steps,
+        epochs=epochs,
+        batch=batch,
+        rate=rate,
+        warmup=warmup,
+        constant=constant,
+        weight_decay=weight_decay,
+        average=average,
+        half=half,
+        seed=seed,
+        val_share=val_share,
+        patience=patience,
+        val_every=val_every,
+        whole_sets=whole_sets,
+        save_every=save_every,
+        fresh=fresh,
+        freeze=tuple(freeze),
+        last_layers=last_layers,
+        low_rank=low_rank,
+    )
+    training = prepared_training(
+        task,
+        table,
+        init=init,
+        layers=layer,
+        mixture=dict(map(_shared, mix)),
+        options=dict(map(option_of, settings)),
+        device=device,
+        settings=how,
+    )
+    first = training.processes.first
+    if first and training.parts.n_left_out:
+        typer.echo(
+            f"note: {training.parts.n_left_out:,} images of the validation split share a subject, a set or a source "
+            "with training and do not judge",
+            err=True,
+        )
+    if dry_run:
+        told = str(estimated(training))
+        if first:
+            typer.echo(told)
+        return
+    done = carried_out(training, out, overwrite=overwrite, readers=readers)
+    if first:
+        judged = "" if done.validation is None else f", validation loss {done.validation:.4f}"
+        typer.echo(f"{done.steps:,} steps, loss {done.loss:.4f}{judged}; the model is hf:{done.folder}")
+
+
+def _shared(text: str) -> tuple[str, float]:
+    name, _, share = text.rpartition("=")
+    try:
+        return name, float(share)
+    except ValueError:
+        raise InputError(f"--mix {text}: give TABLE=SHARE, such as coco=0.25") from None
+
+
+def option_of(text: str) -> tuple[str, Any]:
+    """A task's option: a number, true or false where it reads as one, several where commas part them."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"--set {text}: give NAME=VALUE, such as caption=captions")
+    parts = [_value(part.strip()) for part in value.split(",")]
+    return name, parts if len(parts) > 1 else parts[0]
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,93 @@
+"""Which weights move: all of them, the last layers of each tower, or low-rank adapters beside the matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from equipoise.errors import InputError, MissingExtraError
+
+__all__ = ["choose_parameters", "count"]
+
+Merge = Callable[[], None]
+"""Puts what was trained beside the weights into them."""
+
+
+def choose_parameters(
+    model: Any, *, freeze: Sequence[str] = (), last_layers: int = 0, low_rank: int = 0, new: Sequence[str] = ()
+) -> Merge:
+    """Let only the chosen weights of ``model`` move, and give what makes a stock model of it afterwards.
+
+    ``new`` names parts that begin with random weights; they are trained whatever else is.
+    """
+    merge = _adapters(model, low_rank) if low_rank else _nothing
+    if last_layers:
+        _freeze_early(model, last_layers)
+    for prefix in freeze:
+        named = [p for name, p in model.named_parameters() if name == prefix or name.startswith(prefix + ".")]
+        if not named:
+            parts = ", ".join(sorted({name.split(".")[0] for name, _ in model.named_parameters()}))
+            raise InputError(f"freeze = {prefix!r}: the model has no such part; its parts are {parts}")
+        for parameter in named:
+            parameter.requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        if any(name == part or name.startswith(part + ".") for part in new):
+            parameter.requires_grad_(True)
+    if not any(p.requires_grad for p in model.parameters()):
+        raise InputError("every weight is frozen, so that nothing could be learnt; freeze less")
+    return merge
+
+
+def count(model: Any) -> tuple[int, int]:
+    """How many numbers move, and how many there are."""
+    parameters = list(model.parameters())
+    return sum(p.numel() for p in parameters if p.requires_grad), sum(p.numel() for p in parameters)
+
+
+def _nothing() -> None:
+    """There is nothing beside the weights."""
+
+
+def _freeze_early(model: Any, last: int) -> None:
+    """Freeze all but the ``last`` layers of every stack, and what stands before the stack in the same tower."""
+    import torch
+
+    stacks = [(n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.ModuleList) and len(m) > 1]
+    outer = [(n, m) for n, m in stacks if not any(n.startswith(other + ".") for other, _ in stacks if other != n)]
+    if not outer:
+        raise InputError("the model has no stack of layers, so its last layers cannot be told; name parts to freeze")
+    names = [name for name, _ in model.named_parameters()]
+    parameters = dict(model.named_parameters())
+    for stack, layers in outer:
+        if last >= len(layers):
+            raise InputError(f"last_layers = {last}: {stack} has {len(layers)} layers; give fewer, or leave it out")
+        kept = len(layers) - last
+        tower = stack.split(".")[0]
+        first = min(i for i, name in enumerate(names) if name.startswith(stack + "."))
+        for i, name in enumerate(names):
+            early = i < first and name.split(".")[0] == tower
+            inside = name.startswith(stack + ".") and int(name[len(stack) + 1 :].split(".")[0]) < kept
+            if early or inside:
+                parameters[name].requires_grad_(False)
+
+
+def _adapters(model: Any, rank: int) -> Merge:
+    """Put adapters of this ``rank`` beside every matrix (Hu et al., LoRA, ICLR 2022), and freeze the rest."""
+    import torch
+
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ModuleNotFoundError as error:
+        if error.name != "peft":
+            raise
+        raise MissingExtraError("training low-rank adapters", "train") from error
+    torch.manual_seed(0)
+    linear = [name for name, module in model.named_modules() if type(module) is torch.nn.Linear]
+    if not linear:
+        raise InputError("the model has no linear layers to put low-rank adapters beside; train its last layers")
+    wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=linear))
+
+    def merge() -> None:
+        wrapped.merge_and_unload()  # in place
+
+    return merge

@@ -1,0 +1,188 @@
+"""The rows of a table that are learnt from: labels in memory, images read when a batch wants them.
+
+What a filter dropped (``keep``) is not used, a row stands as often as ``copies`` says, and ``split`` decides what is
+learnt from and what the learning is judged by. No subject, no counterfactual set and no source image is on both sides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.data import Table
+from equipoise.data.images import decode
+from equipoise.data.sampling import split
+from equipoise.errors import InputError, UnknownNameError
+
+__all__ = ["HELD_BYTES", "Parts", "TrainingRows", "parted"]
+
+HELD_BYTES = 1_000_000_000
+"""Encoded images that are kept in memory; a larger table is gone through in windows of about this size."""
+TRAIN = ("train", "training")
+VALIDATION = ("val", "validation", "valid", "dev")
+_TOGETHER = ("subject", "set_id", "source_id")
+
+
+class TrainingRows:
+    """The kept rows of a table: ``labels`` has one line for each, and :meth:`images` reads their pictures."""
+
+    def __init__(self, table: Table, columns: Sequence[str] = (), *, held_bytes: int = HELD_BYTES) -> None:
+        for name in columns:
+            if name not in table.types:
+                raise UnknownNameError(f"column of {table.path}", name, table.columns)
+        self.table = table
+        self.held_bytes = held_bytes
+        wanted = ["image_id", *columns, *(c for c in (*_TOGETHER, "split", "copies") if c in table.columns)]
+        self.labels = _labels(table, list(dict.fromkeys(wanted)))
+        if not len(self.labels):
+            raise InputError(f"{table.path}: no row is left to learn from; every one was dropped by a filter")
+        self._held: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """The table's folder."""
+        return str(self.table.path)
+
+    @property
+    def copies(self) -> NDArray[np.int64]:
+        """(n,) how often each row is taken in an epoch."""
+        if "copies" not in self.labels:
+            return np.ones(len(self), dtype=np.int64)
+        return self.labels["copies"].fillna(1).to_numpy(dtype=np.int64)
+
+    def rows(self, places: Sequence[int], *, images: bool = True) -> list[dict[str, Any]]:
+        """The rows at ``places``: their labels, and their RGB images if wanted."""
+        found = self.labels.iloc[list(places)].to_dict("records")
+        rows = [{str(name): _plain(value) for name, value in row.items()} for row in found]
+        if images:
+            for row in rows:
+                row["image"] = self._image(row)
+        return rows
+
+    def windows(self) -> list[NDArray[np.int64]] | None:
+        """The rows of each group of shards whose images fit into memory together; ``None`` where all fit."""
+        sizes = [(self.table.path / shard.file).stat().st_size for shard in self.table.shards]
+        if sum(sizes) <= self.held_bytes:
+            return None
+        window, held, windows = 0, 0, []
+        for size in sizes:
+            if held and held + size > self.held_bytes:
+                window, held = window + 1, 0
+            windows.append(window)
+            held += size
+        mine = np.array(windows)[self.labels["_shard"].to_numpy()]
+        return [np.flatnonzero(mine == number) for number in range(window + 1) if (mine == number).any()]
+
+    def _image(self, row: dict[str, Any]) -> Any:
+        cell = self._cells(row["_shard"])[row["_row"]].as_py()
+        try:
+            return decode(cell, root=self.table.image_root)
+        except InputError as error:
+            raise InputError(f"{self.table.path}: image {row['image_id']!r}: {error}") from None
+
+    def _cells(self, shard: int) -> Any:
+        """The encoded images of a shard, kept as long as there is room."""
+        with self._lock:
+            if shard not in self._held:
+                self._held[shard] = self.table.own_columns(shard, ["image"]).column("image")
+                while len(self._held) > 2 and sum(cells.nbytes for cells in self._held.values()) > self.held_bytes:
+                    self._held.popitem(last=False)
+            self._held.move_to_end(shard)
+            return self._held[shard]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which rows are learnt from and which the learning is judged by, by their places in ``labels``."""
+
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    n_left_out: int = 0
+    """Rows of the table's own validation split that share a subject, a set or a source with training."""
+
+
+def parted(rows: TrainingRows, val_share: float, seed: int) -> Parts:
+    """Rows to learn from and rows to judge by.
+
+    Where the table has a ``split``, its ``train`` rows are learnt from and its ``val`` rows judge, without those that
+    share a subject, a set or a source image with training; else a share of the subjects, drawn by ``seed``, judges.
+    """
+    labels = rows.labels
+    given = labels["split"].astype("string").str.lower() if "split" in labels else pd.Series(pd.NA, index=labels.index)
+    if given.notna().any():
+        train, judges = (np.flatnonzero(given.isin(names).to_numpy(dtype=bool)) for names in (TRAIN, VALIDATION))
+        if not len(train):
+            there = ", ".join(sorted(given.dropna().unique()))
+            raise InputError(f"{rows.name}: no row is of the split train (there are: {there}); nothing to learn from")
+        if len(judges) and val_share:
+            clean = _apart(labels, train, judges)
+            if not len(clean):
+                raise InputError(
+                    f"{rows.name}: every row of its validation split shares a subject, a set or a source image with "
+                    "training; leave the split layer out, and a share of the subjects is held back (--val-share)"
+                )
+            return Parts(train, clean, len(judges) - len(clean))
+    else:
+        train = np.arange(len(labels))
+    if not val_share:
+        return Parts(train, np.zeros(0, dtype=np.int64))
+    frame = labels.iloc[train]
+    by = next((c for c in ("subject", "set_id") if c in frame and frame[c].notna().any()), "image_id")
+    try:
+        drawn = split(frame, by=by, fractions={"train": 1 - val_share, "val": val_share}, seed=seed).to_numpy()
+    except InputError as error:
+        raise InputError(f"{rows.name}: {error}; give another val_share (--val-share), or 0 to judge by none") from None
+    return Parts(train[drawn == "train"], train[drawn == "val"])
+
+
+def _apart(labels: pd.DataFrame, train: NDArray[np.int64], judges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of ``judges`` that share no subject, set or source with ``train``; an image is a source of its own."""
+    shared = np.zeros(len(judges), dtype=bool)
+    for column in (c for c in _TOGETHER if c in labels):
+        seen = set(labels[column].iloc[train].dropna())
+        if column == "source_id":
+            seen |= set(labels["image_id"].iloc[train])
+            shared |= labels["image_id"].iloc[judges].isin(seen).to_numpy(dtype=bool)
+        shared |= labels[column].iloc[judges].isin(seen).to_numpy(dtype=bool)
+    return judges[~shared]
+
+
+def _labels(table: Table, columns: list[str]) -> pd.DataFrame:
+    """The kept rows, with the shard and the row of the shard where each image lies."""
+    frames = []
+    read = [*columns, "keep"] if "keep" in table.columns else columns
+    for shard in range(len(table.shards)):
+        start = 0
+        for batch in table.shard_batches(shard, read):
+            frame = batch.to_pandas()
+            frame["_shard"], frame["_row"] = shard, np.arange(start, start + len(frame))
+            start += len(frame)
+            frames.append(frame)
+    if not frames:
+        raise InputError(f"{table.path}: the table is empty; there is nothing to learn from")
+    labels: pd.DataFrame = pd.concat(frames, ignore_index=True)
+    if "keep" in read:
+        labels = labels[labels["keep"].fillna(False).astype(bool)].drop(columns="keep")
+    if "copies" in labels:
+        labels = labels[labels["copies"].fillna(1) > 0]
+    return labels.reset_index(drop=True)
+
+
+def _plain(value: Any) -> Any:
+    """A cell as Python has it; what is missing is ``None``."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if value is None or (not isinstance(value, list | dict) and pd.isna(value)):
+        return None
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,158 @@
+"""Training on a table: what it writes opens as hf:, and a stopped run goes on to the same weights."""
+
+import csv
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from equipoise.data.runs import read_run  # noqa: E402
+from equipoise.errors import InputError, UnknownNameError  # noqa: E402
+from equipoise.models import load  # noqa: E402
+from equipoise.train import fitting  # noqa: E402
+from equipoise.train.fitting import fit  # noqa: E402
+
+GIVEN = {"init": "mini:clip", "steps": 4, "batch": 6, "rate": 1e-4, "quiet": True, "device": "cpu", "save_every": 2}
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def trained(world_sets, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fit") / "clip"
+    return fit("clip", world_sets, folder, **GIVEN, val_share=0.4)
+
+
+def test_the_folder_opens_as_a_model_and_says_what_it_has_seen(trained, world_sets):
+    encoder = load(f"hf:{trained.folder}", device="cpu")
+    before = load("mini:clip", device="cpu").encode_texts(["a photo of a chef"])
+    assert not np.allclose(encoder.encode_texts(["a photo of a chef"]), before, atol=1e-4)
+    about = read_run(trained.folder, "training").about
+    seen, judged = set(about["fitted_on"]["subjects"]), set(about["fitted_on"]["judged_by"])
+    assert len(seen) == 3
+    assert len(judged) == 2
+    assert not seen & judged
+    assert about["fitted_on"]["n"] == 36
+    with (trained.folder / "losses.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
+    assert all(float(row["loss"]) > 0 for row in rows)
+    assert float(rows[-1]["validation"]) == trained.validation
+    assert not (trained.folder / "_work").exists()
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(trained, world_sets, tmp_path, monkeypatch):
+    real = fitting.run
+
+    def killed(*given, **more):
+        real(*given, **more, stop_at=3)  # the checkpoint is of step 2
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fit("clip", world_sets, tmp_path / "b", **GIVEN, val_share=0.4)
+    assert (tmp_path / "b" / "_work" / "checkpoint.safetensors").exists()
+    monkeypatch.setattr(fitting, "run", real)
+    with pytest.raises(InputError, match="holds another training"):
+        fit("clip", world_sets, tmp_path / "b", **(GIVEN | {"rate": 1e-3}), val_share=0.4)
+    again = fit("clip", world_sets, tmp_path / "b", **GIVEN, val_share=0.4)
+    assert again.loss == trained.loss
+    one, other = weights(trained.folder), weights(tmp_path / "b")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert (trained.folder / "losses.csv").read_bytes() == (tmp_path / "b" / "losses.csv").read_bytes()
+
+
+def test_a_finished_run_is_given_back(trained, world_sets, monkeypatch):
+    monkeypatch.setattr(fitting, "run", None)
+    assert fit("clip", world_sets, trained.folder, **GIVEN, val_share=0.4) == trained
+
+
+def test_reading_ahead_changes_nothing(trained, world_sets, tmp_path):
+    fit("clip", world_sets, tmp_path / "c", **GIVEN, val_share=0.4, readers=0)
+    assert (trained.folder / "losses.csv").read_bytes() == (tmp_path / "c" / "losses.csv").read_bytes()
+
+
+def test_patience_ends_it_and_the_best_weights_are_kept(world_sets, tmp_path, monkeypatch):
+    looks = iter([3.0, 1.0, 2.0, 2.5, 0.0])
+    snapshots = []
+    real = fitting.Training.validation
+
+    def scripted(training):
+        def loss(model):
+            snapshots.append({n: p.detach().clone() for n, p in model.named_parameters()})
+            return next(looks)
+
+        from dataclasses import replace
+
+        return replace(real(training), loss=loss)
+
+    monkeypatch.setattr(fitting.Training, "validation", scripted)
+    given = GIVEN | {"steps": 10, "val_share": 0.4, "val_every": 1, "patience": 2}
+    done = fit("clip", world_sets, tmp_path / "p", **given)
+    assert done.steps == 4
+    assert done.validation == 1.0
+    kept = weights(tmp_path / "p")
+    assert all(torch.equal(kept[name], value) for name, value in snapshots[1].items() if name in kept)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"epochs": 1.0}, "give steps or epochs, not both"),
+        ({"patience": 1, "val_share": 0.0}, "give val_share above 0"),
+        ({"freeze": ("vison_model",)}, "its parts are logit_scale, text_model"),
+        ({"last_layers": 9}, "has 4 layers|has 2 layers"),
+        ({"init": "table:x"}, "training starts from a checkpoint"),
+        ({"init": "mini:judge"}, "not a dual encoder"),
+        ({"options": {"loss": "sigmoid"}}, "no bias"),
+        ({"val_share": 0.1}, "5 units .* are too few .* give another val_share"),
+        ({"rate": 0.0}, "rate = 0.0: give a number above 0"),
+    ],
+)
+def test_what_cannot_be_done_is_said(world_sets, tmp_path, changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        fit("clip", world_sets, tmp_path / "x", **(GIVEN | {"val_share": 0.4} | changes))
+    assert not (tmp_path / "x").exists()
+
+
+def test_unknown_names_are_answered_with_the_closest(world_sets, tmp_path):
+    with pytest.raises(UnknownNameError, match="did you mean 'clip'"):
+        fit("clp", world_sets, tmp_path / "x", **GIVEN)
+    with pytest.raises(UnknownNameError, match="did you mean 'steps'"):
+        fit("clip", world_sets, tmp_path / "x", **GIVEN, step=3)
+
+
+@pytest.mark.parametrize("chosen", [{"low_rank": 2}, {"last_layers": 1}, {"freeze": ("vision_model",)}])
+def test_only_the_chosen_weights_move_and_stock_classes_load_them(world_sets, tmp_path, chosen):
+    if "low_rank" in chosen:
+        pytest.importorskip("peft")
+    from transformers import CLIPModel
+
+    from equipoise.models.miniatures import FOLDER
+
+    fit("clip", world_sets, tmp_path / "m", **GIVEN, **chosen, val_share=0.0)
+    before = CLIPModel.from_pretrained(FOLDER / "clip", dtype=torch.float32).state_dict()
+    after = CLIPModel.from_pretrained(tmp_path / "m").state_dict()
+    assert before.keys() == after.keys()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    embeddings = {name for name in before if ".embeddings." in name and "position_ids" not in name}
+    if "low_rank" in chosen:
+        assert "visual_projection.weight" in moved
+        assert all(name.endswith("weight") for name in moved)
+        rank = torch.linalg.matrix_rank(
+            after["visual_projection.weight"] - before["visual_projection.weight"], tol=1e-6
+        )
+        assert 1 <= int(rank) <= 2
+    elif "last_layers" in chosen:
+        assert not moved & embeddings
+        assert not any("layers.0." in name for name in moved)
+        assert any("vision_model.encoder.layers.3" in name for name in moved)
+    else:
+        assert not any(name.startswith("vision_model") for name in moved)
+        assert any(name.startswith("text_model") for name in moved)

@@ -1,0 +1,126 @@
+"""Which rows are learnt from, and in which order: by hand on small tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.data import Table
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.train.batches import Stream, mixed
+from equipoise.train.rows import TrainingRows, parted
+
+
+def a_table(folder, rows, **columns):
+    return Table.create(folder, rows, columns=columns, rows_per_shard=2)
+
+
+def test_dropped_rows_are_left_out_and_copies_are_kept(tmp_path):
+    rows = [
+        {"image_id": name, "caption": name, "keep": keep, "copies": n}
+        for name, keep, n in [("a", True, 2), ("b", False, 1), ("c", None, 1), ("d", True, 0), ("e", True, None)]
+    ]
+    table = a_table(tmp_path / "t", rows, keep="bool", dropped_by="string", copies="int64")
+    found = TrainingRows(table, ["caption"])
+    assert found.labels["image_id"].tolist() == ["a", "e"]
+    assert found.copies.tolist() == [2, 1]
+    stream = Stream(np.arange(2), 3, seed=0, copies=found.copies)
+    assert sorted(stream.batch_at(0)) == sorted(stream.batch_at(1)) == [0, 0, 1]
+
+
+def test_an_unknown_column_is_answered_with_the_closest(tmp_path):
+    table = a_table(tmp_path / "t", [{"image_id": "a"}])
+    with pytest.raises(UnknownNameError, match="did you mean 'caption'"):
+        TrainingRows(table, ["captoin"])
+
+
+def test_the_split_of_a_table_is_kept_and_what_leaks_does_not_judge(tmp_path):
+    rows = [
+        {"image_id": "a", "subject": "cook", "split": "train"},
+        {"image_id": "b", "subject": "cook", "split": "val"},  # a subject of training
+        {"image_id": "c", "subject": "nurse", "split": "val", "source_id": "a"},  # made from an image of training
+        {"image_id": "d", "subject": "nurse", "split": "val"},
+        {"image_id": "e", "subject": "pilot", "split": "test"},
+    ]
+    found = parted(TrainingRows(a_table(tmp_path / "t", rows), []), 0.1, 0)
+    assert found.train.tolist() == [0]
+    assert found.validation.tolist() == [3]
+    assert found.n_left_out == 2
+
+
+def test_a_split_that_leaks_altogether_is_refused(tmp_path):
+    rows = [{"image_id": "a", "set_id": "s", "split": "train"}, {"image_id": "b", "set_id": "s", "split": "val"}]
+    with pytest.raises(InputError, match="leave the split layer out"):
+        parted(TrainingRows(a_table(tmp_path / "t", rows), []), 0.1, 0)
+
+
+def test_held_back_subjects_share_nothing_with_training(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"image_id": f"i{i}", "subject": f"s{rng.integers(9)}", "set_id": f"t{i // 3}" if i % 5 else None}
+        for i in range(60)
+    ]
+    for i, row in enumerate(rows):  # a set is of one subject
+        row["subject"] = rows[i // 3 * 3]["subject"]
+    found = TrainingRows(a_table(tmp_path / "t", rows), [])
+    parts = parted(found, 0.3, seed=4)
+    train, judges = found.labels.iloc[parts.train], found.labels.iloc[parts.validation]
+    assert len(train) + len(judges) == 60
+    assert len(judges)
+    for column in ("subject", "set_id"):
+        assert not set(train[column].dropna()) & set(judges[column].dropna())
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 3))
+def test_every_epoch_takes_every_row_once(n, batch, seed):
+    stream = Stream(np.arange(n), batch, seed)
+    steps = -(-3 * n // batch)
+    taken = np.concatenate([stream.batch_at(step) for step in range(steps)])
+    for epoch in range(3):
+        assert sorted(taken[epoch * n : (epoch + 1) * n]) == list(range(n))
+    again = Stream(np.arange(n), batch, seed)  # asked in another order, as after a kill
+    assert all((again.batch_at(s) == taken[s * batch : (s + 1) * batch]).all() for s in reversed(range(steps)))
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=12), st.integers(6, 14), st.integers(0, 3))
+def test_whole_sets_stay_in_one_batch(sizes, batch, seed):
+    units = [f"set {number}" for number, size in enumerate(sizes) for _ in range(size)]
+    stream = Stream(np.arange(len(units)), batch, seed, units=units)
+    packs = [stream.batch_at(step) for step in range(int(stream.steps_per_epoch))]
+    assert sorted(np.concatenate(packs)) == list(range(len(units)))
+    assert max(map(len, packs)) <= batch
+    of_set = [{number for number, pack in enumerate(packs) if i in pack} for i in range(len(units))]
+    places = pd.Series(of_set).groupby(pd.Series(units)).agg(lambda sets: len(set.union(*sets)))
+    assert (places == 1).all()
+
+
+def test_a_set_larger_than_a_batch_is_refused():
+    with pytest.raises(InputError, match="a set has 3 images"):
+        Stream(np.arange(3), 2, 0, units=["s", "s", "s"])
+
+
+def test_windows_are_gone_through_one_after_another():
+    windows = [np.arange(0, 4), np.arange(4, 8)]
+    taken = Stream(np.arange(8), 8, 1, windows=windows).batch_at(0)
+    assert {frozenset(taken[:4]), frozenset(taken[4:])} == {frozenset(range(4)), frozenset(range(4, 8))}
+
+
+def test_a_small_memory_reads_the_same_images(world_sets):
+    plenty, little = TrainingRows(world_sets, ["caption"]), TrainingRows(world_sets, ["caption"], held_bytes=1)
+    assert plenty.windows() is None
+    assert sorted(np.concatenate(little.windows())) == list(range(len(little)))
+    for place in (0, 59, 7):
+        one, other = (rows.rows([place])[0] for rows in (plenty, little))
+        assert one["image"].tobytes() == other["image"].tobytes()
+
+
+def test_tables_take_their_share_of_every_batch(tmp_path):
+    main = TrainingRows(a_table(tmp_path / "a", [{"image_id": f"a{i}"} for i in range(9)]), [])
+    other = TrainingRows(a_table(tmp_path / "b", [{"image_id": f"b{i}"} for i in range(4)]), [])
+    first, second = mixed(main, np.arange(9), {other: 0.25}, 8, 0)
+    assert (len(first.stream.batch_at(3)), len(second.stream.batch_at(3))) == (6, 2)
+    with pytest.raises(InputError, match="together below 1"):
+        mixed(main, np.arange(9), {other: 1.0}, 8, 0)
+    with pytest.raises(InputError, match="a batch of 2 cannot be shared out so"):
+        mixed(main, np.arange(9), {other: 0.1}, 2, 0)

@@ -1,0 +1,141 @@
+"""The tasks: each learns from a rendered table, and what it writes opens as what it is."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from equipoise.errors import InputError  # noqa: E402
+from equipoise.models import load  # noqa: E402
+from equipoise.train.fitting import fit  # noqa: E402
+from equipoise.train.losses import LOSSES, Head, LabelBatch, row_losses  # noqa: E402
+from equipoise.train.losses.adversarial import Adversarial  # noqa: E402
+from equipoise.train.losses.group_dro import GroupDRO  # noqa: E402
+from equipoise.train.losses.weighted import Focal, Plain, Upweight  # noqa: E402
+from equipoise.train.processes import Processes  # noqa: E402
+from equipoise.train.tasks.clip import contrastive_loss, sigmoid_loss  # noqa: E402
+
+GIVEN = {"steps": 3, "batch": 6, "rate": 1e-3, "quiet": True, "device": "cpu", "val_share": 0.4}
+ALONE = Processes()
+
+
+def images_of(table, n=3):
+    return [image for _, image in zip(range(n), (image for _, image in table.images()), strict=False)]
+
+
+def test_a_captioner_learns_and_captions(world_sets, tmp_path):
+    done = fit("captioner", world_sets, tmp_path / "c", init="mini:captioner", options={"caption": "captions"}, **GIVEN)
+    texts = load(f"hf:{done.folder}", kind="captioner", device="cpu").caption(images_of(world_sets, 2))
+    assert all(text for text in texts)
+    assert done.loss < 3  # the miniature knows these captions; a random one starts at ln 645 = 6.5
+
+
+def test_a_language_model_learns_and_fills(world_sets, tmp_path):
+    done = fit("mlm", world_sets, tmp_path / "m", init="mini:text", **GIVEN)
+    filler = load(f"hf:{done.folder}", kind="filler", device="cpu")
+    assert filler.fill([f"a {filler.mask} who works as a nurse"])[0]
+
+
+@pytest.mark.parametrize("loss", ["plain", "domain-independent", "group-dro"])
+def test_a_classifier_learns_columns_together(world_sets, tmp_path, loss):
+    options = {"labels": ["gender", "objects"], "groups": "gender", "loss": loss, "balance": "over"}
+    done = fit("multilabel", world_sets, tmp_path / "k", init="mini:judge", options=options, **GIVEN)
+    answers = load(f"hf:{done.folder}", kind="classifier", device="cpu").classify(images_of(world_sets))
+    assert answers["gender"].labels == ("female", "male")
+    assert answers["gender"].probabilities.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert len(answers["object"].labels) > 2
+    assert not np.allclose(answers["object"].probabilities.sum(axis=1), 1.0)
+
+
+def test_the_saved_classifier_averages_those_of_the_groups():
+    from equipoise.train.tasks.multilabel import MultilabelTask
+
+    layer = torch.nn.Linear(3, 4)
+    features = torch.randn(5, 3)
+    both = layer(features).unflatten(1, (2, 2)).mean(dim=1)
+    merged = features @ layer.weight.unflatten(0, (2, -1)).mean(dim=0).T + layer.bias.unflatten(0, (2, -1)).mean(dim=0)
+    assert torch.allclose(both, merged, atol=1e-6)
+    with pytest.raises(InputError, match="name their axis"):
+        MultilabelTask(["objects"], loss="group-dro")
+    with pytest.raises(InputError, match="name the columns to predict"):
+        MultilabelTask([])
+
+
+def test_the_contrastive_loss_by_hand():
+    images = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    texts = torch.tensor([[0.8, 0.6], [0.0, 1.0], [0.0, 1.0]])
+    codes = torch.tensor([4, 9, 9])  # the second and the third caption are equal
+    logits = (10 * images @ texts.T).numpy()
+    wanted = np.array([[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]])
+
+    def side(scores):
+        return -(wanted * (scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))).sum(axis=1).mean()
+
+    by_hand = (side(logits) + side(logits.T)) / 2
+    assert float(contrastive_loss(images, texts, codes, 10.0, ALONE)) == pytest.approx(by_hand, rel=1e-5)
+    signs = np.where(wanted > 0, 1, -1)
+    pairwise = np.log1p(np.exp(-signs * (logits - 5))).sum() / 3
+    assert float(sigmoid_loss(images, texts, codes, 10.0, -5.0, ALONE)) == pytest.approx(pairwise, rel=1e-5)
+
+
+def a_batch():
+    heads = (Head("gender", ("f", "m"), 0, False), Head("object", ("cup", "dog"), 2, True))
+    logits = torch.tensor([[2.0, 0.0, 1.0, -1.0], [0.0, 1.0, 0.0, 3.0]])
+    wanted = torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, float("nan"), float("nan")]])
+    return LabelBatch(heads, logits, torch.ones(2, 3), wanted, torch.tensor([0, 1]))
+
+
+def test_row_losses_by_hand():
+    softmax = [np.log1p(np.exp(-2.0)), np.log1p(np.exp(1.0))]
+    sigmoid = np.log1p(np.exp(-1.0))
+    expected = [(softmax[0] + sigmoid) / 2, softmax[1]]  # the second row's objects are not known
+    batch = a_batch()
+    assert row_losses(batch, batch.logits).tolist() == pytest.approx(expected, rel=1e-5)
+    right = [1 / (1 + np.exp(-2.0)), 1 / (1 + np.exp(1.0))]
+    focal = [(softmax[0] * (1 - right[0]) ** 2 + sigmoid * (1 - 1 / (1 + np.exp(-1.0))) ** 2) / 2]
+    focal.append(softmax[1] * (1 - right[1]) ** 2)
+    assert float(Focal(2.0).loss(batch, None, ALONE)) == pytest.approx(np.mean(focal), rel=1e-4)
+    assert float(Plain().loss(batch, None, ALONE)) == pytest.approx(np.mean(expected), rel=1e-5)
+    heavier = Upweight()
+    heavier.see(np.array([0, 0, 0, 1]), 2)
+    weighted = (expected[0] * 2 / 3 + expected[1] * 2) / 2
+    assert float(heavier.loss(batch, None, ALONE)) == pytest.approx(weighted, rel=1e-5)
+
+
+def test_group_dro_turns_to_the_group_with_the_larger_loss():
+    batch = a_batch()
+    loss = GroupDRO(step=0.5)
+    loss.see(np.array([0, 1]), 2)
+    kept = loss.module(3)
+    rows = row_losses(batch, batch.logits).detach().numpy()
+    q = np.array([0.5, 0.5]) * np.exp(0.5 * rows)
+    q /= q.sum()
+    assert float(loss.loss(batch, kept, ALONE)) == pytest.approx(float((q * rows).sum()), rel=1e-5)
+    assert kept.q.tolist() == pytest.approx(q.tolist(), rel=1e-5)
+    kept.eval()
+    loss.loss(batch, kept, ALONE)
+    assert kept.q.tolist() == pytest.approx(q.tolist(), rel=1e-5)  # looking does not change it
+
+
+def test_the_adversary_learns_forwards_and_the_features_backwards():
+    features = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    heads = (Head("x", ("a", "b"), 0, False),)
+    known = torch.full((4, 2), float("nan"))
+    batch = LabelBatch(heads, torch.zeros(4, 2), features, known, torch.tensor([0, 1, 0, -1]))
+    loss = Adversarial(weight=2.0)
+    loss.see(np.array([0, 1]), 2)
+    adversary = loss.module(3)
+    loss.loss(batch, adversary, ALONE).backward()
+    turned = features.grad.clone()
+    features.grad = None
+    torch.nn.functional.cross_entropy(adversary(features[:3]), torch.tensor([0, 1, 0])).backward()
+    assert torch.allclose(turned, -2 * features.grad, atol=1e-6)
+    assert turned[3].abs().max() == 0
+
+
+def test_every_loss_can_be_made():
+    for entry in LOSSES:
+        loss = entry.load()()
+        loss.see(np.array([0, 1, 1]), 2)
+        assert loss.copies == (2 if entry.name == "domain-independent" else 1)
