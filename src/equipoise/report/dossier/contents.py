@@ -20,13 +20,13 @@ from equipoise.report.dossier.policy import Policy
 from equipoise.report.dossier.provenance import about_remedies, about_runs, about_tables
 from equipoise.report.dossier.sensitivity import Shift, shifts
 from equipoise.report.findings import axis_name
-from equipoise.report.page.contents import gather
 from equipoise.report.page.method import dropped, limits
-from equipoise.report.sources import Given, Series, read_given
+from equipoise.report.sources import Given, ResultFolder, Series, read_given
 from equipoise.report.svg import asset
 from equipoise.report.verdict.change import changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, spreads_of
 from equipoise.report.verdict.repair import Repair, add_repair
+from equipoise.report.verdict.whole import verdict
 
 __all__ = ["DossierInput", "collected", "contents_of"]
 
@@ -63,6 +63,12 @@ class DossierInput:
     def checked(self) -> CheckedPolicy:
         """The bounds of the policy, held against the runs."""
         return check_policy(self.policy, self.given.series)
+
+    @property
+    def sources(self) -> list[ResultFolder]:
+        """Every result folder that the dossier rests on, each once."""
+        others = [series.source for series in [*self.perturbed, *(self.pair or ())]]
+        return list({source.path.resolve(): source for source in [*self.given.sources, *others]}.values())
 
     @property
     def shifts(self) -> list[Shift]:
@@ -102,7 +108,7 @@ def contents_of(told: DossierInput) -> dict[str, Any]:
     checked, moved = told.checked, told.shifts
     people = who_looked(told.labels)
     given = told.given
-    tables = about_tables(given)
+    tables = about_tables(told.sources, given)
     return {
         "title": told.policy.title or "A dossier",
         "made_with": {"equipoise": __version__, "versions": versions()},
@@ -111,7 +117,7 @@ def contents_of(told: DossierInput) -> dict[str, Any]:
         "summary": _summary(checked),
         "deciding": [{**check.plain(), "rows": checked.beside(check)} for check in checked.deciding],
         "coverage": _coverage(told.policy, checked, given.series, tables),
-        "findings": [_finding(each, given) for each in given.series],
+        "findings": [_finding(each) for each in given.series],
         "sensitivity": {
             "measured": bool(moved),
             "text": "" if moved else NOT_PERTURBED,
@@ -121,10 +127,10 @@ def contents_of(told: DossierInput) -> dict[str, Any]:
         "people": people,
         "data": tables,
         "left_out": dropped(given),
-        "residual": {"statement": told.statement, "lines": _residual(checked, moved, people, given.series)},
+        "residual": {"statement": told.statement, "hazards": _residual(checked, moved, people, given.series)},
         "limits": _limits(checked, given.series),
         "frameworks": tomllib.loads(asset("frameworks.toml"))["framework"],
-        "runs": about_runs(given.sources),
+        "runs": about_runs(told.sources),
     }
 
 
@@ -166,17 +172,18 @@ def _coverage(
     return rows
 
 
-def _finding(series: Series, given: Given) -> dict[str, Any]:
+def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
-    alone = Given(sources=[series.source], series=[series], tables=given.tables)
-    verdict = gather(alone, title=None, truth=None, pair=None).verdict
+    kinds = {"captions": "captions", "dataset": "datasets", "comparison": "comparisons", "filter": "filters"}
+    kind = kinds.get(series.source.kind)
+    found = verdict([series]) if kind is None else verdict([], **{kind: [series]})
     return {
         "run": series.source.path.name,
         "model": series.label,
         "kind": series.source.kind,
-        "lead": verdict.lead,
-        "text": " ".join(verdict.sentences),
-        "outcome": verdict.outcome.value,
+        "lead": found.lead,
+        "text": " ".join(found.sentences),
+        "outcome": found.outcome.value,
     }
 
 
@@ -193,10 +200,10 @@ def _remedies(told: DossierInput) -> dict[str, Any]:
             "audits with the same suite"
         )
     every = changes(before, after, metric, spreads=spreads_of(before))
-    verdict = BiasVerdict("")
-    add_repair(verdict, Repair(before, after, every))
+    told_of = BiasVerdict("")
+    add_repair(told_of, Repair(before, after, every))
     found["text"] = f"{before.model} before, {after.model} after."
-    found["change"] = verdict.answers[-1][1]
+    found["change"] = told_of.answers[-1][1]
     found["rows"] = [
         {
             "about": change.about,
@@ -217,20 +224,24 @@ def _remedies(told: DossierInput) -> dict[str, Any]:
 
 def _residual(
     checked: CheckedPolicy, moved: Sequence[Shift], people: dict[str, Any], series: Sequence[Series]
-) -> list[dict[str, str]]:
-    """What remains, by bound: how large an effect the data leave possible, and which hazard that is."""
-    harms = {hazard.name: hazard.harm for hazard in checked.policy.hazards}
-    lines = [
-        {"kind": check.outcome.value, "text": _remaining(check), "harm": harms.get(check.bound.hazard, "")}
-        for check in checked.deciding
-    ]
-    lines.sort(key=lambda line: [o.value for o in BoundOutcome].index(line["kind"]))
+) -> list[dict[str, Any]]:
+    """What remains, by hazard: how large an effect the data leave possible; at the end what nobody looked at."""
+    worst_first = sorted(checked.deciding, key=lambda check: list(BoundOutcome).index(check.outcome))
+    parts = []
+    for name, harm in [*((hazard.name, hazard.harm) for hazard in checked.policy.hazards), ("", "")]:
+        mine = [check for check in worst_first if check.bound.hazard == name]
+        lines = [{"kind": check.outcome.value, "text": _remaining(check)} for check in mine]
+        if lines:
+            parts.append({"hazard": name or "bounds that name no hazard", "harm": harm, "lines": lines})
     more = [f"{note[:1].upper()}{note[1:]}." for note in checked.notes(series)]
     if not moved:
         more.append("Sensitivity to masked objects or a blurred background is not known.")
     if not people["recorded"]:
         more.append("No person's judgement stands behind the labels or the pictures, as far as this dossier knows.")
-    return [*lines, *({"kind": "not looked at", "text": text, "harm": ""} for text in more)]
+    if more:
+        lines = [{"kind": "not looked at", "text": text} for text in more]
+        parts.append({"hazard": "what nobody looked at", "harm": "", "lines": lines})
+    return parts
 
 
 def _remaining(check: BoundCheck) -> str:

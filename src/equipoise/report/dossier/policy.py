@@ -140,9 +140,10 @@ def read_policy(path: str | Path) -> Policy:
             if not isinstance(some, list) or not all(isinstance(one, dict) for one in some):
                 raise InputError(f"{name} is not a list of tables; write each as [[{name}]]")
             parts[field] = tuple(_made(made[name], one, f"{name} {i}") for i, one in enumerate(some, 1))
-        own = [name for name in ("sha256", *_PARTS.values()) if name in told]
-        if own:
-            raise UnknownNameError("entry of a policy", own[0], [*_entries(Policy), *_PARTS])
+        known = [f.name for f in fields(Policy) if f.name not in ("sha256", *_PARTS.values())]
+        unknown = [name for name in told if name not in known]
+        if unknown:
+            raise UnknownNameError(Policy.what, unknown[0], [*known, *_PARTS])
         if isinstance(told.get("decided_on"), datetime.date):
             told["decided_on"] = told["decided_on"].isoformat()
         told["groups"] = _lists(told.get("groups", {}))
@@ -170,10 +171,6 @@ def _made(kind: Any, told: dict[str, Any], label: str) -> Any:
     if lacking:
         raise InputError(f"{label or 'the policy'} does not say its {lacking[0]}; add a line {lacking[0]} = ...")
     return kind(**known)
-
-
-def _entries(kind: Any) -> list[str]:
-    return [f.name for f in fields(kind) if f.name not in ("sha256", *_PARTS.values())]
 
 
 def _lists(groups: Any) -> Any:

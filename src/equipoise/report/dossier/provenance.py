@@ -43,10 +43,10 @@ def files_of(folder: Path) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in _HASHED if (folder / name).is_file()}
 
 
-def about_tables(given: Given) -> list[dict[str, Any]]:
+def about_tables(sources: Sequence[ResultFolder], given: Given) -> list[dict[str, Any]]:
     """Every table that a run asked about: its size, groups and origin; of one that was not found its fingerprint."""
     runs: dict[str, list[ResultFolder]] = {}
-    for source in given.sources:
+    for source in sources:
         if source.fingerprint is not None:
             runs.setdefault(source.fingerprint, []).append(source)
     return [_table(mark, some, given.table_of(some[0])) for mark, some in runs.items()]
