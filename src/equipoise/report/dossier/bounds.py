@@ -198,7 +198,8 @@ def _narrowed(rows: pd.DataFrame, bound: Bound, name: str) -> pd.DataFrame:
     if name == "group":
         return _of_group(rows, wanted)
     if wanted not in ("", None):
-        return rows[(rows[name] == wanted).fillna(False).astype(bool)]
+        same: pd.DataFrame = rows[(rows[name] == wanted).fillna(False).astype(bool)]
+        return same
     if name == "axis":
         return rows[[not is_placebo(axis) for axis in rows["axis"]]]
     if name == "variant" and "equipoise" in set(rows["variant"].dropna()):

@@ -174,9 +174,16 @@ def _coverage(
 
 def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
-    kinds = {"captions": "captions", "dataset": "datasets", "comparison": "comparisons", "filter": "filters"}
-    kind = kinds.get(series.source.kind)
-    found = verdict([series]) if kind is None else verdict([], **{kind: [series]})
+    of = {
+        kind: [series] if series.source.kind == kind else [] for kind in ("captions", "dataset", "comparison", "filter")
+    }
+    found = verdict(
+        [] if any(of.values()) else [series],
+        captions=of["captions"],
+        datasets=of["dataset"],
+        comparisons=of["comparison"],
+        filters=of["filter"],
+    )
     return {
         "run": series.source.path.name,
         "model": series.label,

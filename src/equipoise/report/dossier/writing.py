@@ -66,7 +66,7 @@ def write_dossier(
         labels=[read_labels_given(path) for path in labels],
         statement=stated,
     )
-    contents = _plain(contents_of(told))
+    contents: dict[str, Any] = _plain(contents_of(told))
     parents = {table["fingerprint"]: table.get("name") for table in contents["data"]}
     of = {"runs": [Path(path).name for path in runs], "policy": contents["policy"]["sha256"]}
     with claimed(out, "dossier", of=of, parents=parents, overwrite=overwrite) as home:
