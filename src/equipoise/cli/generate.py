@@ -188,6 +188,29 @@ def mask(
 
 @app.command()
 @making("seed")
+def perturb(
+    table: Path = TABLE,
+    out: Path = OUT,
+    blur: float = typer.Option(0.01, "--blur", help="The blur's radius, as a share of the shorter side."),
+    objects: float = typer.Option(0.0, "--objects", help="Black out this share of the objects, as in 0.1."),
+    *,
+    how: Making,
+) -> None:
+    """Change what is no group: blur the background, or the whole picture where no person is outlined; hide objects.
+
+    Audit the copy too, and give it to check or dossier as --perturbed: they tell how far the numbers move.
+
+    Example: [bold]equipoise generate perturb sets sets-blurred[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.generate import PerturbConfig, plan_perturb
+
+    config = PerturbConfig(blur=blur, objects=objects, seed=how.seed)
+    how.carry_out(plan_perturb(Table.open(table), config), out, None)
+
+
+@app.command()
+@making("seed")
 def swap(
     table: Path = TABLE,
     faces: Path = typer.Argument(..., metavar="FACES", help="A table of faces with labels."),

@@ -14,6 +14,7 @@ from equipoise.cli import (
     captions,
     dataset,
     doctor,
+    dossier,
     embed,
     filter,
     generate,
@@ -68,6 +69,8 @@ app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
 app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 app.command("report", rich_help_panel=AUDITS)(report.report)
+app.command("check", rich_help_panel=AUDITS)(dossier.check)
+app.command("dossier", rich_help_panel=AUDITS)(dossier.dossier)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)

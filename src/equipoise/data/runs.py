@@ -53,6 +53,7 @@ KINDS: Mapping[str, _Kind] = {
     "training": _Kind("a trained model", work=("_work",)),
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
+    "dossier": _Kind("a dossier"),
     "demo": _Kind("a demo", "demo.json"),
 }
 

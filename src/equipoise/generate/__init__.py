@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
     from equipoise.generate.jobs import Cost, estimate, run
     from equipoise.generate.mask import MaskConfig, plan_mask
+    from equipoise.generate.perturb import PerturbConfig, plan_perturb
     from equipoise.generate.plans import WorkPlan
     from equipoise.generate.scenes import ScenesConfig, plan_scenes
     from equipoise.generate.sets import SET_PRESETS, SetsConfig, plan_sets, world_sets
@@ -29,6 +30,7 @@ __all__ = [
     "EditsConfig",
     "InpaintConfig",
     "MaskConfig",
+    "PerturbConfig",
     "ScenesConfig",
     "SetsConfig",
     "SubstituteConfig",
@@ -41,6 +43,7 @@ __all__ = [
     "plan_edits",
     "plan_inpaint",
     "plan_mask",
+    "plan_perturb",
     "plan_scenes",
     "plan_sets",
     "plan_substitute",
@@ -57,6 +60,7 @@ _HOMES = {
     "Cost": "jobs",
     "InpaintConfig": "inpaint",
     "MaskConfig": "mask",
+    "PerturbConfig": "perturb",
     "WorkPlan": "plans",
     "ScenesConfig": "scenes",
     "SetsConfig": "sets",
@@ -69,6 +73,7 @@ _HOMES = {
     "plan_edits": "edits",
     "plan_inpaint": "inpaint",
     "plan_mask": "mask",
+    "plan_perturb": "perturb",
     "plan_scenes": "scenes",
     "plan_sets": "sets",
     "plan_substitute": "substitute",

@@ -252,9 +252,16 @@ def _series(sources: Sequence[ResultFolder], names: Mapping[Path, str]) -> list[
             if not name and len(set(model)) > 1:
                 continue  # rows about all models together (R² over models)
             given = names.get(source.path, "")
-            label = given if given and len(set(model)) == 1 else plain_name(str(name)) or source.path.name
+            label = given if given and len(set(model)) == 1 else plain_name(str(name)) or _own_name(source)
             every.append(Series(label, source, mine.reset_index(drop=True), str(name)))
     return _apart(_apart(every, lambda series, _: series.source.path.name), lambda _, number: str(number))
+
+
+def _own_name(source: ResultFolder) -> str:
+    """What results without a model are called: the dataset that they are of, else their folder."""
+    of = source.settings.get("of")
+    dataset = of.get("dataset") if isinstance(of, Mapping) else None
+    return Path(str(dataset)).name or source.path.name if dataset else source.path.name
 
 
 def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Series]:

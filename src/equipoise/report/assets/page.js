@@ -32,7 +32,7 @@
   function filter() {
     var wanted = text.value.trim().toLowerCase(), shown = 0;
     rows.forEach(function (row) {
-      var fits = row.cells[0].textContent.toLowerCase().indexOf(wanted) >= 0;
+      var fits = row.cells[0].firstChild.textContent.toLowerCase().indexOf(wanted) >= 0;
       selects.forEach(function (s) { fits = fits && (!s.value || row.getAttribute("data-" + s.dataset.column) === s.value); });
       fits = fits && (!sure.checked || row.classList.contains("sure"));
       row.hidden = !fits;

@@ -24,6 +24,7 @@ from equipoise.report.page.method import configs, definitions, dropped, limits, 
 from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
 from equipoise.report.page.ranking import PictureOrder, read_ranking
 from equipoise.report.page.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
+from equipoise.report.page.text import CaptionNumbers, DatasetText, caption_numbers, dataset_text
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
@@ -44,7 +45,9 @@ _CONTENTS = {
     "groups": "Who is shown first",
     "pictures": "The pictures",
     "sets": "Counterfactual sets",
+    "captions": "Captions in numbers",
     "words": "Caption words",
+    "dataset": "The dataset in words",
     "funnel": "Filters by group",
     "dropped": "What was left out",
     "numbers": "All numbers",
@@ -88,6 +91,8 @@ class PageContents:
     subject_data: pd.DataFrame = field(default_factory=pd.DataFrame)
     pictures: Gallery = field(default_factory=Gallery)
     words: list[CaptionWords] = field(default_factory=list)
+    caption_numbers: CaptionNumbers | None = None
+    datasets: list[DatasetText] = field(default_factory=list)
     given: Given = field(default_factory=Given)
     metric: str | None = None
 
@@ -112,7 +117,9 @@ class PageContents:
             "groups": self.figures.get("groups"),
             "pictures": self.pictures.retrieved,
             "sets": self.pictures.sets,
+            "captions": self.caption_numbers,
             "words": self.words,
+            "dataset": self.datasets,
             "funnel": self.figures.get("funnel"),
         }
         return {
@@ -134,6 +141,9 @@ class PageContents:
             "sets": self.pictures.sets,
             "words": list(by_model.items()),
             "word_groups": list(dict.fromkeys((part.group, part.number % 6) for part in self.words)),
+            "caption_numbers": self.caption_numbers,
+            "datasets": self.datasets,
+            "several": len({row.model for row in self.rows}) > 1,
             "all_rows": all_rows(self.series),
             "method": method(self.series),
             "definitions": definitions(self.series),
@@ -206,6 +216,8 @@ def gather(
     contents.pictures = gallery(given, audits, rankings, metric)
     for source in given.sources:
         contents.words += read_words(source, given.problems)
+    contents.caption_numbers = caption_numbers(captions)
+    contents.datasets = [text for each in datasets if (text := dataset_text(each, given.problems)) is not None]
     contents.figures["funnel"] = _funnels(given)
     return contents
 

@@ -19,7 +19,7 @@ from equipoise.measure import METRICS
 from equipoise.report.findings import metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
-__all__ = ["configs", "definitions", "dropped", "limits", "method", "versions"]
+__all__ = ["configs", "definitions", "dropped", "limits", "method", "public", "versions"]
 
 
 def method(series: Sequence[Series]) -> list[str]:
@@ -91,19 +91,19 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
 
 def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:
     """The settings of every folder as text, without the folders of the machine."""
-    return [(s.path.name, json.dumps(_public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
+    return [(s.path.name, json.dumps(public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
 
 
-def _public(value: Any) -> Any:
+def public(value: Any) -> Any:
     """Settings without the folders of the machine they were made on.
 
-    >>> _public({"of": {"captions": "/home/ada/a.json"}, "k": [12]})
+    >>> public({"of": {"captions": "/home/ada/a.json"}, "k": [12]})
     {'of': {'captions': 'a.json'}, 'k': [12]}
     """
     if isinstance(value, Mapping):
-        return {_public(key): _public(item) for key, item in value.items()}
+        return {public(key): public(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_public(item) for item in value]
+        return [public(item) for item in value]
     if isinstance(value, str):
         kind, colon, rest = value.partition(":")
         if colon and os.path.isabs(rest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -48,21 +48,43 @@ def _sentence(captioner: Series, reading: Reading | None) -> str:
     """One model with its numbers."""
     if reading is None:
         return f"The captions of {captioner.label} have no LIC, so their bias is not judged."
+    does = _verb(reading).format(perceived(reading.row["axis"]))
+    text = f"The captions of {captioner.label} {does} ({_numbers(captioner, reading)}"
+    if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
+        return f"{text}; margin {margin_text(reading.metric)})."
+    if reading.outcome is Conclusion.CANNOT_TELL:
+        return f"{text}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
+    return f"{text})."
+
+
+def _sentences(captions: Sequence[Series], readings: Mapping[str, Reading]) -> list[str]:
+    """One sentence for each model, or for all models of one outcome together where several have it."""
+    told: list[str] = []
+    by: dict[str, list[Series]] = {}
+    for captioner in captions:
+        reading = readings.get(captioner.label)
+        by.setdefault("" if reading is None else f"{reading.metric} {reading.outcome}", []).append(captioner)
+    for key, some in by.items():
+        if len(some) == 1 or not key:
+            told += [_sentence(captioner, readings.get(captioner.label)) for captioner in some]
+            continue
+        first = readings[some[0].label]
+        does = _verb(first).format(perceived(first.row["axis"]))
+        numbers = [f"{each.label} ({_numbers(each, readings[each.label])})" for each in some]
+        margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
+        told.append(f"The captions of {len(some)} models {does}: {joined(numbers)}{margin}.")
+    return told
+
+
+def _numbers(captioner: Series, reading: Reading) -> str:
+    """A model's number with its interval, chance level, p-value and n."""
     row = reading.row
     name = "LIC" if reading.metric == "lic" else "LIC_M"
     span = ""
     if reading.low is not None:
         span = f", {percent(level_of(captioner))} interval {interval(row['ci_low'], row['ci_high'], 1)}"
     chance = "" if reading.metric == "lic" else f" where chance gives {amount(row['null_mean'], 1)}"
-    numbers = (
-        f"{name} {amount(row['value'], 1)} points{span}{chance}, {p_text(reading.p)}, {plural(row['n'], 'caption')}"
-    )
-    text = f"The captions of {captioner.label} {_verb(reading).format(perceived(row['axis']))} ({numbers}"
-    if reading.outcome in (Conclusion.TOO_SMALL, Conclusion.NOTHING):
-        return f"{text}; margin {margin_text(reading.metric)})."
-    if reading.outcome is Conclusion.CANNOT_TELL:
-        return f"{text}): {'beyond chance, but ' if reading.detected else ''}{reach(reading, 0.2)}."
-    return f"{text})."
+    return f"{name} {amount(row['value'], 1)} points{span}{chance}, {p_text(reading.p)}, {plural(row['n'], 'caption')}"
 
 
 def _named_sentence(captioner: Series, recovery: Recovered) -> str:
@@ -129,9 +151,7 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     if top is Conclusion.TOO_SMALL and amplify:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
     about = _about(axis, masked=all(words_masked(captioner.source.settings) for captioner in captions), amplify=amplify)
-    verdict = BiasVerdict(
-        lead, [about, *(_sentence(captioner, readings.get(captioner.label)) for captioner in captions)], outcome=top
-    )
+    verdict = BiasVerdict(lead, [about, *_sentences(captions, readings)], outcome=top)
     verdict.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
     p = joined([f"{label} {p_text(reading.p)}" for label, reading in readings.items()])
     corrected = f", corrected for {len(readings)} models (Holm)" if len(readings) > 1 else ""

@@ -1,0 +1,125 @@
+"""A dossier as a folder: ``dossier.html`` to read and print, ``dossier.json`` with the same, and the policy itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise import __version__
+from equipoise.data.runs import claimed
+from equipoise.errors import InputError
+from equipoise.formatting import amount, count, interval, plural, share, signed
+from equipoise.report.dossier.contents import collected, contents_of
+from equipoise.report.dossier.figure import bounds_figure
+from equipoise.report.dossier.people import read_labels_given
+from equipoise.report.dossier.policy import read_policy
+from equipoise.report.findings import axis_name, metric_name
+from equipoise.report.svg import asset
+
+__all__ = ["rendered_dossier", "write_dossier"]
+
+PAGE, DATA, POLICY = "dossier.html", "dossier.json", "policy.toml"
+SECTIONS = {
+    "bounds": "Bounds and what came of them",
+    "purpose": "What it is for, and who decided",
+    "findings": "What the audits found",
+    "detectable": "What could have been found",
+    "sensitivity": "Sensitivity",
+    "remedies": "Remedies tried",
+    "people": "Who looked",
+    "data": "Data and where they come from",
+    "residual": "Residual risk",
+    "limits": "What a low score does not prove",
+    "map": "Where other frameworks find what they ask",
+    "versions": "Runs, versions and hashes",
+}
+Paths = Sequence[str | Path]
+
+
+def write_dossier(
+    runs: Paths,
+    policy: str | Path,
+    out: str | Path,
+    *,
+    perturbed: Paths = (),
+    before_after: tuple[str | Path, str | Path] | None = None,
+    labels: Paths = (),
+    statement: str | Path | None = None,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write the dossier of ``runs`` into the folder ``out``, and return what it says as plain data.
+
+    ``runs``: folders with results of any kind, tables of images (told by their own groups), and folders of remedies.
+    ``policy``: the TOML file with use, groups, hazards and bounds. ``perturbed``: audits of the same models on
+    perturbed pictures. ``before_after``: the audits before and after a remedy. ``labels``: what people said of the
+    pictures, as tables or CSV files. ``statement``: a text file with what whoever signs says of the risk that remains.
+    """
+    stated = _text(statement)
+    told = collected(
+        read_policy(policy),
+        runs,
+        perturbed=perturbed,
+        before_after=before_after,
+        labels=[read_labels_given(path) for path in labels],
+        statement=stated,
+    )
+    contents: dict[str, Any] = _plain(contents_of(told))
+    parents = {table["fingerprint"]: table.get("name") for table in contents["data"]}
+    of = {"runs": [Path(path).name for path in runs], "policy": contents["policy"]["sha256"]}
+    with claimed(out, "dossier", of=of, parents=parents, overwrite=overwrite) as home:
+        (home.stage / PAGE).write_text(rendered_dossier(contents), encoding="utf-8")
+        (home.stage / DATA).write_text(json.dumps(contents, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (home.stage / POLICY).write_bytes(Path(policy).read_bytes())
+        home.publish(outcome=contents["outcome"])
+    return contents
+
+
+def rendered_dossier(contents: dict[str, Any]) -> str:
+    """The page as text."""
+    from jinja2 import Environment
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "amount": amount,
+        "signed": signed,
+        "count": count,
+        "share": share,
+        "axis": axis_name,
+        "metric": metric_name,
+        "slug": lambda text: text.replace(" ", "-"),
+    }
+    environment.globals |= {"interval": interval, "plural": plural}
+    style = asset("colours.css") + asset("figure.css") + asset("page.css") + asset("dossier.css")
+    numbers = {name: place for place, name in enumerate(SECTIONS, 1)}
+    template = environment.from_string(asset("dossier.html"))
+    return template.render(
+        **contents,
+        style=style,
+        version=__version__,
+        sections=SECTIONS,
+        numbers=numbers,
+        figure=bounds_figure(contents["deciding"]),
+    ).lstrip()
+
+
+def _text(path: str | Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text; give what is said of the residual risk as a text file") from None
+
+
+def _plain(value: Any) -> Any:
+    """Without numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.item() if hasattr(value, "item") else value
