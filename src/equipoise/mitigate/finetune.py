@@ -8,14 +8,13 @@ default:
 ``equalise``
     the squared difference of the scores that images of one set get for a text which names no group, over the prompts of
     subjects, the captions of other sets without their words for people, and general phrases;
-``align``
-    the squared distance of images of one set, outside the few directions in which the captions of a set differ, where
-    words for the groups live: so that texts nobody thought of score alike as well;
 ``distil``
-    the squared change, against the original model, of the similarities of images and captions and of a set's mean score
-    for those texts: what the model knew stays.
+    the squared distance of every vector from what it should be, by the original model: an image from the mean of the
+    images that differ from it in the group alone, a text that names no group from the common level of such texts. The
+    few directions in which the captions of one set differ, where words for the groups live, stay as they were in
+    images and in captions: a group can still be asked for by name.
 
-The weights of these three and of the contrastive loss are settings. Subjects are in three parts: those that are learnt
+The weights of these two and of the contrastive loss are settings. Subjects are in three parts: those that are learnt
 from, those that decide when to stop, and those that are held out, whose images and names are never used.
 """
 
@@ -50,8 +49,8 @@ __all__ = ["PRESETS", "VARIANTS", "CounterfactualTask", "Finetuned", "finetune",
 PRESETS: Mapping[str, float] = {"race-gender": 7e-6, "physical-gender": 5e-6, "physical-race": 9e-6}
 """The learning rates of SocialCounterfactuals for its three segments."""
 VARIANTS: Mapping[str, Mapping[str, float]] = {
-    "equalised": {"contrastive": 0.0, "equalise": 30.0, "align": 30.0, "distil": 10.0},
-    "contrastive": {"contrastive": 1.0, "equalise": 0.0, "align": 0.0, "distil": 0.0},
+    "equalised": {"contrastive": 0.0, "equalise": 30.0, "distil": 1.0},
+    "contrastive": {"contrastive": 1.0, "equalise": 0.0, "distil": 0.0},
 }
 """The weights of the parts of the loss."""
 TEMPLATES = ("a photo of {a}", "a picture of {a}", "this is {a}", "{a}")
@@ -84,8 +83,8 @@ GENERAL = (
 """Phrases that name no group and no occupation."""
 
 
-_NAMING = 3
-"""Directions that are left to the words for groups."""
+_NAMING = 1
+"""Directions of each axis that are left to the words for its groups."""
 _LOOKED_AT = 1200
 """Rows whose captions are compared to find them."""
 
@@ -102,8 +101,7 @@ class CounterfactualTask(ClipTask):
         *,
         contrastive: float = 0.0,
         equalise: float = 30.0,
-        align: float = 30.0,
-        distil: float = 10.0,
+        distil: float = 1.0,
         prompts: Sequence[str] = (),
         n_prompts: int = 96,
         caption: str = "caption",
@@ -113,7 +111,7 @@ class CounterfactualTask(ClipTask):
         of the general phrases and ``prompts``, beside those of the batch's own subjects and captions.
         """
         super().__init__(caption)
-        parts = {"contrastive": contrastive, "equalise": equalise, "align": align, "distil": distil}
+        parts = {"contrastive": contrastive, "equalise": equalise, "distil": distil}
         if min(parts.values()) < 0 or not max(parts.values()):
             raise InputError(f"{', '.join(parts)} are weights of at least 0, and one of them above 0")
         self.axes, self.others = tuple(axes), tuple(others)
@@ -122,7 +120,8 @@ class CounterfactualTask(ClipTask):
         self.columns = (caption, "set_id", "subject", *self.axes, *self.others)
         self._lexicon = Lexicon.load("equipoise")
         self._teacher: Any = None
-        self._naming: dict[str, Any] = {}
+        self._naming: Any = None
+        self._level: Any = None
         self._subjects: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
@@ -148,8 +147,9 @@ class CounterfactualTask(ClipTask):
         mine = rows.labels.iloc[places]
         self._subjects = tuple(sorted(mine["subject"].dropna().unique()))
         some = rows.rows(sorted(np.random.default_rng(0).permutation(places)[:_LOOKED_AT].tolist()), images=False)
-        for axis in self.axes if self.weights["align"] else ():
-            self._naming[axis] = self._naming_directions(some, axis)
+        if self.weights["distil"]:
+            self._naming = self._naming_directions(some)
+            self._level = (self._old_texts(self._pool()) @ self._naming.T).mean(dim=0)
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """What the pairs need, and texts that name no group with the cells that must score alike on them."""
@@ -158,6 +158,7 @@ class CounterfactualTask(ClipTask):
         given["texts"], given["codes"] = self.tokens(texts), codes_of(texts)
         given["prompts"] = self.tokens(self.neutral_texts(rows, texts, step))
         given["cells"] = {axis: codes_of(self._cells(rows, axis)) for axis in self.axes}
+        given["twins"] = codes_of(self._cells(rows, *self.axes))
         return given
 
     def neutral_texts(self, rows: Sequence[Row], texts: Sequence[str], step: int) -> list[str]:
@@ -165,8 +166,7 @@ class CounterfactualTask(ClipTask):
         rng = np.random.default_rng([step, 17])
         own = sorted({row["subject"] for row in rows if row["subject"]})
         wanted = [with_subject(template, subject) for subject in own for template in TEMPLATES]
-        pool = [with_subject(template, subject) for subject in self._subjects for template in TEMPLATES]
-        pool += [*(GENERAL if self.general else ()), *self.prompts]
+        pool = self._pool()
         if self.axes == ("gender",):  # the lexicon knows how to say this one for anyone
             wanted += sorted(set(self._lexicon.neutralise_all(texts)))
         drawn = rng.permutation(len(pool))[: self.n_prompts]
@@ -179,75 +179,81 @@ class CounterfactualTask(ClipTask):
 
         images, texts = self.vectors(model, inputs)
         prompts = normalize(self.how.texts(model, inputs["prompts"]).float(), dim=-1)
-        scores = images @ prompts.T
         total = images.new_zeros(())
         if self.weights["contrastive"]:
-            pairs = self.pair_loss(model, images, texts, inputs["codes"], processes)
-            total = total + self.weights["contrastive"] * pairs
-        cells = inputs["cells"]
-        if self.weights["align"]:
-            spread = torch.stack([set_spread(self._outside(images, axis), cells[axis]) for axis in self.axes]).mean()
-            total = total + self.weights["align"] * spread * self._share(images, processes)
+            contrast = self.pair_loss(model, images, texts, inputs["codes"], processes)
+            total = total + self.weights["contrastive"] * contrast
+        share = len(images) / processes.total(len(images))  # means over parts become the mean over the batch
         if self.weights["equalise"]:
-            spread = torch.stack([set_spread(scores, cells[axis]) for axis in self.axes]).mean()
-            total = total + self.weights["equalise"] * spread * self._share(images, processes)
+            scores = images @ prompts.T
+            spread = torch.stack([set_spread(scores, inputs["cells"][axis]) for axis in self.axes]).mean()
+            total = total + self.weights["equalise"] * spread * share
         if self.weights["distil"]:
-            teacher = self._teacher.to(images.device)
-            with torch.no_grad():
-                old_images, old_texts = self.vectors(teacher, inputs)
-                old_scores = old_images @ normalize(self.how.texts(teacher, inputs["prompts"]).float(), dim=-1).T
-            kept = (images @ texts.T - old_images @ old_texts.T).square().mean()
-            means = [cell_means(scores - old_scores, cells[axis]).square().mean() for axis in self.axes]
-            change = kept + torch.stack(means).mean()
-            total = total + self.weights["distil"] * change * self._share(images, processes)
+            pairs = zip((images, texts, prompts), self._wanted(inputs), strict=True)
+            change = torch.stack([(now - then).square().sum(dim=1).mean() for now, then in pairs]).sum()
+            total = total + self.weights["distil"] * change * share
         return total
 
-    def _cells(self, rows: Sequence[Row], axis: str) -> list[str]:
-        """Images of one cell differ in ``axis`` alone; a row without a group or a set is a cell of its own."""
-        held = [other for other in (*self.axes, *self.others) if other != axis]
+    def _wanted(self, inputs: Inputs) -> tuple[Any, Any, Any]:
+        """What the vectors of images, captions and neutral texts should be, by the original model."""
+        import torch
+        from torch.nn.functional import normalize
+
+        teacher = self._teacher.to(inputs["codes"].device)
+        naming, level = (tensor.to(inputs["codes"].device) for tensor in (self._naming, self._level))
+        with torch.no_grad():
+            images, texts = self.vectors(teacher, inputs)
+            neutral = normalize(self.how.texts(teacher, inputs["prompts"]).float(), dim=-1)
+            _, place, sizes = torch.unique(inputs["twins"], return_inverse=True, return_counts=True)
+            common = _cell_means(images, place, sizes)[place]
+            common = common + (images - common) @ naming.T @ naming
+            levelled = neutral + (level - neutral @ naming.T) @ naming
+        return normalize(common, dim=-1), texts, normalize(levelled, dim=-1)
+
+    def _pool(self) -> list[str]:
+        """The neutral texts that are drawn from."""
+        texts = [with_subject(template, subject) for subject in self._subjects for template in TEMPLATES]
+        return [*texts, *(GENERAL if self.general else ()), *self.prompts]
+
+    def _old_texts(self, texts: Sequence[str]) -> Any:
+        """(n, d) unit vectors of texts by the original model."""
+        import torch
+        from torch.nn.functional import normalize
+
+        parts = [texts[start : start + 64] for start in range(0, len(texts), 64)]
+        with torch.no_grad():
+            vectors = [self.how.texts(self._teacher, self.tokens(part)).float() for part in parts]
+        return normalize(torch.cat(vectors), dim=-1)
+
+    def _cells(self, rows: Sequence[Row], *axes: str) -> list[str]:
+        """Images of one cell differ in ``axes`` alone; a row without a group or a set is a cell of its own."""
+        held = [other for other in (*self.axes, *self.others) if other not in axes]
         names = []
         for row in rows:
-            if row["set_id"] is None or row[axis] is None:
+            if row["set_id"] is None or any(row[axis] is None for axis in axes):
                 names.append(f"alone {row['image_id']}")
             else:
                 names.append("\t".join(str(row[name]) for name in ("subject", "set_id", *held)))
         return names
 
-    def _naming_directions(self, rows: Sequence[Row], axis: str) -> Any:
+    def _naming_directions(self, rows: Sequence[Row]) -> Any:
         """(r, d) orthonormal directions in which captions of one cell differ most, for the original model."""
         import torch
-        from torch.nn.functional import normalize
 
-        every = {name for row in rows for name in _texts_of(row[self.caption])}
-        texts = sorted(every)
-        with torch.no_grad():
-            vectors = torch.cat(
-                [
-                    normalize(self.how.texts(self._teacher, self.tokens(texts[i : i + 64])).float(), dim=-1)
-                    for i in range(0, len(texts), 64)
-                ]
-            )
+        texts = sorted({text for row in rows for text in _texts_of(row[self.caption])})
+        vectors = self._old_texts(texts)
         place = {text: i for i, text in enumerate(texts)}
         by_cell: dict[str, list[Row]] = {}
-        for row, cell in zip(rows, self._cells(rows, axis), strict=True):
+        for row, cell in zip(rows, self._cells(rows, *self.axes), strict=True):
             by_cell.setdefault(cell, []).append(row)
         changes = []
-        for members in by_cell.values():
-            for other in members[1:]:
-                pairs = zip(_texts_of(members[0][self.caption]), _texts_of(other[self.caption]), strict=False)
+        for first, *rest in by_cell.values():
+            for other in rest:
+                pairs = zip(_texts_of(first[self.caption]), _texts_of(other[self.caption]), strict=False)
                 changes += [vectors[place[a]] - vectors[place[b]] for a, b in pairs if a != b]
         if not changes:
             return vectors.new_zeros((0, vectors.shape[1]))
-        return torch.linalg.svd(torch.stack(changes), full_matrices=False)[2][:_NAMING]
-
-    def _outside(self, images: Any, axis: str) -> Any:
-        """The images without what lies in the directions of words for the groups of ``axis``."""
-        naming = self._naming[axis].to(images.device)
-        return images - images @ naming.T @ naming
-
-    def _share(self, images: Any, processes: Processes) -> float:
-        """The part of the batch that this process holds: means over parts become the mean over the batch."""
-        return len(images) / processes.total(len(images))
+        return torch.linalg.svd(torch.stack(changes), full_matrices=False)[2][: _NAMING * len(self.axes)]
 
 
 def set_spread(scores: Any, cells: Any) -> Any:
@@ -266,14 +272,6 @@ def set_spread(scores: Any, cells: Any) -> Any:
     if not several.any():
         return scores.sum() * 0
     return (2 * squares[several] / (sizes[several, None] - 1)).mean()
-
-
-def cell_means(scores: Any, cells: Any) -> Any:
-    """(c, m) the mean scores of every cell."""
-    import torch
-
-    _, place, sizes = torch.unique(cells, return_inverse=True, return_counts=True)
-    return _cell_means(scores, place, sizes)
 
 
 def _cell_means(scores: Any, place: Any, sizes: Any) -> Any:
