@@ -103,6 +103,8 @@ def run(
             evidence = from_scores(asked, frame, texts, name)
         else:
             evidence = from_model(asked, source, frame, texts, None if home is None else home.stage, asking)
+            if len(evidence.frame) < len(frame):  # without the images that cannot be read, a group may be gone
+                chosen.check(evidence.frame, settings)
         if home is not None:
             evidence.save(home.stage)
             home.kept_if_refused = (EVIDENCE,) if hasattr(asked, "encode_images") else ()

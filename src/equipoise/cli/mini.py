@@ -20,7 +20,7 @@ PART = (
 @app.command()
 def train(
     part: str = typer.Argument(..., help=PART),
-    out: str = typer.Option("", "--out", "-o", help="The folder for the model; the package's own unless given."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder for the model."),
     work: str = typer.Option("", "--work", help="The folder for checkpoints; a stopped run goes on from them."),
     strength: float = typer.Option(
         None, "--strength", min=0.0, help="How much the world leans; 1 is the biased world, 0 the fair one."
@@ -40,16 +40,11 @@ def train(
     """
     from pathlib import Path
 
-    from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini import train as run
 
-    if strength is not None and not out:
-        raise InputError("--strength makes another model than the package's; give it a folder of its own with --out")
-    if (edition or vae or start) and not out:
-        raise InputError(
-            "--edition, --vae and --start make another model than the package's; give it a folder of its own with --out"
-        )
-    target = Path(out) if out else FOLDER / part
+    if not out.strip():
+        raise InputError("the folder for the model has no name; give one with -o")
+    target = Path(out)
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; give a folder for the model")
     home = Path(work) if work else target.with_name(f"{target.name}-work")
@@ -89,7 +84,7 @@ def evaluate(
         raise UnknownNameError("miniature", part, PARTS)
     home = Path(folder) if folder else FOLDER / part
     if not any((home / name).is_file() for name in ("config.json", "model_index.json")):
-        raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part}")
+        raise InputError(f"{home}: no trained miniature here; train it with: equipoise mini train {part} -o {home}")
     figures = figures_of(part, home, FOLDER / "clip")
     rules = wanted(part, edition_in(home).name if part == "vae" else "first")
     for name, value in figures.items():

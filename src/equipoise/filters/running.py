@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
-from equipoise.data.images import decode
+from equipoise.data.images import decode, refuse_outside
 from equipoise.data.runs import RUN, Run, claimed
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
@@ -26,6 +26,7 @@ from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import Models, RemainingImages, as_table
 from equipoise.filters.steps import Step, check_columns
+from equipoise.formatting import csv_text
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
 __all__ = ["LAYER", "FilterRun", "decile_gallery", "run"]
@@ -74,7 +75,9 @@ def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
         ids = pd.Index(batch.column("image_id").to_pylist())
         for i in np.flatnonzero(ids.isin(list(wanted))):
             try:
-                image = decode(batch.column("image")[int(i)].as_py(), root=remaining.table.image_root)
+                stored = batch.column("image")[int(i)].as_py()
+                refuse_outside(stored, remaining.table.path, remaining.table.image_root)
+                image = decode(stored, root=remaining.table.image_root)
             except InputError:
                 continue
             image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
@@ -153,7 +156,7 @@ def run(
         rows = result_rows(tests, runner.outcomes)
         results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
         done = FilterRun(runner.combined(), home.folder, tuple(runner.outcomes), funnel, tuple(tests), results)
-        write_whole(home.stage / "funnel.csv", funnel.to_csv(index=False).encode())
+        write_whole(home.stage / "funnel.csv", csv_text(funnel).encode())
         write_results(home.stage / "results.parquet", rows)
         write_whole(home.stage / "report.txt", (str(done) + "\n").encode())
         home.publish(draws=draws)
@@ -261,7 +264,7 @@ class _Runner:
         """Notes, figures and small tables, written before the layer: its presence says that all is there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         for name, frame in verdict.files.items():
-            frame.to_csv(self.folder / f"{_stem(step, name)}.csv", index=False)
+            write_whole(self.folder / f"{_stem(step, name)}.csv", csv_text(frame).encode())
         if "knn_deciles" in verdict.files:
             gallery = decile_gallery(remaining, verdict)
             if gallery is not None:
