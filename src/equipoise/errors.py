@@ -15,6 +15,7 @@ __all__ = [
     "UnknownNameError",
     "closest",
     "one_line",
+    "system_reason",
     "system_sentence",
 ]
 
@@ -113,10 +114,18 @@ def system_sentence(error: OSError) -> str:
     >>> print(system_sentence(OSError("4096 requested and 1024 written")))
     the disk is full; free some space and run it again
     """
-    if error.errno is None and "requested and" in str(error) and "written" in str(error):  # as NumPy says it
-        return _FULL
-    told = _SYSTEM.get(error.errno or 0) or (error.strerror or one_line(error)).lower()
     name = str(error.filename if error.filename is not None else "")
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 4 :]}"
-    return f"{name}: {told}" if name else told
+    return f"{name}: {system_reason(error)}" if name else system_reason(error)
+
+
+def system_reason(error: OSError) -> str:
+    """The same without the name of the file.
+
+    >>> system_reason(OSError(errno.ELOOP, "Too many levels of symbolic links", "a"))
+    'links lead in a circle; give the file itself'
+    """
+    if error.errno is None and "requested and" in str(error) and "written" in str(error):  # as NumPy says it
+        return _FULL
+    return _SYSTEM.get(error.errno or 0) or (error.strerror or one_line(error)).lower()

@@ -170,6 +170,8 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("caption"), str):
             raise InputError(f"{path}: annotation {number} has no caption")
+        if isinstance(annotation.get("image_id"), list | dict):
+            raise InputError(f"{path}: annotation {number}: 'image_id' must be a number or text")
         rows.append((annotation.get("image_id"), annotation["caption"]))
     return pd.DataFrame(rows, columns=["image_id", "caption"])
 

@@ -31,7 +31,7 @@ from equipoise.cli import (
     world,
 )
 from equipoise.cli import recipe as demo
-from equipoise.errors import InputError, system_sentence
+from equipoise.errors import InputError, one_line, system_sentence
 from equipoise.formatting import shown
 
 app = typer.Typer(
@@ -117,8 +117,15 @@ def run() -> NoReturn:
         fail(system_sentence(error))
     except MemoryError:
         fail("out of memory; use a smaller batch or a machine with more")
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end].encode("unicode_escape").decode()
+        fail(f"a text of the input holds {half}, half of a character, which cannot be written; mend it there")
     except RecursionError:
         fail("the input is nested too deeply to be read; give a flatter file")
+    except RuntimeError as error:
+        if "Symlink loop" not in str(error):  # as Path.resolve says it before Python 3.13
+            raise
+        fail(f"{one_line(error)}; give the file itself")
     sys.exit(0)
 
 
