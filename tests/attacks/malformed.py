@@ -30,7 +30,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "data" / "fuzz"), str(HERE.parent /
 from commands import commands_of, line_of, make_inputs  # noqa: E402
 from mutations import BYTES, dumped, junk_in_csv, junk_in_json, junk_in_parquet, re_encoded  # noqa: E402
 
-SECONDS = 20
+SECONDS, MOST_SECONDS = 20, 300
+"""Of work, and by the clock: the machine may be busy with other things."""
 ODD = (
     *("", " ", "-1", "0", "1e999", "nan", "inf", "é\u202e", "\x1b[2J", "a" * 300, "../x", "/dev/null", "/dev/full"),
     *("{}", "[]", "=", ",", "a=b", "a,b", "mini:", "mini:clipp", "hf:", "hf:nowhere", "table:", "api:", "api:x#y", "*"),
@@ -280,6 +281,8 @@ def outcome_of(attack: Attack, number: int, only: list[str]) -> str:
     kind, words, mend = attack.case(number, only)
     try:
         code, told = called(words)
+    except HangError:
+        raise HangError(f"case {number} ({kind}) hangs: {words}") from None
     except Exception as error:
         raise AssertionError(f"case {number} ({kind}): {words}\n{traceback.format_exc()[-3000:]}") from error
     finally:
@@ -299,6 +302,7 @@ def main(arguments: list[str]) -> int:
         raise HangError
 
     signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGPROF, stop)
     first, count, only = int(arguments[0]), int(arguments[1]), arguments[2:]
     outcomes: Counter[str] = Counter()
     failures, slowest = 0, 0.0
@@ -306,7 +310,8 @@ def main(arguments: list[str]) -> int:
         attack = Attack(Path(folder))
         os.chdir(folder)
         for number in range(first, first + count):
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            signal.alarm(MOST_SECONDS)
             start = time.process_time()
             try:
                 outcomes[outcome_of(attack, number, only)] += 1
@@ -315,6 +320,7 @@ def main(arguments: list[str]) -> int:
                 print(f"--- {number} {type(error).__name__}\n{error}", file=sys.stderr, flush=True)
             slowest = max(slowest, time.process_time() - start)
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         os.chdir("/")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps({"outcomes": outcomes, "failures": failures, "peak_mib": peak, "slowest": round(slowest, 1)}))

@@ -96,6 +96,8 @@ class RemainingImages:
     _loaded: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
     seen_by: dict[str, str] = field(default_factory=dict, repr=False)
     """The key of every model that was asked for by name: ``kind name`` to key."""
+    unreadable: list[str] = field(default_factory=list, repr=False)
+    """Notes on images that could not be read, or failed in a model."""
     _temporary: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -286,6 +288,7 @@ class RemainingImages:
             failed = Unreadable(self.table.path, len(made) + made.n_errors, self.models.max_broken)
             for where, reason in made.errors()[["where", "reason"]].itertuples(index=False):
                 failed.add(where, reason)
+            self.unreadable += [note for note in failed.notes() if note not in self.unreadable]
         return made
 
     def _adapter(self, model: Any, kind: str) -> Any:

@@ -247,6 +247,7 @@ class _Runner:
             verdict = FilterVerdict(nothing, nothing, notes=["no image was left to judge"])
         else:
             verdict = step.filter.judge(remaining)
+            verdict.notes.extend(remaining.unreadable)
         self._keep_extras(step, place, remaining, verdict)
         suffix = step.label.removeprefix(step.name).replace("-", "_")
         columns = {f"score_{name}{suffix}": "float64" for name in verdict.scores} | _STEP_COLUMNS
