@@ -76,8 +76,8 @@ class CommandLine:
         assert self._server.stdout is not None
         line = self._server.stdout.readline()
         assert line, (self.folder / "server.err").read_text()[-3000:]
-        told = self._told.read_text(errors="replace")
-        self._told.unlink()
+        told = self._told.read_text(errors="replace") if self._told.exists() else ""  # it was killed before it spoke
+        self._told.unlink(missing_ok=True)
         return Ended(self._words, told=told, **json.loads(line))
 
     def __call__(self, *words: object, **order: Any) -> Ended:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-SAMPLE = ("mitigate", "import", "export-folder", "export-csv", "label", "render", "preview")
+SAMPLE = ("mitigate", "import", "export-folder", "label")
 MOMENTS = 12
 """Random moments at which each command is killed, besides every rename."""
 

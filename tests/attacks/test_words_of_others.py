@@ -28,7 +28,7 @@ FORMULAS = ('=HYPERLINK("http://x")', "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=
 def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
     rows = [{"image_id": f"{i}", "caption": text, "seed": -i} for i, text in enumerate(FORMULAS)]
     table = Table.create(tmp_path / "in", rows)
-    written = export("csv", table, tmp_path / "table.csv").read_text(newline="")
+    written = export("csv", table, tmp_path / "table.csv").read_bytes().decode()
     cells = [row["caption"] for row in csv.DictReader(io.StringIO(written, newline=""))]
     assert cells == ["'" + text for text in FORMULAS]
     assert {row["seed"] for row in csv.DictReader(io.StringIO(written, newline=""))} >= {"-1", "-5"}

@@ -26,7 +26,7 @@ from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import Models, RemainingImages, as_table
 from equipoise.filters.steps import Step, check_columns
-from equipoise.formatting import csv_text
+from equipoise.formatting import csv_text, one_line
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
 __all__ = ["LAYER", "FilterRun", "decile_gallery", "run"]
@@ -200,9 +200,14 @@ class _Runner:
             self._judge(step, place)
         layer = Table.open(place)
         self.layers.append(layer)
-        about = json.loads(place.with_suffix(".json").read_bytes())
-        self._check_models(step, about.get("seen_by", {}))
-        outcome = self._outcome(step, layer, about)
+        about = _read_step(place.with_suffix(".json"))
+        self._check_models(step, about["seen_by"])
+        try:
+            outcome = self._outcome(step, layer, about)
+        except (KeyError, ValueError, TypeError) as error:  # rows of other images, or values of another kind
+            raise InputError(
+                f"{place}: damaged ({one_line(error)}); delete the folder and run the filter again"
+            ) from None
         self.outcomes.append(outcome)
         self.alive = outcome.before & ~outcome.dropped
 
@@ -299,6 +304,22 @@ class _Runner:
         return StepOutcome(
             step.label, before, dropped, flags["failed"], flags["judged"], tuple(about["notes"]), tuple(about["rows"])
         )
+
+
+def _read_step(path: Path) -> dict[str, Any]:
+    """What a step said besides its verdict: its notes, rows of results, and which models it saw with."""
+    try:
+        about = json.loads(path.read_bytes())
+        seen_by = about.get("seen_by", {})
+        if not (isinstance(about["notes"], list) and isinstance(about["rows"], list) and isinstance(seen_by, dict)):
+            raise TypeError("its parts are of another kind")
+        return {
+            "notes": list(map(str, about["notes"])),
+            "rows": [dict(row) for row in about["rows"]],
+            "seen_by": seen_by,
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({one_line(error)}); delete the folder and run the filter again") from None
 
 
 def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:
