@@ -4,10 +4,20 @@ Every message is one sentence that says what is wrong and what to do. The comman
 traceback and exits with code 2 (``--debug`` shows the traceback).
 """
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "MissingExtraError", "OtherSettingsError", "UnknownNameError", "closest", "one_line"]
+__all__ = [
+    "InputError",
+    "MissingExtraError",
+    "OtherSettingsError",
+    "UnknownNameError",
+    "closest",
+    "one_line",
+    "system_reason",
+    "system_sentence",
+]
 
 
 class InputError(ValueError):
@@ -77,3 +87,45 @@ def one_line(error: BaseException, most: int = 300) -> str:
     ('no such', 'KeyError')
     """
     return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+_FULL = "the disk is full; free some space and run it again"
+_SYSTEM = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: "the file would be larger than this file system holds; write to another disk",
+    errno.EROFS: "the file system is read-only; write to a folder elsewhere",
+    errno.ENAMETOOLONG: "the name is too long; give a shorter one",
+    errno.ELOOP: "links lead in a circle; give the file itself",
+    errno.EMFILE: "too many files are open; close some programs, or raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine; close some programs",
+    errno.EIO: "the disk reported an error; check it, and run it again",
+    errno.ENODEV: "the device is not there",
+    errno.ESTALE: "the network folder has gone; mount it again",
+}
+_LONGEST_NAME = 200
+
+
+def system_sentence(error: OSError) -> str:
+    """What the operating system refused, as one sentence with the name of the file and what to do.
+
+    >>> print(system_sentence(OSError(errno.EROFS, "Read-only file system", "out/run.json")))
+    out/run.json: the file system is read-only; write to a folder elsewhere
+    >>> print(system_sentence(OSError("4096 requested and 1024 written")))
+    the disk is full; free some space and run it again
+    """
+    name = str(error.filename if error.filename is not None else "")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 4 :]}"
+    return f"{name}: {system_reason(error)}" if name else system_reason(error)
+
+
+def system_reason(error: OSError) -> str:
+    """The same without the name of the file.
+
+    >>> system_reason(OSError(errno.ELOOP, "Too many levels of symbolic links", "a"))
+    'links lead in a circle; give the file itself'
+    """
+    if error.errno is None and "requested and" in str(error) and "written" in str(error):  # as NumPy says it
+        return _FULL
+    return _SYSTEM.get(error.errno or 0) or (error.strerror or one_line(error)).lower()

@@ -6,6 +6,7 @@ Pages have the true minus sign and a dash where there is nothing; terminals have
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ __all__ = [
     "amount",
     "brackets",
     "count",
+    "csv_text",
     "excess_interval",
     "factor",
     "file_size",
+    "for_spreadsheet",
     "interval",
     "joined",
     "markdown_table",
@@ -29,6 +32,7 @@ __all__ = [
     "plural",
     "share",
     "shortened",
+    "shown",
     "signed",
     "text_table",
 ]
@@ -215,6 +219,20 @@ def file_size(n_bytes: float) -> str:
     return f"{n_bytes:.1f} TB"
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_COMMANDS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of showing it: control characters, and those that turn the direction of reading."""
+
+
+def shown(text: str) -> str:
+    """``text`` with everything that a terminal would obey shown as it is written in Python.
+
+    >>> print(shown("a \x1b[2Jcat"), shown("caf\u00e9"))
+    a \\x1b[2Jcat café
+    """
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def shortened(text: str, most: int = 60) -> str:
     """Text of at most ``most`` characters.
 
@@ -233,6 +251,34 @@ def one_line(error: BaseException, most: int = 400) -> str:
     return shortened(" ".join(str(error).split()), most) or type(error).__name__
 
 
+def for_spreadsheet(value: Any) -> Any:
+    """``value`` for a cell of a CSV file: text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Numbers stay numbers, also those that are written as text.
+
+    >>> for_spreadsheet("=1+1"), for_spreadsheet("-0.5"), for_spreadsheet("a-b"), for_spreadsheet(-3)
+    ("'=1+1", '-0.5', 'a-b', -3)
+    """
+    if not isinstance(value, str) or not value.startswith(_FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
+
+
+def csv_text(frame: Any) -> str:
+    """A DataFrame as CSV, with no cell that a spreadsheet would run; see :func:`for_spreadsheet`."""
+    safe = frame.rename(columns=for_spreadsheet)
+    texts = [name for name in safe if getattr(safe[name].dtype, "kind", "O") not in "biufc"]
+    return str(
+        safe.assign(**{name: safe[name].map(for_spreadsheet, na_action="ignore") for name in texts}).to_csv(
+            index=False, lineterminator="\n"
+        )
+    )
+
+
 def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:
     """Lines of cells under each other, those of the columns in ``left`` to the left and the others to the right.
 
@@ -244,6 +290,7 @@ def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), mos
     """
     if not lines:
         return []
+    lines = [[shown(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     widths = [min(width, most) if most and i in left else width for i, width in enumerate(widths)]
     return [

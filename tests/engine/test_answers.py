@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,9 @@ def test_an_image_that_cannot_be_read_gets_no_caption(make_rows: Any, tmp_path: 
     rows = make_rows(5)
     rows[3]["image"] = b"no image"
     table = Table.create(tmp_path / "in", rows, axes=["gender"])
-    said = dict(engine.captions(Reds(), table, QUIET))
+    with pytest.raises(InputError, match="1 of 5 images cannot be read so far, more than 5%: 'img-0003'"):
+        dict(engine.captions(Reds(), table, QUIET))
+    said = dict(engine.captions(Reds(), table, replace(QUIET, max_broken=0.2)))
     assert isinstance(said["img-0003"], InputError)
     assert sum(isinstance(text, str) for text in said.values()) == 4
 
@@ -136,7 +139,9 @@ def test_an_image_that_cannot_be_read_is_noted_beside_the_embeddings(make_rows: 
     rows = make_rows(5)
     rows[3]["image"] = b"no image"
     table = Table.create(tmp_path / "in", rows, axes=["gender"])
-    made = embed(Colours(), table, tmp_path / "out", how=QUIET)
+    with pytest.raises(InputError, match="more than 5%: 'img-0003'"):
+        embed(Colours(), table, tmp_path / "out", how=QUIET)
+    made = embed(Colours(), table, tmp_path / "out", how=replace(QUIET, max_broken=0.2))
     assert len(made) == 4
     assert made.errors()["where"].tolist() == ["img-0003"]
 

@@ -31,6 +31,7 @@ Vectors = NDArray[Any]
 Batch = tuple[NDArray[np.int64], Vectors]
 """Row numbers of images, and their vectors."""
 
+_ROWS = 8192
 _NOT_LABELS = {"image", "captions", "people", "params"}
 
 
@@ -64,21 +65,45 @@ def from_model(
     """Ask ``model`` for the vectors of every image and text; with a ``folder``, the images' are kept there.
 
     ``how``: in which batches, on which engine, and whether through the cache (see :class:`equipoise.engine.Asking`).
+    An image that cannot be read is left out, and the frame's notes say which; too many of them are refused.
     """
     ids = frame["image_id"]
+    unreadable = engine.Unreadable(table.path, len(ids), (how or engine.Asking()).max_broken)
     vectors = np.asarray(engine.vectors(model, list(texts), how)) if texts else None
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(texts)):
         raise InputError(f"{model.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
-    batches = engine.vector_batches(model, table, ids.tolist(), how)
-    units = _units(batches, ids, model.name)
+    batches = engine.vector_batches(model, table, ids.tolist(), how, unreadable=unreadable)
+    units = _units(batches, ids, model.name, unreadable)
     images = (
         _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / FOLDER / "images.npy")
     )
+    if unreadable.reasons:
+        read = ~ids.isin(list(unreadable.reasons)).to_numpy(dtype=bool)
+        path = None if folder is None else folder / FOLDER / "images.npy"
+        images, frame = _some_rows(images, np.flatnonzero(read), path), _some_labels(frame, read, unreadable.notes())
     scale = getattr(model, "logit_scale", None)
     return Evidence(frame, texts, model=model.name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
 
 
-def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str) -> Iterator[Batch]:
+def _some_labels(frame: pd.DataFrame, read: NDArray[np.bool_], notes: list[str]) -> pd.DataFrame:
+    """The labels of the images that could be read, and notes on the others."""
+    some = frame[read].reset_index(drop=True)
+    some.attrs.update(frame.attrs)
+    some.attrs["label_notes"] = [*frame.attrs.get("label_notes", ()), *notes]
+    return some
+
+
+def _some_rows(images: Vectors, rows: NDArray[np.intp], path: Path | None) -> Vectors:
+    """Some rows of the vectors: in memory, or in the file ``path``, where they take the place of all."""
+    if path is None:
+        return np.asarray(images[rows])
+    blocks = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
+    starts = range(0, len(rows), _ROWS)
+    parts = ((np.arange(start, start + len(some)), images[some]) for start, some in zip(starts, blocks, strict=True))
+    return _on_disk(parts, len(rows), path)
+
+
+def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str, unreadable: engine.Unreadable) -> Iterator[Batch]:
     """The batches with vectors of unit length; refuses vectors that cannot be, and too few or too many of them."""
     count = 0
     for at, vectors in batches:
@@ -86,7 +111,9 @@ def _units(batches: Iterator[Batch], ids: pd.Series[Any], name: str) -> Iterator
             raise InputError(f"{name} gave vectors of shape {vectors.shape} for {len(at)} images; one each is expected")
         count += len(at)
         yield at, unit(vectors, name, ids.iloc[at].tolist())
-    if count != len(ids):
+    if not count:
+        raise InputError(f"{unreadable.where}: no image can be read: {'; '.join(unreadable.notes())}")
+    if count + len(unreadable.reasons) != len(ids):
         raise InputError(f"{name} gave vectors of {count} images where {len(ids)} were asked for")
 
 

@@ -102,6 +102,8 @@ def run(
             evidence = from_scores(asked, frame, texts, name)
         else:
             evidence = from_model(asked, source, frame, texts, None if home is None else home.stage, asking)
+            if len(evidence.frame) < len(frame):  # without the images that cannot be read, a group may be gone
+                chosen.check(evidence.frame, settings)
         if home is not None:
             evidence.save(home.stage)
             home.kept_if_refused = (EVIDENCE,) if hasattr(asked, "encode_images") else ()
@@ -176,6 +178,8 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("caption"), str):
             raise InputError(f"{path}: annotation {number} has no caption")
+        if isinstance(annotation.get("image_id"), list | dict):
+            raise InputError(f"{path}: annotation {number}: 'image_id' must be a number or text")
         rows.append((annotation.get("image_id"), annotation["caption"]))
     return pd.DataFrame(rows, columns=["image_id", "caption"])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 from equipoise.errors import InputError
 from equipoise.text.templates.places import PLACES
@@ -62,6 +62,7 @@ def audit(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     remedy: str = typer.Option("", "--remedy", help="A remedy to put behind the model: a folder of mitigate."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     overwrite: bool = OVERWRITE,
@@ -117,7 +118,7 @@ def audit(
         if remedy:
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
             asked = _repaired(spec, remedy, images, options)
-        how = asking(engine, workers, cache)
+        how = asking(engine, workers, cache, max_broken=max_broken)
         told: dict[str, Any] = {"scores": scores, "model_options": options, "asking": how, "overwrite": overwrite}
         done = run(asked, chosen, images, out, config=settings, **told)
     _show(done.results, done.notes, done.table(everything=everything), str(done.folder))

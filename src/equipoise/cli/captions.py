@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -52,6 +52,7 @@ def captions(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
     masked: list[str] = typer.Option(
         [],
@@ -104,7 +105,7 @@ def captions(
             seed=seed,
         ),
         say=lambda text: typer.echo(text, err=True),
-        asking=asking(engine, workers, cache, batch_size=32),
+        asking=asking(engine, workers, cache, batch_size=32, max_broken=max_broken),
         overwrite=overwrite,
     )
     typer.echo(str(done))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
 from equipoise.cli.report import write_page
 
 
@@ -21,6 +21,7 @@ def dataset(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
@@ -49,7 +50,7 @@ def dataset(
         features=features or None,
         masked_features=masked_features or None,
         encoder=encoder or None,
-        asking=asking(engine, workers, cache),
+        asking=asking(engine, workers, cache, max_broken=max_broken),
         overwrite=overwrite,
         settings=DatasetSettings(clusters=clusters, min_images=min_images, permutations=draws, seed=seed),
     )

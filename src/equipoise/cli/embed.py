@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
+from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table of images.")
@@ -33,6 +34,7 @@ def embed(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
 ) -> None:
     """Write a model's embeddings of a table's images, and of texts, as a table that table:<folder> opens as a model.
 
@@ -43,7 +45,7 @@ def embed(
     from equipoise.data import Table
     from equipoise.engine import embed as embedded
 
-    how = asking(engine, workers, cache, batch_size)
+    how = asking(engine, workers, cache, batch_size, max_broken=max_broken)
     images = Table.open(table, layers=layer)
     asked = [*_lines(texts), *(text for name in suite for text in _asked_by(name, images))]
     encoder = _loaded(model, "encoder", device, dtype, allow_pickle)
@@ -52,7 +54,8 @@ def embed(
     made = embedded(encoder, images, out, texts=asked, how=how)
     n_texts = len(set(asked))
     typer.echo(f"{len(made) - n_texts:,} images and {n_texts:,} texts in {out}; use them as table:{out}")
-    _tell_failed(made.n_errors, made.errors()["reason"].iloc[0] if made.n_errors else "")
+    failed: dict[str, str] = dict(made.errors()[["where", "reason"]].itertuples(index=False)) if made.n_errors else {}
+    _tell(Unreadable(table, len(made) - n_texts + len(failed), 1.0, failed))
 
 
 def caption(
@@ -68,6 +71,7 @@ def caption(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
 ) -> None:
     """Let a captioner describe a table's images: one line of JSON per image, with the table's groups beside it.
@@ -90,22 +94,22 @@ def caption(
         raise InputError(f"{out}: there is no folder {out.absolute().parent}; make it first")
     with file_to_write(out, overwrite=overwrite):
         pass  # refused before a model is loaded
-    how = asking(engine, workers, cache, batch_size)
+    how = asking(engine, workers, cache, batch_size, max_broken=max_broken)
     images = Table.open(table, layers=layer)
     groups = iter(images.rows(["image_id", *images.axes], only_kept="keep" in images.columns))
     captioner = _loaded(model, "captioner", device, dtype, allow_pickle)
-    n_written, failed = 0, []
+    n_written, failed = 0, {}
     with file_to_write(out, overwrite=overwrite), atomic_file(out) as file:
         for (name, text), labels in zip(captions(captioner, images, how, seed=seed), groups, strict=True):
             if isinstance(text, InputError):
-                failed.append(f"image {name!r}: {text}")
+                failed[name] = str(text)
                 continue
             known = {axis: value for axis, value in labels.items() if value is not None and axis != "image_id"}
             row = {"image_id": name, "caption": text, **known}
             file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
             n_written += 1
     typer.echo(f"{n_written:,} captions in {out}")
-    _tell_failed(len(failed), failed[0] if failed else "")
+    _tell(Unreadable(table, n_written + len(failed), 1.0, failed))
 
 
 def _loaded(model: str, kind: str, device: str, dtype: str, allow_pickle: bool) -> Any:
@@ -130,6 +134,6 @@ def _asked_by(suite: str, images: Any) -> list[str]:
     return texts_asked(suite, images)
 
 
-def _tell_failed(n: int, first: str) -> None:
-    if n:
-        typer.echo(f"note: {n:,} images could not be read, the first of them: {first}", err=True)
+def _tell(unreadable: Unreadable) -> None:
+    for note in unreadable.notes():
+        typer.echo(f"note: {note}", err=True)

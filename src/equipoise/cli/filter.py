@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS
 from equipoise.errors import InputError
 
 
@@ -38,6 +38,7 @@ def filter(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done; load no model, write nothing."),
     names: bool = typer.Option(False, "--list", help="List filters, presets and settings, and stop."),
@@ -101,6 +102,7 @@ def filter(
         engine=engine,
         workers=workers,
         cache=cache,
+        max_broken=max_broken,
     )
     done = run(
         opened,

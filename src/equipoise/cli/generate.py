@@ -269,29 +269,37 @@ def substitute(
 ) -> None:
     """Replace shares of the images by images generated from their captions; the shares are nested.
 
+    Called again with a larger share, it generates only what is missing; what was replaced stays replaced.
+
     Example: [bold]equipoise generate substitute coco runs/contaminated -g diffusers:sd-v1-5 --alpha 0.2,0.4[/bold]
     """
+    from dataclasses import replace
+
     from equipoise.data import Table
     from equipoise.generate import SubstituteConfig, contaminated, plan_substitute
+    from equipoise.generate.substitute import parts_of
 
-    alphas = numbers(alpha, "--alpha")
+    alphas = numbers(alpha, "--alpha") or [1.0]
     real = Table.open(table)
     config = SubstituteConfig(
-        alpha=max(alphas, default=1.0),
+        alpha=max(alphas),
         per_caption=per_caption,
         guidance=guidance,
         steps=how.steps,
         together=together,
         seed=how.seed,
     )
-    model = how.model(generator)
-    made = how.carry_out(plan_substitute(real, config), out / "generated", model)
-    if made is not None and not per_caption:
+    parts = parts_of(out, config.alpha)
+    model = how.model(generator) if parts else None
+    plans = [(plan_substitute(real, replace(config, alpha=upto, beyond=beyond)), at) for at, upto, beyond in parts]
+    made = [how.carry_out(plan, folder, model) for plan, folder in plans]
+    if not how.dry_run and not per_caption:
         missing = [share for share in alphas if not (out / f"D{share:g}" / "_table.json").exists()]
         for share in contaminated(real, made, missing, out, seed=how.seed):
             typer.echo(f"D({share:g}) in {out / f'D{share:g}'}")
-        if made.n_errors:
-            typer.echo(f"{made.n_errors:,} images could not be generated and stay real; D<alpha>.json lists them")
+        n_failed = sum(part.n_errors for part in made)
+        if n_failed:
+            typer.echo(f"{n_failed:,} images could not be generated and stay real; D<alpha>.json lists them")
 
 
 @app.command()

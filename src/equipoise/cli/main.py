@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+import warnings
+from contextlib import suppress
 from typing import NoReturn
 
 import typer
@@ -29,7 +33,8 @@ from equipoise.cli import (
     world,
 )
 from equipoise.cli import recipe as demo
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line, system_sentence
+from equipoise.formatting import shown
 
 app = typer.Typer(
     name="equipoise",
@@ -95,36 +100,81 @@ def main(
 
 
 def run() -> NoReturn:
-    """Run the command line; a user's error becomes one sentence and exit code 2."""
+    """Run the command line; a user's error, or the system's, becomes one sentence and exit code 2."""
+    _make_streams_forgiving()
+    _silence_decoders()
     if "--debug" in sys.argv[1:]:
         # Allowed anywhere on the line: one reaches for it after a command has failed.
         sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
         app()
     try:
-        app()
+        try:
+            app()
+        finally:
+            _flush_output()
     except InputError as error:
         fail(str(error))
     except BrokenPipeError:
         # The reader of our output (head, less) has gone; that is no error of ours.
-        sys.stderr.close()
+        _forget_output()
         sys.exit(0)
-    except (
-        FileNotFoundError,
-        IsADirectoryError,
-        NotADirectoryError,
-        PermissionError,
-        FileExistsError,
-    ) as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        fail(f"{error.filename}: {reason}" if error.filename else reason)
+    except OSError as error:
+        fail(system_sentence(error))
     except MemoryError:
         fail("out of memory; use a smaller batch or a machine with more")
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end].encode("unicode_escape").decode()
+        fail(f"a text of the input holds {half}, half of a character, which cannot be written; mend it there")
+    except RecursionError:
+        fail("the input is nested too deeply to be read; give a flatter file")
+    except RuntimeError as error:
+        if "Symlink loop" not in str(error):  # as Path.resolve says it before Python 3.13
+            raise
+        fail(f"{one_line(error)}; give the file itself")
     sys.exit(0)
+
+
+def _silence_decoders() -> None:
+    """Pillow warns of every odd tag of every photograph; what matters to a reader is told by the command itself."""
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+def _make_streams_forgiving() -> None:
+    """Show what a terminal has no character for as an escape, and take a closed input for an empty one."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="backslashreplace")
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (it is open as long as the process)
+
+
+def _flush_output() -> None:
+    """Write what waits to be written while an error can still be told, and not when the interpreter ends."""
+    if sys.stdout is not None and not sys.stdout.closed:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _forget_output()
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def _forget_output() -> None:
+    """Let nothing be written any more: the interpreter would try once more when it ends, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fail(sentence: str) -> NoReturn:
     """Print one sentence to standard error and exit with code 2."""
-    print("equipoise: " + " ".join(sentence.split()), file=sys.stderr)
+    with suppress(OSError):  # standard error may be full, or closed
+        print("equipoise: " + shown(" ".join(sentence.split())), file=sys.stderr)
+    _forget_output()
     sys.exit(2)
 
 

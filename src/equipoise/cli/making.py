@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from equipoise.engine import Asking
     from equipoise.generate.plans import WorkPlan
 
-__all__ = ["CACHE", "ENGINE", "OVERWRITE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
+__all__ = [
+    "CACHE",
+    "ENGINE",
+    "MAX_BROKEN",
+    "OVERWRITE",
+    "WORKERS",
+    "Making",
+    "asking",
+    "listed",
+    "making",
+    "numbers",
+    "span",
+]
 
 
 ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
@@ -26,14 +38,17 @@ WORKERS = typer.Option(None, "--workers", min=1, help="How many workers, with --
 CACHE = typer.Option(
     True, "--cache/--no-cache", help="Whether what the model gives is kept, and not asked again (equipoise cache info)."
 )
+MAX_BROKEN = typer.Option(
+    0.05, "--max-broken", min=0.0, max=1.0, help="The share of images that may be unreadable before the command stops."
+)
 OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
 
 
-def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64) -> Asking:
+def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64, *, max_broken: float = 0.05) -> Asking:
     """How a command's model is asked."""
     from equipoise.engine import Asking
 
-    return Asking(batch_size=batch_size, keep=cache, engine=engine, workers=workers)
+    return Asking(batch_size=batch_size, keep=cache, engine=engine, workers=workers, max_broken=max_broken)
 
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {

@@ -42,6 +42,8 @@ def train(
 
     from equipoise.recipes.train_mini import train as run
 
+    if not out.strip():
+        raise InputError("the folder for the model has no name; give one with -o")
     target = Path(out)
     if target.exists() and not target.is_dir():
         raise InputError(f"{target}: is a file; give a folder for the model")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
 from equipoise.errors import InputError
 
 
@@ -24,6 +24,7 @@ def mitigate(
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
+    max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
     settings: list[str] = typer.Option([], "--set", help="NAME=VALUE: a setting of counterfactual-finetune; repeat."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Of counterfactual-finetune: measure a few steps, and stop."),
@@ -86,7 +87,7 @@ def mitigate(
     home = check_folder(out, "remedy", overwrite=overwrite)
     opened = Table.open(table, layers=layer)
     encoder = load(model, **({"device": device} if device else {}))
-    how = asking(engine, workers, cache)
+    how = asking(engine, workers, cache, max_broken=max_broken)
     made, apart = fit_into_folder(
         made, encoder, opened, axis, home, share=held_out, seed=seed, asking=how, overwrite=overwrite
     )
@@ -96,6 +97,8 @@ def mitigate(
         f"{made.name} fitted on {about.n:,} images in {about.n_sets:,} sets of {len(about.subjects)} subjects, "
         f"in {home}" + (f"; {about.n_left_out:,} images could not be used" if about.n_left_out else "")
     )
+    for note in about.notes:
+        typer.echo(f"note: {note}", err=True)
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return

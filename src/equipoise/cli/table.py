@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from equipoise.formatting import shown
+
 if TYPE_CHECKING:
     from equipoise.data import Table, TableDiff
     from equipoise.data.summary import TableSummary
@@ -290,6 +292,7 @@ def _print_diff(found: TableDiff, a: str, b: str) -> None:
 
 
 def _print_columns(lines: list[list[str]]) -> None:
+    lines = [[shown(text) for text in line] for line in lines]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines else []
     for line in lines:
         typer.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -45,6 +45,7 @@ __all__ = [
     "held_pixels",
     "image_bytes",
     "late",
+    "refuse_outside",
     "resolve",
     "taking_turns",
 ]
@@ -210,8 +211,16 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
         raise InputError(f"cannot read {what} as an image: {_reason(error, max_pixels)}") from None
 
 
+_ENDS = {"PNG": b"IEND\xaeB`\x82", "GIF": b"\x00;", "MPO": b"\xff\xd9"}
+"""What the files of a format end with, where Pillow does not miss it."""
+_TAIL = 1 << 16
+"""Bytes at the end of a file in which it is looked for: some programs write more after it."""
+
+
 def _decoded(data: bytes, max_pixels: int) -> Image.Image:
     with _opened(io.BytesIO(data), max_pixels) as opened, taking_turns(opened.width * opened.height):
+        if _ENDS.get(opened.format or "", b"") not in data[-_TAIL:]:
+            raise _NotUsableError("it is truncated")
         try:
             return _upright_rgb(opened)
         except MemoryError:
@@ -295,6 +304,35 @@ def resolve(path: str, root: str | os.PathLike[str] | None = None) -> Path:
         if depth < 0:
             raise InputError(f"the image path {path!r} leads out of its folder; give an absolute path instead")
     return Path(root or ".") / given
+
+
+ALLOWED = "EQUIPOISE_IMAGES"
+"""The environment variable with folders, separated as those of PATH are, whose images may be shown to others."""
+
+
+def refuse_outside(image: Any, folder: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> None:
+    """Refuse to show an image whose file lies outside the table in ``folder``: exports and pages go to others.
+
+    A table of a stranger could name any file of this machine. Folders whose images may be shown are named in the
+    environment variable ``EQUIPOISE_IMAGES``; images stored in the table are always its own.
+
+    >>> refuse_outside({"bytes": b"...", "path": "/etc/passwd"}, "people")
+    >>> refuse_outside({"bytes": None, "path": "/etc/passwd"}, "people")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: the image /etc/passwd lies outside the table people, and what is shown to others may \
+hold only the table's own; if it may be shown, say so with EQUIPOISE_IMAGES=/etc
+    """
+    data, path = _parts(image)
+    if data is not None or path is None:
+        return
+    file = Path(os.path.realpath(resolve(path, root)))
+    allowed = [folder, *(name for name in os.environ.get(ALLOWED, "").split(os.pathsep) if name)]
+    if not any(file.is_relative_to(os.path.realpath(place)) for place in allowed):
+        raise InputError(
+            f"the image {file} lies outside the table {folder}, and what is shown to others may hold only the table's "
+            f"own; if it may be shown, say so with {ALLOWED}={file.parent}"
+        )
 
 
 def anchored(image: Any, root: str | os.PathLike[str]) -> Any:

@@ -24,6 +24,7 @@ from equipoise.data.shards import read_columns, shard_name
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, closest
+from equipoise.formatting import shown
 
 __all__ = ["ImportSummary", "import_table", "numbers_from_text", "options_from_text"]
 
@@ -90,6 +91,7 @@ def _value(key: str, text: str, annotation: str) -> Any:
         raise InputError(f"the option {key}={text} is not what is expected: {annotation}") from None
 
 
+_REASONS = 5
 STORES = ("bytes", "paths")
 
 RowReader = Callable[..., Iterator[Row | Rejected]]
@@ -112,7 +114,9 @@ class ImportSummary:
         lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
         if self.was_there:
             lines.append("  it was there already and nothing was read again; delete it if the dataset has changed")
-        lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
+        lines += [f"  {count} x {shown(reason)}" for reason, count in islice(self.reasons.items(), _REASONS)]
+        if len(self.reasons) > _REASONS:
+            lines.append(f"  and {len(self.reasons) - _REASONS:,} other reasons")
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 

@@ -173,27 +173,32 @@ def combine(
     return Combined(mode, _positions(range(len(real))), _positions(other), both, unlabelled, incomplete)
 
 
-def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined, out: str | Path) -> Table:
+def write_mixture(
+    real: Table, generated: Table | Sequence[Table], chosen: Substitution | Combined, out: str | Path
+) -> Table:
     """Write the table that ``chosen`` describes: the real rows that stay, then the generated rows that come in.
 
     A generated image that replaces a real one takes its captions, because contamination changes images and nothing
     else. Columns are those of the real table; what the generated table does not have is null. Rows that a filter
     dropped do not come in, and its verdict (``keep``, ``dropped_by``, ``copies``) is no column of the mixture; a
-    substitution must have been chosen among the rows that are kept.
+    substitution must have been chosen among the rows that are kept. Its generated images may lie in several tables.
     """
     from equipoise.data.table import Table as TableClass
 
+    made = [generated] if isinstance(generated, TableClass) else list(generated)
     if isinstance(chosen, Combined):
-        rows = _combined_rows(real, generated, chosen)
+        if len(made) != 1:
+            raise InputError(f"real images are combined with one table of generated ones, not with {len(made)}")
+        rows = _combined_rows(real, made[0], chosen)
         config: dict[str, Any] = {"combine": chosen.mode}
     elif chosen.unit == "caption":
         raise InputError("a table has one row per image; a substitution by caption is used through its manifest")
     else:
-        rows = _substituted_rows(real, generated, chosen)
+        rows = _substituted_rows(real, made, chosen)
         config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
     known = {**_standard(), **dict.fromkeys(real.axes, "string")}
     further = {name: kind for name, kind in real.types.items() if name not in known and name not in _VERDICT}
-    parents = (*real.fingerprints, *generated.fingerprints)
+    parents = (*real.fingerprints, *(name for table in made for name in table.fingerprints))
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
 
 
@@ -203,7 +208,7 @@ def _standard() -> dict[str, str]:
     return schema_for("images").types
 
 
-def _substituted_rows(real: Table, generated: Table, chosen: Substitution) -> Iterator[dict[str, Any]]:
+def _substituted_rows(real: Table, generated: Sequence[Table], chosen: Substitution) -> Iterator[dict[str, Any]]:
     source_of = {copy: source for source, copy in chosen.replacement.items()}
     texts: dict[str, dict[str, Any]] = {}
     for row in _kept_rows(real, real):
@@ -212,11 +217,12 @@ def _substituted_rows(real: Table, generated: Table, chosen: Substitution) -> It
         else:
             yield row
     _refuse_dropped(real, chosen.replacement.keys() - texts.keys())
-    for row in _kept_rows(generated, real):
-        if row["image_id"] in source_of:
-            source = source_of.pop(row["image_id"])
-            yield row | texts[source] | {"source_id": source}
-    _refuse_dropped(generated, source_of.keys())
+    for table in generated:
+        for row in _kept_rows(table, real):
+            if row["image_id"] in source_of:
+                source = source_of.pop(row["image_id"])
+                yield row | texts[source] | {"source_id": source}
+    _refuse_dropped(generated[-1] if generated else real, source_of.keys())
 
 
 def _refuse_dropped(table: Table, names: Collection[str]) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from equipoise import __version__
 from equipoise.data.atomic import locked, reached, sync_folder, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED
-from equipoise.errors import InputError
+from equipoise.errors import InputError, system_reason
 
 __all__ = ["RUN", "Run", "RunFolder", "check_folder", "claimed", "file_to_write", "find_run", "read_run", "versions"]
 
@@ -357,7 +357,7 @@ def _written(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({(error.strerror or 'error').lower()})") from None
+        raise InputError(f"{folder}: cannot be written ({system_reason(error)})") from None
 
 
 def _clear_left_overs(folder: Path, kind: str) -> None:

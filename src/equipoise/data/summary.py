@@ -13,6 +13,7 @@ from typing import Any
 
 from equipoise.data.table import Table
 from equipoise.errors import InputError
+from equipoise.formatting import shown
 
 __all__ = ["TableSummary", "as_code", "as_text", "first_rows", "summarise"]
 
@@ -20,11 +21,12 @@ __all__ = ["TableSummary", "as_code", "as_text", "first_rows", "summarise"]
 def as_text(text: str) -> str:
     """``text`` for a line or a cell of a table: what would be markup is shown as it is.
 
-    >>> print(as_text("<b>a|b</b>"))
-    &lt;b&gt;a\\|b&lt;/b&gt;
+    >>> print(as_text("<b>a|b</b> ![x](http://y) skin_tone"))
+    &lt;b&gt;a\\|b&lt;/b&gt; !\\[x\\](http://y) skin_tone
     """
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"[\r\n]+", " ", plain.replace("|", "\\|"))
+    plain = re.sub(r"[\r\n]+", " ", text)
+    plain = re.sub(r"[\\`*~|\[\]]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", plain)
+    return shown(plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def as_code(text: str) -> str:
@@ -33,7 +35,7 @@ def as_code(text: str) -> str:
     >>> print(as_code("sd-v1-5"), as_code("a`b"))
     `sd-v1-5` `` a`b ``
     """
-    line = re.sub(r"[\r\n]+", " ", text)
+    line = shown(re.sub(r"[\r\n]+", " ", text))
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     return f"`{line}`" if not longest else f"{'`' * (longest + 1)} {line} {'`' * (longest + 1)}"
 
@@ -114,12 +116,12 @@ def _shown(value: Any, kind: str) -> str:
         return "-"
     if kind == "image":
         data = value["bytes"]
-        return str(value["path"] or "-") if data is None else f"{len(data)} bytes"
+        return shown(str(value["path"] or "-")) if data is None else f"{len(data)} bytes"
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list) and kind.startswith("vector<"):
         value = [round(x, 3) for x in value[:4]] + (["..."] if len(value) > 4 else [])
-    text = " ".join(("; ".join(map(str, value)) if isinstance(value, list) else str(value)).split())
+    text = shown(" ".join(("; ".join(map(str, value)) if isinstance(value, list) else str(value)).split()))
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"

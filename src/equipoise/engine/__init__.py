@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from equipoise.engine.mapping import map, map_layer
     from equipoise.engine.progress import read_notes
     from equipoise.engine.store import EmbeddingStore
+    from equipoise.engine.unreadable import Unreadable
 
 __all__ = [
     "Asking",
     "EmbeddingStore",
     "Interrupted",
     "JobError",
+    "Unreadable",
     "captions",
     "embed",
     "embed_images",
@@ -38,6 +40,7 @@ _HOMES = {
     "EmbeddingStore": "store",
     "Interrupted": "job",
     "JobError": "job",
+    "Unreadable": "unreadable",
     "captions": "answers",
     "embed": "embedding",
     "embed_images": "embedding",

@@ -21,6 +21,7 @@ from equipoise.engine.cache import MARKER, StoreInfo, cache_root, read_marker
 from equipoise.engine.content import image_ids
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.store import folder_name
+from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 
 __all__ = ["AnswerStore", "answer_stores", "captions", "default_answer_root"]
@@ -140,7 +141,8 @@ def captions(
     """``(image_id, caption)`` of the images of ``table``, in order; of one that cannot be read the reason.
 
     ``captioner`` has a ``key`` and ``caption(images, seed=...)``. What a filter dropped is left out. Captions are kept:
-    an image that a captioner has seen with this ``seed`` is not asked about again, and a killed run goes on.
+    an image that a captioner has seen with this ``seed`` is not asked about again, and a killed run goes on. Too many
+    images that cannot be read (``how.max_broken``) are an InputError with the first names.
     """
     chosen = how or Asking()
     opened = table if isinstance(table, Table) else Table.open(table)
@@ -153,9 +155,13 @@ def captions(
         if chosen.engine == "ray":
             _filled_by_ray(_Filling(question, frozenset(wanted)), opened, chosen, folder)
         name = str(getattr(captioner, "name", captioner.key))
+        unreadable = Unreadable(opened.path, len(wanted), chosen.max_broken)
         bar = stack.enter_context(progress_of(f"captions by {name}", len(wanted), chosen))
         for names, images in image_batches(opened, chosen.batch_size, frozenset(wanted)):
-            yield from zip(names, question.answers(images), strict=True)
+            for image_id, said in zip(names, question.answers(images), strict=True):
+                if isinstance(said, InputError):
+                    unreadable.add(image_id, said)
+                yield image_id, said
             bar.advance(len(names))
 
 

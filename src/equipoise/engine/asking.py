@@ -32,6 +32,7 @@ from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import NoProgress, Progress
 from equipoise.engine.reading import exact_batches
 from equipoise.engine.store import EmbeddingStore, in_halves
+from equipoise.engine.unreadable import MOST, Unreadable
 from equipoise.errors import InputError, UnknownNameError
 
 __all__ = [
@@ -60,12 +61,14 @@ def vectors(
     how: Asking | None = None,
     *,
     ids: Sequence[str] | None = None,
+    unreadable: Unreadable | None = None,
 ) -> Vectors:
     """(n, d) the vectors of the images of a table, or of a list of texts, by an encoder or computed before.
 
     ``source``: a table or its folder, or a list of texts; ``ids``: only these images, in this order. What the store
     knows is not encoded again, and what was encoded before a kill is kept. An image that cannot be read is an
-    :class:`InputError` with its name. See :func:`vector_batches` for more images than memory holds.
+    :class:`InputError` with its name, or is noted in ``unreadable`` and has a row of NaN. See :func:`vector_batches`
+    for more images than memory holds.
 
     >>> class Lengths:
     ...     key = "lengths"
@@ -81,30 +84,33 @@ def vectors(
     wanted = kept_ids(table) if ids is None else list(ids)
     out: Vectors | None = None
     n_found = 0
-    for at, some in vector_batches(model, table, wanted, chosen):
+    for at, some in vector_batches(model, table, wanted, chosen, unreadable=unreadable):
         if out is None:
-            out = np.empty((len(wanted), some.shape[1]), dtype=np.float32)
+            out = np.full((len(wanted), some.shape[1]), np.nan, dtype=np.float32)
         out[at] = some
         n_found += len(at)
-    if n_found != len(wanted):
+    if n_found + (len(unreadable.reasons) if unreadable is not None else 0) != len(wanted):
         raise InputError(f"{table.path}: holds {n_found} of the {len(wanted)} images that were asked for")
     return out if out is not None else np.empty((0, 0), np.float32)
 
 
-def vector_batches(model: Any, table: Table, ids: Sequence[str], how: Asking | None = None) -> Iterator[Batch]:
+def vector_batches(
+    model: Any, table: Table, ids: Sequence[str], how: Asking | None = None, *, unreadable: Unreadable | None = None
+) -> Iterator[Batch]:
     """Places in ``ids`` (b,) and the vectors (b, d) of these images of ``table``, batch after batch.
 
     ``model`` is an encoder (``encode_images``) or holds vectors computed before (``image_vectors``). Memory holds one
-    batch. With ``engine="ray"`` the workers fill the store first, in the same batches.
+    batch. With ``engine="ray"`` the workers fill the store first, in the same batches. An image that cannot be read is
+    refused with its name, or noted in ``unreadable`` and left out.
     """
     if hasattr(model, "image_vectors"):
         if hasattr(model, "image_batches"):
             return iter(model.image_batches(list(ids)))
         return iter([(np.arange(len(ids)), np.asarray(model.image_vectors(list(ids))))])
-    return _encoded(model, table, list(ids), how or Asking())
+    return _encoded(model, table, list(ids), how or Asking(), unreadable)
 
 
-def _encoded(model: Any, table: Table, ids: list[str], how: Asking) -> Iterator[Batch]:
+def _encoded(model: Any, table: Table, ids: list[str], how: Asking, unreadable: Unreadable | None) -> Iterator[Batch]:
     place = {name: i for i, name in enumerate(ids)}
     with ExitStack() as stack:
         if how.engine == "ray":
@@ -114,8 +120,11 @@ def _encoded(model: Any, table: Table, ids: list[str], how: Asking) -> Iterator[
         for names, images in image_batches(table, how.batch_size, place):
             good, vectors, errors = encoder.images(images, root=table.image_root)
             for number, error in errors.items():
-                raise InputError(f"{table.path}: image {names[number]!r}: {error}") from None
-            yield np.array([place[names[i]] for i in good], dtype=np.int64), vectors
+                if unreadable is None:
+                    raise InputError(f"{table.path}: image {names[number]!r}: {error}") from None
+                unreadable.add(names[number], error)
+            if len(good):
+                yield np.array([place[names[i]] for i in good], dtype=np.int64), vectors
             bar.advance(len(names))
 
 
@@ -247,10 +256,14 @@ class Asking:
     workers: int | None = None
     """How many, on Ray; as many as fit unless given."""
     progress: bool = True
+    max_broken: float = MOST
+    """The share of images that may be unreadable; more of them stop the run (:class:`~equipoise.engine.Unreadable`)."""
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise UnknownNameError("engine", self.engine, ENGINES)
+        if not 0 <= self.max_broken <= 1:
+            raise InputError(f"max_broken={self.max_broken:g}: a share of the images from 0 to 1 is expected")
         if self.engine == "local" and self.workers not in (None, 1):
             raise InputError(
                 f"{self.workers} workers were asked for, but the local engine is one; ask for them with engine ray"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equipoise.data.schema import Rejected, schema_for
+from equipoise.data.shards import ERRORS_FOLDER, read_columns, shard_name
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.engine.asking import (
@@ -26,6 +27,7 @@ from equipoise.engine.asking import (
 )
 from equipoise.engine.mapping import map as map_table
 from equipoise.engine.progress import Progress
+from equipoise.engine.unreadable import Unreadable
 
 __all__ = ["ImageEncoder", "dimension_of", "embed", "embed_images"]
 
@@ -109,7 +111,8 @@ def embed(
     """An ``embeddings`` table of the images of ``table`` and of ``texts``, which ``table:<output>`` opens as a model.
 
     The ``id`` of a row is the image's, or the text itself. What a filter dropped is left out; an image that cannot be
-    read is kept in ``_errors/`` with the reason. A run that was killed goes on where it was.
+    read is kept in ``_errors/`` with the reason; too many of them (``how.max_broken``) stop the run. A run that was
+    killed goes on where it was.
     """
     chosen = how or Asking()
     opened = table if isinstance(table, Table) else Table.open(table)
@@ -131,13 +134,17 @@ def embed(
             stored = stack.enter_context(StoredEncoder(encoder, chosen))
         bar = stack.enter_context(progress_of(f"vectors by {stored.name}", len(wanted) + len(asked), chosen))
         there = set(writer.completed_shards())
+        unreadable = Unreadable(opened.path, len(wanted), chosen.max_broken)
+        for index in sorted(there):
+            for failed in _failed_before(writer.path, index):
+                unreadable.add(failed["where"], failed["reason"])
         for index, shard in enumerate(opened.shards):
             errors: list[Rejected] = []
             if index in there:
                 bar.advance(shard.rows)
             else:
                 batches = image_batches(opened, chosen.batch_size, wanted, [index])
-                writer.write_shard(index, _image_rows(stored, encoder.key, opened, batches, errors, bar), errors)
+                writer.write_shard(index, _image_rows(stored, opened, batches, errors, unreadable, bar), errors)
         n_shards = len(opened.shards)
         for start in range(0, len(asked), _TEXTS_PER_SHARD):
             some = asked[start : start + _TEXTS_PER_SHARD]
@@ -147,19 +154,28 @@ def embed(
         return writer.finish(n_shards)
 
 
+def _failed_before(folder: Path, index: int) -> list[dict[str, str]]:
+    """The images of a finished shard that could not be read, as an earlier run noted them."""
+    path = folder / ERRORS_FOLDER / shard_name(index)
+    rows: list[dict[str, str]] = read_columns(path, ["where", "reason"]).to_pylist() if path.exists() else []
+    return rows
+
+
 def _image_rows(
     stored: StoredEncoder,
-    key: str,
     table: Table,
     batches: Iterable[tuple[list[str], list[Any]]],
     errors: list[Rejected],
+    unreadable: Unreadable,
     bar: Progress,
 ) -> Iterator[dict[str, Any]]:
     for names, images in batches:
         good, vectors, failed = stored.images(images, root=table.image_root)
-        errors += [Rejected(names[place], str(error), {"id": names[place]}) for place, error in failed.items()]
+        for place, error in failed.items():
+            unreadable.add(names[place], error)
+            errors.append(Rejected(names[place], str(error), {"id": names[place]}))
         for place, vector in zip(good, vectors, strict=True):
-            yield {"id": names[place], "vector": vector, "model": key}
+            yield {"id": names[place], "vector": vector, "model": stored.asked.key}
         bar.advance(len(names), failed=len(failed))
 
 

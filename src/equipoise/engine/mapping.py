@@ -144,14 +144,16 @@ def map(
                     all_done = run_ray(job, todo, ledger, bar, stop, workers=workers, resources=resources)
                 else:
                     all_done = run_local(job, todo, ledger, bar, stop) if todo else True
-            if not all_done:
+            if all_done:
+                ledger.close()
+                _remove_temporary_files(job.output)
+                reached("map.before_finish")
+                made = writer.finish(len(table.shards))
+            if stop.requested:  # also in the last shard: whoever called may have further steps in mind
                 sentence = _how_to_resume(job, writer)
                 on_interrupt(sentence)
                 raise Interrupted(sentence)
-        ledger.close()
-        _remove_temporary_files(job.output)
-        reached("map.before_finish")
-        return writer.finish(len(table.shards))
+        return made
 
 
 def map_layer(

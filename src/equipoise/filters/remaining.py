@@ -26,6 +26,7 @@ from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import schema_for
 from equipoise.engine import Asking
 from equipoise.engine import vectors as vectors_of
+from equipoise.engine.unreadable import MOST, Unreadable
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.detecting import PersonVectors, check_finds_faces, from_annotations, from_json, looked_at
 from equipoise.filters.stored import StoredVectors
@@ -60,6 +61,8 @@ class Models:
     workers: int | None = None
     cache: bool = True
     """Whether embeddings are kept, and looked up, beyond this run."""
+    max_broken: float = MOST
+    """The share of images that may be unreadable, or fail in a model, before the run stops."""
 
     @property
     def asking(self) -> Asking:
@@ -93,6 +96,8 @@ class RemainingImages:
     _loaded: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
     seen_by: dict[str, str] = field(default_factory=dict, repr=False)
     """The key of every model that was asked for by name: ``kind name`` to key."""
+    unreadable: list[str] = field(default_factory=list, repr=False)
+    """Notes on images that could not be read, or failed in a model."""
     _temporary: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -224,7 +229,7 @@ class RemainingImages:
 
         place = self._place(name)
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
-            return self._aligned(Table.open(place))
+            return self._aligned(self._checked(Table.open(place)))
         layer = map_table(
             fn,
             self.table,
@@ -235,7 +240,7 @@ class RemainingImages:
             only_kept=self.only_kept,
             **self.models.running,
         )
-        return self._aligned(layer)
+        return self._aligned(self._checked(layer))
 
     def _aligned(self, layer: Table) -> pd.DataFrame:
         frame = layer.to_pandas().set_index("image_id")
@@ -264,18 +269,27 @@ class RemainingImages:
         options: dict[str, Any] = {"only_kept": self.only_kept, **self.models.running}
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
         if (place / "_table.json").exists():  # an earlier step asked, when more images were there
-            return Table.open(place)
+            return self._checked(Table.open(place))
         if crop not in CROPS:
             raise UnknownNameError("crop", crop, CROPS)
         if crop == "none" and getattr(encoder, "reads_texts", True):
-            return embed_images(self.table, encoder, place, keep=self.models.cache, **options)
+            return self._checked(embed_images(self.table, encoder, place, keep=self.models.cache, **options))
         people = ("people", "detections") if crop == "person" else ()
         reads = [name for name in people if name in self.table.types]
         blank = encoder.encode_images([Image.new("RGB", (32, 32))])
         schema = schema_for("embeddings", dim=int(np.shape(blank)[1]))
-        return map_table(
-            PersonVectors(encoder), self.table, place, columns=reads, schema=schema, decode=True, **options
+        return self._checked(
+            map_table(PersonVectors(encoder), self.table, place, columns=reads, schema=schema, decode=True, **options)
         )
+
+    def _checked(self, made: Table) -> Table:
+        """What a model gave, unless too many images failed; the others have no answer and are counted as failed."""
+        if made.n_errors:
+            failed = Unreadable(self.table.path, len(made) + made.n_errors, self.models.max_broken)
+            for where, reason in made.errors()[["where", "reason"]].itertuples(index=False):
+                failed.add(where, reason)
+            self.unreadable += [note for note in failed.notes() if note not in self.unreadable]
+        return made
 
     def _adapter(self, model: Any, kind: str) -> Any:
         from equipoise.models import load

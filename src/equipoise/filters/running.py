@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
-from equipoise.data.images import decode
+from equipoise.data.images import decode, refuse_outside
 from equipoise.data.runs import RUN, Run, claimed
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
@@ -26,6 +26,7 @@ from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import Models, RemainingImages, as_table
 from equipoise.filters.steps import Step, check_columns
+from equipoise.formatting import csv_text, one_line
 from equipoise.measure.stats.estimate import RESULT_COLUMNS
 
 __all__ = ["LAYER", "FilterRun", "decile_gallery", "run"]
@@ -74,7 +75,9 @@ def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
         ids = pd.Index(batch.column("image_id").to_pylist())
         for i in np.flatnonzero(ids.isin(list(wanted))):
             try:
-                image = decode(batch.column("image")[int(i)].as_py(), root=remaining.table.image_root)
+                stored = batch.column("image")[int(i)].as_py()
+                refuse_outside(stored, remaining.table.path, remaining.table.image_root)
+                image = decode(stored, root=remaining.table.image_root)
             except InputError:
                 continue
             image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
@@ -153,7 +156,7 @@ def run(
         rows = result_rows(tests, runner.outcomes)
         results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
         done = FilterRun(runner.combined(), home.folder, tuple(runner.outcomes), funnel, tuple(tests), results)
-        write_whole(home.stage / "funnel.csv", funnel.to_csv(index=False).encode())
+        write_whole(home.stage / "funnel.csv", csv_text(funnel).encode())
         write_results(home.stage / "results.parquet", rows)
         write_whole(home.stage / "report.txt", (str(done) + "\n").encode())
         home.publish(draws=draws)
@@ -197,9 +200,14 @@ class _Runner:
             self._judge(step, place)
         layer = Table.open(place)
         self.layers.append(layer)
-        about = json.loads(place.with_suffix(".json").read_bytes())
-        self._check_models(step, about.get("seen_by", {}))
-        outcome = self._outcome(step, layer, about)
+        about = _read_step(place.with_suffix(".json"))
+        self._check_models(step, about["seen_by"])
+        try:
+            outcome = self._outcome(step, layer, about)
+        except (KeyError, ValueError, TypeError) as error:  # rows of other images, or values of another kind
+            raise InputError(
+                f"{place}: damaged ({one_line(error)}); delete the folder and run the filter again"
+            ) from None
         self.outcomes.append(outcome)
         self.alive = outcome.before & ~outcome.dropped
 
@@ -244,6 +252,7 @@ class _Runner:
             verdict = FilterVerdict(nothing, nothing, notes=["no image was left to judge"])
         else:
             verdict = step.filter.judge(remaining)
+            verdict.notes.extend(remaining.unreadable)
         self._keep_extras(step, place, remaining, verdict)
         suffix = step.label.removeprefix(step.name).replace("-", "_")
         columns = {f"score_{name}{suffix}": "float64" for name in verdict.scores} | _STEP_COLUMNS
@@ -261,7 +270,7 @@ class _Runner:
         """Notes, figures and small tables, written before the layer: its presence says that all is there."""
         place.parent.mkdir(parents=True, exist_ok=True)
         for name, frame in verdict.files.items():
-            frame.to_csv(self.folder / f"{_stem(step, name)}.csv", index=False)
+            write_whole(self.folder / f"{_stem(step, name)}.csv", csv_text(frame).encode())
         if "knn_deciles" in verdict.files:
             gallery = decile_gallery(remaining, verdict)
             if gallery is not None:
@@ -295,6 +304,22 @@ class _Runner:
         return StepOutcome(
             step.label, before, dropped, flags["failed"], flags["judged"], tuple(about["notes"]), tuple(about["rows"])
         )
+
+
+def _read_step(path: Path) -> dict[str, Any]:
+    """What a step said besides its verdict: its notes, rows of results, and which models it saw with."""
+    try:
+        about = json.loads(path.read_bytes())
+        seen_by = about.get("seen_by", {})
+        if not (isinstance(about["notes"], list) and isinstance(about["rows"], list) and isinstance(seen_by, dict)):
+            raise TypeError("its parts are of another kind")
+        return {
+            "notes": list(map(str, about["notes"])),
+            "rows": [dict(row) for row in about["rows"]],
+            "seen_by": seen_by,
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({one_line(error)}); delete the folder and run the filter again") from None
 
 
 def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:

@@ -160,7 +160,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 "people": json.dumps([task["person"]]),
             }
         )
-    return tools.finished(task["id"], rows)
+    return tools.finished(rows)
 
 
 def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:

@@ -197,7 +197,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                         "drawn_mask": shape,
                     }
                 )
-    return tools.finished(task["id"], rows)
+    return tools.finished(rows)
 
 
 def _area(task: Task, photo: Image.Image, tools: Tools) -> tuple[Mask, dict[str, Any]]:

@@ -58,7 +58,7 @@ def run(
     tasks = written(plan, target, tasks_per_shard * together)
     if plan.by_finder:
         options.setdefault("max_failures", plan.n_tasks + 1)
-    return engine.map(
+    table = engine.map(
         plan.make,
         tasks,
         target,
@@ -69,6 +69,8 @@ def run(
         batch_size=together,
         **options,
     )
+    tools.keywords["previews"].settle(table)
+    return table
 
 
 def tools_for(

@@ -105,7 +105,6 @@ def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
         mask = _mask(task, photo, tools)
         rows_of_tasks.append(
             tools.finished(
-                task["id"],
                 [
                     {
                         "image": blacked_out(photo, mask),

@@ -246,5 +246,5 @@ def make_scenes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                 "reversed_caption": task["reversed"],
             }
         ]
-        rows_of_tasks.append(tools.finished(task["id"], images))
+        rows_of_tasks.append(tools.finished(images))
     return rows_of_tasks

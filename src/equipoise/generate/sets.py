@@ -165,7 +165,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
         }
         for i, ((text, groups), image) in enumerate(zip(task["captions"], images, strict=True))
     ]
-    return tools.finished(task["id"], rows)
+    return tools.finished(rows)
 
 
 def batches_of(prompts: Sequence[str], size: int) -> list[list[str]]:

@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.data.atomic import write_whole
+from equipoise.data.manifest import MANIFEST
 from equipoise.data.mixing import substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
 from equipoise.data.table import Table
@@ -23,7 +25,7 @@ from equipoise.generate.persons import placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools, stopping_when_down
 
-__all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "plan_substitute"]
+__all__ = ["SubstituteConfig", "contaminated", "make_substitutes", "parts_of", "plan_substitute"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class SubstituteConfig:
 
     alpha: float = 1.0
     """The largest share that will be replaced; smaller ones are parts of it."""
+    beyond: float = 0.0
+    """The share whose images are generated already: D(alpha) grows by what it has beyond D(beyond)."""
     per_caption: bool = False
     """Generate one image for every caption instead of one per image."""
     guidance: float | None = None
@@ -42,6 +46,8 @@ class SubstituteConfig:
 
     def __post_init__(self) -> None:
         substitution_count(1, self.alpha)
+        if not 0 <= self.beyond <= self.alpha:
+            raise InputError(f"beyond={self.beyond:g}: a share from 0 to alpha={self.alpha:g} is expected")
         if self.together < 1:
             raise InputError(f"together={self.together}: at least one image at a time")
 
@@ -65,8 +71,12 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
             which = int(drawn(settings.seed, "caption", row["image_id"]).integers(len(captions)))
             prompts[row["image_id"]] = (row["image_id"], captions[which])
     units = list(prompts)
-    count = substitution_count(len(units), settings.alpha)
-    chosen = sorted(draw_order(units, settings.seed, "substitute")[:count].tolist())
+    before, upto = (substitution_count(len(units), share) for share in (settings.beyond, settings.alpha))
+    count = upto - before
+    chosen = sorted(draw_order(units, settings.seed, "substitute")[before:upto].tolist())
+    about = settings_of(settings)
+    if not settings.beyond:  # as plans were written when nothing could grow
+        del about["beyond"]
 
     def tasks() -> Iterator[Task]:
         for name in (units[i] for i in chosen):
@@ -86,7 +96,7 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
         n_tasks=count,
         n_images=count,
         make=make_substitutes,
-        config=settings_of(settings) | {"n": len(units)},
+        config=about | {"n": len(units)},
         needs=("generate",),
         source=source,
         examples=examples_of(tasks(), lambda task: [task["prompt"]]),
@@ -103,7 +113,6 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
         images = tools.generator.generate([task["prompt"] for task in tasks], seed=seed, **how)
     return [
         tools.finished(
-            task["id"],
             [
                 {
                     "image": image,
@@ -121,18 +130,45 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
     ]
 
 
+GENERATED = "generated"
+
+
+def parts_of(out: Path, alpha: float) -> list[tuple[Path, float, float]]:
+    """Where the generated images of D(alpha) lie or belong: folders, each with its ``alpha`` and ``beyond``.
+
+    The first part is ``generated``. Shares that were asked for later lie beside it, in ``generated-<alpha>``, and hold
+    only what they have beyond the parts before them.
+    """
+    finished: list[tuple[Path, Any, Any]] = []
+    for folder in [out / GENERATED, *out.glob(f"{GENERATED}-*")]:
+        if (folder / MANIFEST).is_file():
+            config = Table.open(folder).config
+            finished.append((folder, config.get("alpha"), config.get("beyond", 0.0)))
+    if not all(isinstance(share, int | float) for _, *shares in finished for share in shares):
+        raise InputError(f"{out}: holds generated images of another command; give another folder")
+    parts = sorted(finished, key=lambda part: part[1])
+    reached: float = parts[-1][1] if parts else 0.0
+    if alpha > reached:
+        parts.append((out / (f"{GENERATED}-{alpha:g}" if parts else GENERATED), alpha, reached))
+    return parts
+
+
 def contaminated(
-    real: Table, generated: Table, alphas: Sequence[float], out: str | Path, *, seed: int = 0
+    real: Table, generated: Table | Sequence[Table], alphas: Sequence[float], out: str | Path, *, seed: int = 0
 ) -> dict[float, Table]:
     """D(alpha) for each alpha: a table in ``out``/D<alpha> with its manifest of replaced images beside it.
 
-    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed. An image whose generation
+    ``generated`` is what the plan of :func:`plan_substitute` made with the same seed, or several such parts (of 0, none
+    is needed). An image whose generation
     failed (``generated.errors()``) stays real; the manifest lists such images as ``not_generated``.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    labels, fakes = real.to_pandas(["image_id"]), generated.to_pandas(["image_id", "source_id"])
-    failed = generated.errors()["where"].tolist()
+    parts = [generated] if isinstance(generated, Table) else list(generated)
+    labels = real.to_pandas(["image_id"])
+    nothing = pd.DataFrame({"image_id": [], "source_id": []}, dtype=object)
+    fakes = pd.concat([nothing, *(part.to_pandas(["image_id", "source_id"]) for part in parts)], ignore_index=True)
+    failed = [name for part in parts for name in part.errors()["where"].tolist()]
     # As if they had been made, so that the draw is the same; images that were never planned are still refused.
     drawn_from = pd.DataFrame({name: [*fakes[name], *failed] for name in fakes})
     tables = {}
@@ -140,7 +176,8 @@ def contaminated(
         wanted = substitute(labels, drawn_from, alpha, seed=seed)
         missing = sorted(set(wanted.replacement).intersection(failed))
         chosen = replace(wanted, replacement={k: v for k, v in wanted.replacement.items() if k not in missing})
-        tables[alpha] = write_mixture(real, generated, chosen, folder / f"D{alpha:g}")
         manifest = json.dumps(chosen.manifest() | {"not_generated": missing}, indent=1)
-        (folder / f"D{alpha:g}.json").write_text(manifest + "\n", encoding="utf-8")
+        # before the table, whose presence says that all is there
+        write_whole(folder / f"D{alpha:g}.json", (manifest + "\n").encode())
+        tables[alpha] = write_mixture(real, parts, chosen, folder / f"D{alpha:g}")
     return tables

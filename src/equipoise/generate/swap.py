@@ -164,7 +164,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 "faces_used": used,
             }
         )
-    return tools.finished(task["id"], rows, label=task["axis"])
+    return tools.finished(rows, label=task["axis"])
 
 
 def _found(photo: Image.Image, finder: Any) -> list[list[float]]:

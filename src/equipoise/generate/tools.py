@@ -9,11 +9,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode, encode
 from equipoise.data.table import Table
 from equipoise.engine.job import JobError
@@ -116,7 +118,11 @@ class SourceImages:
 
 
 class Previews:
-    """Contact sheets of the latest images in ``_previews``, one every ``every`` images; for the eye, not for data."""
+    """Contact sheets in ``_previews``, one every ``every`` images; for the eye, not for data.
+
+    While a run goes on they show what this process has made. When it is finished :meth:`settle` draws them once more
+    from the table, so that a run that was stopped in between ends with the same sheets.
+    """
 
     key = "previews"
 
@@ -125,18 +131,42 @@ class Previews:
         self._n = 0
         self._latest: list[tuple[str, Image.Image]] = []
 
-    def note(self, name: str, tiles: list[tuple[str, Image.Image]]) -> None:
-        """Take the images of the task ``name``."""
+    def note(self, tiles: list[tuple[str, Image.Image]]) -> None:
+        """Take the images of a task."""
         if self._folder is None or self._every < 1:
             return
         before, self._n = self._n, self._n + len(tiles)
-        self._latest = [*self._latest, *((label, image.copy()) for label, image in tiles)][-max(_SHOWN, len(tiles)) :]
-        if before // self._every == self._n // self._every:
+        self._latest = [*self._latest, *((label, image.copy()) for label, image in tiles)][-_SHOWN:]
+        if before // self._every != self._n // self._every:
+            self._draw(self._n // self._every * self._every, self._latest)
+            self._latest = []
+
+    def settle(self, table: Table, label: str = "caption") -> None:
+        """Draw the sheets of a finished table: each shows the images up to its number."""
+        if self._folder is None or self._every < 1:
             return
+        names = [name for name in ("image", label) if name in table.types]
+        held: list[dict[str, Any]] = []
+        for number, row in enumerate(table.rows(names), 1):
+            held = [*held, row][-min(_SHOWN, self._every) :]
+            if number % self._every == 0:
+                tiles = [(str(row.get(label) or ""), decode(row["image"], root=table.image_root)) for row in held]
+                self._draw(number, tiles)
+        wanted = {self._path(number) for number in range(self._every, len(table) + 1, self._every)}
+        for path in self._folder.glob("*.png"):
+            if path not in wanted:
+                path.unlink()
+
+    def _draw(self, number: int, tiles: list[tuple[str, Image.Image]]) -> None:
+        assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
-        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:120]
-        contact_sheet(self._latest).save(self._folder / f"{safe}.png")
-        self._latest = []
+        drawn = BytesIO()
+        contact_sheet(tiles).save(drawn, format="PNG")
+        write_whole(self._path(number), drawn.getvalue())
+
+    def _path(self, number: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{number:08d}.png"
 
 
 @contextmanager
@@ -179,9 +209,9 @@ class Tools:
             raise InputError("this job changes images, but has no table to take them from")
         return self.images.at(place)
 
-    def finished(self, name: str, rows: list[dict[str, Any]], label: str = "caption") -> list[dict[str, Any]]:
+    def finished(self, rows: list[dict[str, Any]], label: str = "caption") -> list[dict[str, Any]]:
         """The same rows, their images noted for the previews and stored as PNG."""
         if self.previews is not None:
-            self.previews.note(name, [(str(row.get(label) or ""), row["image"]) for row in rows])
+            self.previews.note([(str(row.get(label) or ""), row["image"]) for row in rows])
         # The fastest level: a tenth larger, and several times faster than the default.
         return [row | {"image": {"bytes": encode(row["image"], compress_level=1), "path": None}} for row in rows]

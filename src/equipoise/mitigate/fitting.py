@@ -47,7 +47,8 @@ def fit_on_table(
     """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
 
     Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
-    a filter dropped is not used. ``asking`` says how the model is asked; what the cache knows is not encoded again.
+    a filter dropped is not used. ``asking`` says how the model is asked; what the cache knows is not encoded again. An
+    image that cannot be read is left out and noted (``fitted_on.notes``); too many of them are refused.
     """
     if not axes:
         raise InputError(f"name the axes to repair; {table.path} has {', '.join(table.axes) or 'none'}")
@@ -59,7 +60,11 @@ def fit_on_table(
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
     mine = frame[use].reset_index(drop=True)
-    vectors = engine.vectors(model, table, asking, ids=mine["image_id"].tolist())
+    unreadable = engine.Unreadable(table.path, len(mine), (asking or engine.Asking()).max_broken)
+    vectors = engine.vectors(model, table, asking, ids=mine["image_id"].tolist(), unreadable=unreadable)
+    if unreadable.reasons:
+        read = ~mine["image_id"].isin(list(unreadable.reasons)).to_numpy(dtype=bool)
+        vectors, mine = vectors[read], mine[read].reset_index(drop=True)
     sets = None
     if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
         both = zip(mine["subject"], mine["set_id"], strict=True)
@@ -71,6 +76,7 @@ def fit_on_table(
         model=model.name,
         key=model.key,
         table=table.fingerprint,
+        notes=tuple(unreadable.notes()),
         subjects=tuple(sorted(map(str, mine["subject"].dropna().unique()))),
     )
     return remedy

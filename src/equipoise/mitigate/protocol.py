@@ -54,6 +54,8 @@ class FittedOn:
     subjects: tuple[str, ...] = ()
     """The subjects of the images it has seen; empty where it was fitted on vectors without subjects, so that no one
     can say what it has not seen. An audit of a repaired model carries them, and the report compares."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know: images that could not be read."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -63,7 +65,9 @@ class FittedOn:
     def from_plain(cls, data: Mapping[str, Any]) -> FittedOn:
         """The reverse of :meth:`plain`, also after a way through JSON."""
         groups = {axis: tuple(names) for axis, names in data["groups"].items()}
-        return cls(**{**data, "groups": groups, "subjects": tuple(data["subjects"])})
+        return cls(
+            **{**data, "groups": groups, "subjects": tuple(data["subjects"]), "notes": tuple(data.get("notes", ()))}
+        )
 
 
 @runtime_checkable

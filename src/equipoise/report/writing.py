@@ -13,7 +13,7 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
 from equipoise.errors import InputError
-from equipoise.formatting import one_line
+from equipoise.formatting import csv_text, one_line
 from equipoise.report.cards import cards
 from equipoise.report.page.contents import PageContents, gather
 from equipoise.report.sources import Given, Series, read_given, with_names
@@ -63,7 +63,7 @@ def write(
     for figure in contents.all_figures():
         files |= {f"{figure.name}.svg": standalone(figure.svg), f"{figure.name}.csv": figure.csv}
     if len(contents.subject_data):
-        files["subjects.csv"] = contents.subject_data.to_csv(index=False, lineterminator="\n")
+        files["subjects.csv"] = csv_text(contents.subject_data)
     for stale in _written_before(beside) - set(files):
         (beside / stale).unlink(missing_ok=True)
     for name, text in files.items():

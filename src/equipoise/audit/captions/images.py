@@ -112,9 +112,11 @@ def _encoded(
         if name not in files:
             dropped.add(folder, name, IMAGE_MISSING)
     done = 0
+    unreadable = engine.Unreadable(folder, len(there), asking.max_broken)
     for at, some, errors in file_vectors(encoder, [files[name] for name in there], asking):
         for place, error in errors.items():
             dropped.add(folder, there[place], f"image cannot be read: {error}")
+            unreadable.add(there[place], error)
         vectors |= {there[place]: vector for place, vector in zip(at, some, strict=True)}
         done += len(at) + len(errors)
         say(f"images: {done:,} of {len(there):,} embedded")

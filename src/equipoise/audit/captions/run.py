@@ -31,6 +31,7 @@ from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.engine import Asking
 from equipoise.errors import InputError
+from equipoise.formatting import csv_text
 from equipoise.measure.stats.permutation import holm
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ def _save(folder: Path, done: CaptionAudit, findings: Findings, inputs: CaptionI
         frames["lic_vs_quality"] = points
         save_figure(points, folder / "lic_vs_quality.svg")
     for name, frame in frames.items():
-        write_whole(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n").encode())
+        write_whole(folder / f"{name}.csv", csv_text(frame).encode())
     shown = {name: (lic.per_caption, lic.words) for name, lic in done.lic.items()}
     classifier = ", ".join(sorted({lic.classifier for lic in done.lic.values()}))
     page = words_page(shown, inputs.axis, inputs.groups, classifier=classifier, masked=masked)

@@ -44,6 +44,7 @@ from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.errors import InputError
+from equipoise.formatting import csv_text
 from equipoise.measure.dataset import tsne_coordinates
 
 __all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset"]
@@ -146,7 +147,8 @@ def audit_dataset(
     }
     with nullcontext() if out is None else claimed(out, SUITE, **claim) as home:
         if encoder is not None:
-            unmasked = _features_by(encoder, source, ids, asking)
+            unmasked, notes = _features_by(encoder, source, ids, asking)
+            dataset.notes.extend(notes)
         done, findings = _measured(source, dataset, chosen, (masked, unmasked), None if home is None else home.folder)
         if home is not None:
             findings.save(home.stage)
@@ -187,14 +189,18 @@ def _measured(
     return DatasetAudit(dataset, findings.frame(), tuple(on_axes), tuple(findings.notes), folder, judged), findings
 
 
-def _features_by(encoder: Any, source: str | Path, ids: list[str], asking: engine.Asking | None) -> Any:
-    """Features (n, d) of these images of a table by a model."""
+def _features_by(
+    encoder: Any, source: str | Path, ids: list[str], asking: engine.Asking | None
+) -> tuple[Any, list[str]]:
+    """Features (n, d) of these images of a table by a model, NaN where one cannot be read, and notes on that."""
     from equipoise.models import load
 
     if not Path(source).is_dir():
         raise InputError(f"{source}: holds captions and no images, which --encoder needs; give a table")
     model = load(encoder) if isinstance(encoder, str) else encoder
-    return np.asarray(engine.vectors(model, Table.open(source), asking, ids=ids), dtype=np.float64)
+    unreadable = engine.Unreadable(source, len(ids), (asking or engine.Asking()).max_broken)
+    features = engine.vectors(model, Table.open(source), asking, ids=ids, unreadable=unreadable)
+    return np.asarray(features, dtype=np.float64), unreadable.notes()
 
 
 def _on_axis(part: AxisPart, masked: Any, unmasked: Any) -> AxisFindings | None:
@@ -257,4 +263,4 @@ def _save_map(
 
 
 def _csv(path: Path, frame: pd.DataFrame) -> None:
-    write_whole(path, frame.to_csv(index=False, lineterminator="\n").encode())
+    write_whole(path, csv_text(frame).encode())

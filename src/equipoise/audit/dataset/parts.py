@@ -360,14 +360,23 @@ def captions_part(part: AxisPart) -> CaptionProbe | None:
 
 
 def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | None:
-    """How well person-masked images, and unmasked ones as the control, tell the group."""
+    """How well person-masked images, and unmasked ones as the control, tell the group.
+
+    An image that could not be read has features of NaN, and is left out of both.
+    """
     if masked is None and unmasked is None:
         return None
+    groups, sources = part.groups, part.sources()
+    if unmasked is not None and np.isnan(unmasked[:, 0]).any():
+        read = np.flatnonzero(~np.isnan(unmasked[:, 0]))
+        groups, unmasked = groups.take(read), unmasked[read]
+        masked = None if masked is None else masked[read]
+        sources = None if sources is None else sources[read]
     found = image_probes(
-        part.groups,
+        groups,
         masked=masked,
         unmasked=unmasked,
-        clusters=part.sources(),
+        clusters=sources,
         permutations=part.settings.probe_permutations,
         seed=part.settings.seed,
         level=part.settings.level,

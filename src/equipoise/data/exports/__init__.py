@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.exports.card import card
-from equipoise.data.exports.source import Exportable
+from equipoise.data.exports.source import Exportable, alone
 from equipoise.errors import InputError, closest
 from equipoise.registry import Registry
 
@@ -71,7 +71,9 @@ def export(name: str, table: Exportable, out: str | os.PathLike[str], **options:
             near = closest(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known)}"
             raise InputError(f"the export {name!r} has no option {option!r}; {hint}")
-    written: Path = writer(table, out, **options)
+    path = Path(out)
+    with alone(path / "README.md" if name == "card" and path.is_dir() else path):
+        written: Path = writer(table, out, **options)
     return written
 
 

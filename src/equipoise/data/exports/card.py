@@ -145,7 +145,7 @@ def _columns(table: Exportable) -> str:
 def _groups(table: Exportable, counts: _Counts) -> str:
     text = "## Groups\n"
     for axis in table.axes:
-        text += f"\n### {axis}\n\n" + _table((axis, "images", "share"), _shares(counts.of[axis], counts.n))
+        text += f"\n### {as_text(axis)}\n\n" + _table((axis, "images", "share"), _shares(counts.of[axis], counts.n))
     if len(table.axes) > 1:
         names = " and ".join(table.axes)
         joint: Counter[str] = Counter()

@@ -1,6 +1,7 @@
 """CSV of everything but the images: for a spreadsheet, R, or a look.
 
-Nothing is null: an empty field. Lists and JSON are JSON text. UTF-8, a comma, quotes where needed.
+Nothing is null: an empty field. Lists and JSON are JSON text. UTF-8, a comma, quotes where needed. Text that a
+spreadsheet would run as a formula (it begins with ``=``, ``+``, ``-`` or ``@`` and is no number) gets an apostrophe.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from equipoise.data.atomic import atomic_file
 from equipoise.data.exports.source import Exportable, free, kept_rows
 from equipoise.errors import UnknownNameError
+from equipoise.formatting import for_spreadsheet
 
 __all__ = ["export"]
 
@@ -40,7 +42,7 @@ def export(
 
 def _line(fields: Sequence[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(fields)
+    csv.writer(text, lineterminator="\n").writerow(map(for_spreadsheet, fields))
     return text.getvalue().encode()
 
 

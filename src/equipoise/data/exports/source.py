@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from equipoise.data.images import image_bytes
+from equipoise.data.atomic import locked
+from equipoise.data.images import image_bytes, refuse_outside
 from equipoise.errors import InputError
 
 __all__ = [
@@ -148,7 +150,9 @@ def unassigned(names: Collection[str | None]) -> str:
 def file_of(table: Exportable, row: dict[str, Any]) -> tuple[str, bytes]:
     """A file name without folder, and the encoded image, of a row with ``image_id`` and ``image``."""
     try:
-        data = image_bytes(row["image"], root=getattr(table, "image_root", table.path))
+        root = getattr(table, "image_root", table.path)
+        refuse_outside(row["image"], table.path, root)
+        data = image_bytes(row["image"], root=root)
         return safe_name(row["image_id"]) + suffix_of(data), data
     except InputError as error:
         raise InputError(f"{table.path}: image {row['image_id']!r} cannot be exported: {error}") from None
@@ -192,6 +196,20 @@ def free(out: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise InputError(f"{path.parent} cannot be made: {error.strerror or error}") from error
     return path
+
+
+@contextmanager
+def alone(out: str | os.PathLike[str]) -> Iterator[None]:
+    """While the block runs no other process exports to ``out``; what a killed one left there is cleared away."""
+    path = Path(out)
+    if path.exists() or path.is_symlink():  # refused by :func:`free`, or a folder that gets a card
+        yield
+        return
+    free(path)
+    with locked(path.with_name(f".{path.name}.lock"), what=str(path)):
+        for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+        yield
 
 
 @contextmanager

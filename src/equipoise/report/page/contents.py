@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.formatting import count, joined, percent
+from equipoise.formatting import count, csv_text, joined, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
 from equipoise.report.page.figures import (
     headline_figure,
@@ -70,7 +70,7 @@ class PageFigure:
     @property
     def csv(self) -> str:
         """The data as CSV."""
-        return self.data.to_csv(index=False, lineterminator="\n")
+        return csv_text(self.data)
 
     @property
     def data_uri(self) -> str:

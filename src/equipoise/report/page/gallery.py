@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.images import decode
+from equipoise.data.images import decode, refuse_outside
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
-from equipoise.formatting import p_text, signed
+from equipoise.formatting import one_line, p_text, signed
 from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
@@ -56,9 +56,11 @@ def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict
         places = [i for i, name in enumerate(names) if name in ids]
         for i in places:
             try:
-                picture = decode(batch.column("image")[i].as_py(), root=table.image_root)
-            except (InputError, OSError):
-                broken.append(names[i])
+                image = batch.column("image")[i].as_py()
+                refuse_outside(image, table.path, table.image_root)
+                picture = decode(image, root=table.image_root)
+            except (InputError, OSError) as error:
+                broken.append(f"{names[i]!r} ({one_line(error)})")
                 continue
             picture.thumbnail((SIDE, SIDE))
             out = io.BytesIO()
@@ -68,7 +70,10 @@ def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict
             break
     missing = len(ids) - len(uris)
     if missing:
-        problems.append(f"{table.path.name}: {missing} of {len(ids)} pictures to show could not be read; left out")
+        first = f", the first of them {broken[0]}" if broken else ""
+        problems.append(
+            f"{table.path.name}: {missing} of {len(ids)} pictures to show could not be read{first}; left out"
+        )
     return uris
 
 

@@ -1,0 +1,119 @@
+"""Every command that writes, on inputs so small that it takes a second: what the attacks run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SUBJECTS = ("cook", "nurse", "pilot", "clerk")
+
+
+def make_inputs(home: Path) -> None:
+    """Tables with pictures and with vectors, captions of two captioners, a dataset to import, two audits."""
+    from PIL import Image
+
+    from equipoise.audit import run, texts_asked
+    from equipoise.data import Table
+    from equipoise.data.images import encode
+
+    rng = np.random.default_rng(0)
+    rows, vectors = [], {}
+    for job in SUBJECTS:
+        for number in range(4):
+            for gender in ("female", "male"):
+                name = f"{job}{number}{gender}"
+                picture = Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8))
+                row = {"image_id": name, "image": encode(picture), "set_id": f"{job}{number}", "subject": job}
+                shoes = "red" if gender == "female" else "blue"
+                rows.append(row | {"gender": gender, "caption": f"a {gender} {job} with {shoes} shoes, {number}"})
+                vectors[name] = rng.normal(size=8) + (gender == "female")
+    Table.create(home / "sets", rows, axes=["gender"], rows_per_shard=12)
+    for name, n in (("plain", 32), ("others", 24)):
+        Table.create(home / name, [row | {"caption": None} for row in rows[:n]], axes=["gender"])
+    vectors |= {text: rng.normal(size=8) for text in texts_asked("intersectional", home / "sets")}
+    for name, factor in (("vectors", 1.0), ("vectors-2", 2.0)):
+        made = [{"id": key, "vector": (v**factor).tolist(), "model": name} for key, v in vectors.items()]
+        Table.create(home / name, made, kind="embeddings", dim=8)
+    for name, words in (("good", ("a", "a")), ("bad", ("red", "blue"))):
+        said = [
+            {"image_id": i, "caption": f"a person with {words[i % 2]} kite {i % 7}", "gender": "fm"[i % 2]}
+            for i in range(60)
+        ]
+        (home / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    captions = [{"image_id": i, "caption": f"a {'man' if i % 2 else 'woman'} rides a bike {i}"} for i in range(60)]
+    (home / "coco.json").write_text(json.dumps({"annotations": captions}))
+    (home / "lines.txt").write_text("a man runs\na woman sits with her dog\n" * 20)
+    (home / "photos").mkdir()
+    for row in rows[:9]:
+        (home / "photos" / f"{row['image_id']}.png").write_bytes(row["image"])
+    lines = [f"{row['image_id']}.png,{row['gender']},a {row['subject']}" for row in rows[:9]]
+    (home / "photos" / "metadata.csv").write_text("\n".join(["file_name,gender,caption", *lines]) + "\n")
+    for name, k in (("one", 2), ("two", 3)):
+        run(f"table:{home / 'vectors'}", "intersectional", home / "sets", home / name, config={"draws": 9, "k": [k, 4]})
+
+
+def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
+    """Command lines by name, without where they write; ``other``: the same kinds, with other inputs or settings."""
+    vectors = f"table:{home / ('vectors-2' if other else 'vectors')}"
+    two = ["two", "one"] if other else ["one", "two"]
+    seed = "1" if other else "0"
+    sets, plain = home / "sets", home / ("others" if other else "plain")
+    asked = ["-s", "intersectional", "-t", sets, "--draws", "9", "--k", "4"]
+    return {
+        "audit": ["audit", vectors, *asked, "-o"],
+        "audit-of-a-model": ["audit", "mini:clip-fair" if other else "mini:clip", *asked, "--no-report", "-o"],
+        "audit-of-captions": [
+            *("audit", "-s", "captions-tfidf", "--captions", home / "coco.json", "--draws", "2", "--seed", seed),
+            *("--no-report", "-o"),
+        ],
+        "measure": ["measure", home / two[0], "--draws", "29", "-o"],
+        "compare": ["compare", home / two[0], home / two[1], "-o"],
+        "report": ["report", home / two[0], "-o"],
+        "dataset": ["dataset", plain, "--draws", "9", "--clusters", "2", "--min-images", "2", "-o"],
+        "captions": [
+            *("captions", home / ("bad.jsonl" if other else "good.jsonl"), "--labels", "gender", "--seeds", "2"),
+            *("--permutations", "2", "--no-quality", "-o"),
+        ],
+        "mitigate": ["mitigate", "projection", vectors, "-t", sets, "--axis", "gender", "--seed", seed, "-o"],
+        "filter": [
+            *("filter", sets, "-s", "similarity,sharpness", "-m", vectors, "--draws", "19", "--set"),
+            *("similarity.text_least=none", "--set", f"similarity.image_least=-0.{9 if other else 1}", "-o"),
+        ],
+        "embed": ["embed", "mini:clip-fair" if other else "mini:clip", sets, "--batch-size", "8", "-o"],
+        "caption": ["caption", "mini:captioner", plain, "--batch-size", "8", "-o"],
+        "import": ["table", "import", "imagefolder", home / "photos", "OUT", "--rows-per-shard", 3 + other],
+        "export-folder": ["table", "export", "folder", plain],
+        "export-huggingface": ["table", "export", "huggingface", plain],
+        "export-webdataset": ["table", "export", "webdataset", plain],
+        "export-csv": ["table", "export", "csv", plain],
+        "export-card": ["table", "export", "card", plain],
+        "label": ["text", "label", home / "lines.txt", "-o"],
+        "swap": ["text", "swap", home / "lines.txt", "-o"],
+        "caption-sets": ["text", "captions", "-p", "race-gender", "--subject", "doctor", "-f", "lines", "-o"],
+        "render": ["world", "render", "OUT", "-n", "40", "--size", "16", "--seed", seed],
+        "sets-of-the-world": ["world", "render", "OUT", "-n", "40", "--size", "16", "--counterfactual", "--seed", seed],
+        "preview": ["world", "preview", "OUT", "--sample", "4", "--size", "16", "--seed", seed],
+    }
+
+
+WITH_MODELS = ("audit-of-a-model", "embed", "caption")
+"""Commands whose model must be in memory before they start, or most of their time is that of imports."""
+ENDINGS = {
+    "report": "page.html",
+    "caption": "captions.jsonl",
+    "export-csv": "table.csv",
+    "export-card": "README.md",
+    "label": "labelled.txt",
+    "swap": "swapped.txt",
+    "caption-sets": "captions.txt",
+    "preview": "sheet.png",
+}
+"""Commands that write a file, and how it may be called; the others write a folder."""
+
+
+def line_of(command: list[Any], out: Path) -> list[Any]:
+    """The words of a command that writes to ``out``."""
+    return [out if word == "OUT" else word for word in command] + ([] if "OUT" in command else [out])

@@ -1,0 +1,135 @@
+"""Runs command lines in child processes that can be killed, starved and cut short; one server for many of them.
+
+Imports cost more than most commands, so this process imports everything and then forks a child for each line of JSON
+on standard input: ``{"words": [...], "cache": ..., "kill_at_rename": n, "kill_after": seconds, "told": file, ...}``.
+It answers with one line of JSON: the exit code (negative for a signal, ``null`` for a hang), seconds, peak memory, and
+how many files were renamed. What the command says goes to the file ``told``. It starts no thread, so it may fork.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20.0
+_COUNTED = ("replace", "rename")
+
+
+def dying_at_rename(number: int, count: str) -> None:
+    """From now on count every rename of this process in the file ``count``, and die before that of this ``number``."""
+    n_renamed = 0
+
+    def counted(rename: Any) -> Any:
+        def renamed(*places: Any, **options: Any) -> Any:
+            nonlocal n_renamed
+            n_renamed += 1
+            if n_renamed == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with open(count, "w") as file:
+                file.write(str(n_renamed))
+            return rename(*places, **options)
+
+        return renamed
+
+    for name in _COUNTED:
+        setattr(os, name, counted(getattr(os, name)))
+
+
+def child(order: dict[str, Any]) -> None:
+    """Run the command of ``order`` as the shell would; never returns."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    told = os.open(order["told"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    out = told if "out" not in order else os.open(order["out"], os.O_WRONLY)
+    os.dup2(out, 1)
+    os.dup2(told, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ["EQUIPOISE_CACHE"] = order["cache"]
+    os.environ.update(order.get("environment", {}))
+    encoding = order.get("encoding", "utf-8")
+    streams = [open(number, how, encoding=encoding, closefd=False) for number, how in enumerate("rww")]  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = streams
+    sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
+    if order.get("no_input"):
+        sys.stdin = None  # type: ignore[assignment]
+    dying_at_rename(order.get("kill_at_rename", 0), f"{order['told']}.renames")
+    sys.argv = ["equipoise", *order["words"]]
+    code = 1
+    try:
+        import_module("equipoise.cli.main").run()
+    except SystemExit as stopped:
+        code = stopped.code if isinstance(stopped.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        print("Traceback: standard output was not flushed", file=sys.stderr)
+    os._exit(code)
+
+
+def ended(pid: int, order: dict[str, Any]) -> dict[str, Any]:
+    """Wait for the child; kill it where it was ordered, or where it hangs."""
+    started = time.monotonic()
+    killing_after = order.get("kill_after", order.get("seconds", SECONDS))
+    while True:
+        found, status, used = os.wait4(pid, os.WNOHANG)
+        seconds = time.monotonic() - started
+        if found:
+            break
+        if seconds > killing_after:
+            os.kill(pid, signal.SIGKILL)
+            found, status, used = os.wait4(pid, 0)
+            break
+        time.sleep(0.002)
+    code: int | None = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL and "kill_after" not in order and seconds > killing_after:
+        code = None
+    count = Path(f"{order['told']}.renames")
+    renames = int(count.read_text() or 0) if count.exists() else 0
+    count.unlink(missing_ok=True)
+    return {"code": code, "seconds": seconds, "peak_mib": used.ru_maxrss // 1024, "renames": renames}
+
+
+MODULES = (
+    "audit.running audit.captions.run audit.dataset audit.comparison audit.suites.intersectional audit.suites.marginal "
+    "audit.suites.captions_tfidf cli.main data.exports data.exports.card data.exports.csv data.exports.folder "
+    "data.exports.hugging_face data.exports.webdataset data.importing data.summary data.validation engine.answers "
+    "engine.embedding engine.mapping filters.running filters.rules.similarity filters.rules.sharpness generate "
+    "mitigate.fitting mitigate.projection models.loading models.precomputed report.writing world.tables world.sheets"
+)
+
+
+def serve() -> None:
+    for name in MODULES.split():
+        import_module(f"equipoise.{name}")
+    for name in (
+        "sklearn.linear_model",
+        "sklearn.manifold",
+        "sklearn.decomposition",
+        "sklearn.feature_extraction.text",
+    ):
+        import_module(name)
+    if "models" in sys.argv:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        load = import_module("equipoise.models").load
+        for spec, kind in (("mini:clip", "encoder"), ("mini:clip-fair", "encoder"), ("mini:captioner", "captioner")):
+            load(spec, kind)
+    for line in sys.stdin:
+        order = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            child(order)
+        print(json.dumps(ended(pid, order)), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,183 @@
+"""Disks that are full or read-only, odd names and odd streams: each command ends in one sentence, and goes on later."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+POINTS = 20
+_ROOM = 24 << 20
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Mounts a small file system in memory; skipped where that is not allowed."""
+    places: list[Path] = []
+
+    def mount(options: str, where: Path | None = None) -> Path:
+        place = where or tmp_path / f"disk-{len(places)}"
+        place.mkdir(exist_ok=True)
+        line = ["mount", "-o", options, *(["-t", "tmpfs", "tmpfs"] if "remount" not in options else []), str(place)]
+        done = subprocess.run(line, capture_output=True, text=True) if shutil.which("mount") else None
+        if done is None or done.returncode:
+            pytest.skip(f"mounting is not allowed here: {done.stderr.strip() if done else 'there is no mount'}")
+        if where is None:
+            places.append(place)
+        return place
+
+    yield mount
+    for place in places:
+        subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def filled(disk: Path, room: int) -> None:
+    """Leave so much room on the disk."""
+    ballast = disk / ".ballast"
+    ballast.unlink(missing_ok=True)
+    state = os.statvfs(disk)
+    size = state.f_bavail * state.f_frsize - room
+    if size > 0:
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+
+def line_for(name: str, folder: Path, home: Path, commands: ModuleType) -> list[Any]:
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / commands.ENDINGS.get(name, "made")
+    return commands.line_of(commands.commands_of(home)[name], target)
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size + 4096 for path in folder.rglob("*"))
+
+
+def fill_and_go_on(
+    name: str, points: int, run: Any, disk: Path, home: Path, commands: ModuleType, files: Any, tmp_path: Path
+) -> int:
+    """Run ``name`` with too little room at ``points`` amounts, then with enough; how often there was too little."""
+    alone = tmp_path / "alone"
+    cache = str(disk / "cache")
+    assert run(*line_for(name, alone / name, home, commands), cache=str(tmp_path / "cache"), seconds=120).code == 0
+    expected, needed = files(alone / name), 2 * size_of(alone / name)
+    failed = 0
+    for point in range(points):
+        folder = disk / "out" / name
+        words = line_for(name, folder, home, commands)
+        filled(disk, needed * point // points)
+        ended = run(*words, cache=cache, seconds=120).check_in_order()
+        if ended.code:
+            failed += 1
+            assert "full" in ended.told or "room" in ended.told, (name, point, ended.told)
+            filled(disk, _ROOM)
+            again = run(*words, cache=cache, seconds=120)
+            assert again.code == 0, (name, point, again.told)
+        assert files(folder) == expected, (name, point)
+        shutil.rmtree(disk / "out")
+        shutil.rmtree(cache, ignore_errors=True)
+    return failed
+
+
+@pytest.mark.parametrize("name", ["mitigate", "export-folder"])
+def test_a_disk_that_fills_up(
+    name: str, equipoise: Any, home: Path, commands: ModuleType, all_files: Any, mounted: Any, tmp_path: Path
+) -> None:
+    disk = mounted(f"size={_ROOM}")
+    assert fill_and_go_on(name, 2, equipoise, disk, home, commands, all_files, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_command_on_a_disk_that_fills_up_at_twenty_points(
+    equipoise: Any,
+    with_models: Any,
+    home: Path,
+    commands: ModuleType,
+    all_files: Any,
+    mounted: Any,
+    tmp_path: Path,
+) -> None:
+    disk = mounted(f"size={_ROOM}")
+    failed = {}
+    for name in commands.commands_of(home):
+        run = with_models if name in commands.WITH_MODELS else equipoise
+        failed[name] = fill_and_go_on(name, POINTS, run, disk, home, commands, all_files, tmp_path)
+        print(name, failed[name], flush=True)
+    assert min(failed.values()) >= 1, failed
+    assert sum(failed.values()) > 100
+
+
+SAMPLE = ("mitigate", "import", "export-csv", "label", "render")
+
+
+@pytest.mark.parametrize("names", [SAMPLE, pytest.param((), marks=pytest.mark.slow)], ids=["some", "all"])
+def test_a_read_only_disk(
+    names: tuple[str, ...], equipoise: Any, home: Path, commands: ModuleType, mounted: Any
+) -> None:
+    disk = mounted("size=1m")
+    folders = {name: disk / name for name in names or commands.commands_of(home)}
+    for folder in folders.values():
+        folder.mkdir()
+    mounted("remount,ro", disk)
+    for name, folder in folders.items():
+        if name not in commands.WITH_MODELS:
+            target = folder / commands.ENDINGS.get(name, "made")
+            ended = equipoise(*commands.line_of(commands.commands_of(home)[name], target)).check_in_order()
+            assert ended.code == 2, (name, ended.told)
+            assert "read-only" in ended.sentence, (name, ended.told)
+
+
+NAMES = {"a name too long": "x" * 300, "a path too long": "/".join(["y" * 200] * 30), "a file as a folder": "file/made"}
+
+
+@pytest.mark.parametrize("kind", sorted(NAMES))
+def test_names_that_no_disk_takes(kind: str, equipoise: Any, home: Path, commands: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for name in ("mitigate", "import", "export-folder", "label"):
+        ending = Path(commands.ENDINGS.get(name, "")).suffix
+        target = f"{tmp_path}/{NAMES[kind]}{ending}"
+        ended = equipoise(*commands.line_of(commands.commands_of(home)[name], Path(target))).check_in_order()
+        assert ended.code == 2, (name, ended.told)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_links_that_lead_in_a_circle(equipoise: Any, home: Path, commands: ModuleType, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    lines = commands.commands_of(home)
+    for words in (
+        *(commands.line_of(lines[name], loop) for name in ("audit", "import", "export-folder", "label")),
+        ["table", "info", loop],
+        ["report", loop, "-o", tmp_path / "page.html"],
+        ["text", "label", loop],
+        ["captions", loop, "--labels", loop, "-o", tmp_path / "made"],
+        ["audit", f"table:{loop}", "-s", "marginal", "-t", loop, "-o", tmp_path / "made"],
+    ):
+        ended = equipoise(*words).check_in_order()
+        assert ended.code == 2, ended
+    assert loop.is_symlink()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_is_full(equipoise: Any, home: Path) -> None:
+    for words in (["table", "info", home / "sets"], ["text", "label", home / "lines.txt"], ["suites"], ["--help"]):
+        ended = equipoise(*words, out="/dev/full").check_in_order()
+        assert ended.code == 2, (words, ended)
+        assert ended.sentence.startswith("equipoise: standard output: the disk is full"), ended.told
+    ended = equipoise("text", "label", home / "lines.txt", "-o", "/dev/full").check_in_order()
+    assert ended.code == 2
+
+
+def test_no_input_and_a_terminal_of_plain_letters(equipoise: Any, home: Path, tmp_path: Path) -> None:
+    ended = equipoise("text", "label", "-", no_input=True).check_in_order()
+    assert ended.code == 2 or "0" in ended.told
+    (tmp_path / "accents.txt").write_text("a man in a café 😀\n")
+    ended = equipoise("text", "label", tmp_path / "accents.txt", encoding="ascii").check_in_order()
+    assert (ended.code, ended.told.count("caf\\xe9")) == (0, 1), ended.told
+    for words in (["--help"], ["table", "info", home / "sets"], ["report", home / "nothing é"]):
+        equipoise(*words, encoding="ascii").check_in_order()
