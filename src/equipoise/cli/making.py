@@ -15,10 +15,26 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from equipoise.data import Table
     from equipoise.engine import Asking
     from equipoise.generate.plans import WorkPlan
 
-__all__ = ["CACHE", "ENGINE", "OVERWRITE", "WORKERS", "Making", "asking", "listed", "making", "numbers", "span"]
+__all__ = [
+    "CACHE",
+    "ENGINE",
+    "LAYER",
+    "LIMIT",
+    "OVERWRITE",
+    "SAMPLE",
+    "WORKERS",
+    "Making",
+    "asking",
+    "listed",
+    "making",
+    "numbers",
+    "opened",
+    "span",
+]
 
 
 ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
@@ -27,6 +43,19 @@ CACHE = typer.Option(
     True, "--cache/--no-cache", help="Whether what the model gives is kept, and not asked again (equipoise cache info)."
 )
 OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
+
+LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several, or say all.")
+LIMIT = typer.Option(0, "--limit", min=0, help="Only the first N images, to try things out; 0 is all.")
+SAMPLE = typer.Option(0, "--sample", min=0, help="About N images drawn at random, sets kept whole; 0 is all.")
+
+
+def opened(table: str, layers: list[str], limit: int = 0, sample: int = 0, seed: int = 0) -> Table:
+    """The table with its layers, and with only some of its images where that was asked."""
+    from equipoise.data import Table
+    from equipoise.data.sampling import some_of
+
+    whole = Table.open(table, layers="all" if layers == ["all"] else layers)
+    return some_of(whole, limit=limit, sample=sample, seed=seed)
 
 
 def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64) -> Asking:
