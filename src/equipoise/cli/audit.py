@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, OVERWRITE, SAMPLE, WORKERS, asking, opened
-from equipoise.cli.report import write_page
+from equipoise.cli.report import tell_verdict, write_page
 from equipoise.errors import InputError
 from equipoise.text.templates.places import PLACES
 
@@ -278,7 +278,7 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
             "nothing was written; give a folder with -o to keep the results and get a verdict and a page", err=True
         )
         return
-    typer.echo(done.verdict)
+    tell_verdict(done.folder)
     if page:
         write_page(done.folder)
 
