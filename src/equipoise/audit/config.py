@@ -66,9 +66,7 @@ class AuditConfig(Settings):
     """The largest gap that is too small to matter, in spreads between sets of the same group (Cohen's "small")."""
 
     def check(self) -> None:
-        """Refuse unknown variants, a pair that is none, and kinds that do not fit the prompts."""
-        if self.prompt_kinds and len(self.prompt_kinds) != len(self.prompts):
-            raise InputError(f"there are {len(self.prompts)} prompts and {len(self.prompt_kinds)} kinds; give one each")
+        """Refuse unknown variants, and a pair that is none."""
         for variant in self.variants:
             if variant not in VARIANTS:
                 raise UnknownNameError("variant", variant, VARIANTS)

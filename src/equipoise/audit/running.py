@@ -27,6 +27,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
 from equipoise.data.runs import RunFolder, check_folder
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, closest
 
 if TYPE_CHECKING:
@@ -274,7 +275,8 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         usual = without_twins(evidence.frame)
         n_twins = int((~usual).sum())
         evidence = evidence.some(np.flatnonzero(usual)) if n_twins else evidence
-    findings: Findings = suite.measure(evidence, settings)
+    with Heartbeat(f"measuring {suite.name}"):
+        findings: Findings = suite.measure(evidence, settings)
     if n_twins:
         findings.note(f"{n_twins:,} images left out that are another one with a placebo changed")
     if not findings.rows:

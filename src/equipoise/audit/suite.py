@@ -59,7 +59,7 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
-    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _WHY)
+    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _WHY or name == "draws")
     """The settings that it reads, by name; another one is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
     fills_prompts: bool = True

@@ -45,8 +45,12 @@ CACHE = typer.Option(
 OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
 
 LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several, or say all.")
-LIMIT = typer.Option(0, "--limit", min=0, help="Only the first N images, to try things out; 0 is all.")
-SAMPLE = typer.Option(0, "--sample", min=0, help="About N images drawn at random, sets kept whole; 0 is all.")
+LIMIT = typer.Option(
+    0, "--limit", min=0, metavar="N", help="Only the first N images, to try things out.", show_default=False
+)
+SAMPLE = typer.Option(
+    0, "--sample", min=0, metavar="N", help="About N images drawn at random, sets kept whole.", show_default=False
+)
 
 
 def opened(table: str, layers: list[str], limit: int = 0, sample: int = 0, seed: int = 0) -> Table:

@@ -121,7 +121,9 @@ def import_(
     ),
     images: str = typer.Option("", "--images", help="The folder that paths start from; the file's own unless given."),
     option: list[str] = typer.Option([], "--option", help="key=value; see: equipoise table readers READER."),
-    limit: int = typer.Option(0, "--limit", min=0, help="Only the first N rows, to try things out; 0 is all."),
+    limit: int = typer.Option(
+        0, "--limit", min=0, metavar="N", help="Only the first N rows, to try things out.", show_default=False
+    ),
     paths: bool = typer.Option(False, "--paths", help="Store where the images are instead of the images."),
     rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows of a file."),
     wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -320,7 +321,9 @@ def _counted(items: Iterator[Row | Rejected], bar: Any) -> Iterator[Row | Reject
 def _progress(name: str) -> Any:
     from tqdm import tqdm
 
-    return tqdm(desc=name, unit=" rows", disable=None, leave=False)  # None: only where there is a terminal
+    # in a log a line now and then; of work that is done in a moment nothing
+    seen = sys.stderr.isatty()
+    return tqdm(desc=name, unit=" rows", leave=False, delay=0 if seen else 5, mininterval=0.1 if seen else 5)
 
 
 def _config(

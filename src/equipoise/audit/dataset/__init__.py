@@ -44,6 +44,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.runs import Run, check_folder, claimed
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.dataset import tsne_coordinates
 
@@ -192,7 +193,8 @@ def _measured(
         findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
     family = QuestionFamily()
     parts = [AxisPart(findings, dataset, axis, chosen, family) for axis in dataset.groups]
-    on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
+    with Heartbeat(f"looking at {dataset.name}"):
+        on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
     if not on_axes:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
     if len(on_axes) > 1:

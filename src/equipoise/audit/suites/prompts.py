@@ -44,6 +44,8 @@ def _prompts(config: AuditConfig) -> tuple[str, ...]:
         raise InputError(
             f"suite {NAME!r} asks your own prompts; give a file with one per line with --prompts FILE, or --prompt TEXT"
         )
+    if config.prompt_kinds and len(config.prompt_kinds) != len(config.prompts):
+        raise InputError(f"there are {len(config.prompts)} prompts and {len(config.prompt_kinds)} kinds; give one each")
     prompts = tuple(prompt.strip() for prompt in config.prompts)
     for prompt in prompts:
         if not prompt:

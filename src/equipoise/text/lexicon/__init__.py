@@ -271,7 +271,7 @@ class Lexicon:
         )
 
     def still_told(self, neutral: Iterable[str], groups: Iterable[str | None]) -> str:
-        """The words by which neutral captions still tell their group, in a sentence; empty for English, or if none do."""
+        """The words by which neutral captions still tell a group, in a sentence; empty for English, or if none do."""
         if self.language == "en":
             return ""
         found = telltales(neutral, groups)
