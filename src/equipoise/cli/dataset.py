@@ -13,7 +13,9 @@ def dataset(
         ..., metavar="TABLE|CAPTIONS", help="A table, or captions: COCO .json, .jsonl, .csv, .tsv, .txt (one per line)."
     ),
     out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet, CSV files and the map of captions."),
-    axis: list[str] = typer.Option([], "--axis", help="A column with groups; repeat for several. All unless given."),
+    axis: list[str] = typer.Option(
+        [], "--axis", help="A column with groups, or AXIS=COLUMN; repeat for several. All unless given."
+    ),
     id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
     caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
     layer: list[str] = LAYER,

@@ -290,6 +290,65 @@ def split(
 
 
 @app.command()
+def label(
+    table: str = TABLE,
+    lexicon: str = typer.Option("equipoise", "--lexicon", help="A lexicon's id, or a TOML file of your own."),
+    name: str = typer.Option("labels", "--name", help="The layer's name."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Label images by what their captions say: an axis read by a lexicon, written as a layer beside the table.
+
+    An image whose captions name no group, or several, has none.
+
+    Example: [bold]equipoise table label photos --lexicon equipoise[/bold]
+    """
+    from equipoise.text import Lexicon
+
+    words = Lexicon.load(lexicon)
+    before = _opened(table, layers)
+    _refuse_layer_again(before, name)
+    frame = before.to_pandas(["image_id", "caption", "captions"])
+    texts = [
+        list(many) if many is not None and len(many) else [one] if isinstance(one, str) else []
+        for one, many in zip(frame["caption"], frame["captions"], strict=True)
+    ]
+    rows = frame[["image_id"]].assign(**{words.axis: words.label_images(texts)})
+    config = {"label": words.id}
+    made = before.add_layer(name, rows, axes=[words.axis], config=config, uses=before.fingerprints[1:])
+    _print_columns([[group or "(none)", str(n)] for group, n in made.group_counts(words.axis).items()])
+    typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")
+
+
+@app.command()
+def join(
+    tables: list[str] = typer.Argument(..., metavar="TABLE...", help="Two tables of images or more."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Put the rows of several tables into one: photographs and their edits, for the suite contrast.
+
+    A layer is joined to the tables that have it.
+
+    Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.data.mixing import join as joined
+    from equipoise.errors import InputError
+
+    opened = []
+    for path in tables:
+        whole = Table.open(path)
+        opened.append(
+            whole.with_layers("all" if layers == ["all"] else [n for n in layers if n in whole.layer_names()])
+        )
+    for name in layers:
+        if name != "all" and not any(name in table.layer_names() for table in opened):
+            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
+    made = joined(opened, out)
+    typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
+
+
+@app.command()
 def diff(
     a: str = typer.Argument(..., metavar="A", help="A table's folder."),
     b: str = typer.Argument(..., metavar="B", help="Another's."),

@@ -147,7 +147,7 @@ def audit_dataset(
     )
     if encoder is not None and features is not None:
         raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
-    of = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
+    of: dict[str, Any] = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
     inputs = {"features": features, "masked_features": masked_features, "encoder": encoder}
     of |= {name: str(getattr(given, "key", given)) for name, given in inputs.items() if given is not None}
     of |= {name: value for name, value in {"limit": limit, "sample": sample, "layers": list(layers)}.items() if value}

@@ -19,6 +19,7 @@ from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
 from equipoise.data.readers.files import plain_lines
+from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.results import draw_order
 from equipoise.data.sampling import some_of
 from equipoise.errors import InputError, UnknownNameError
@@ -86,8 +87,9 @@ def read_dataset(
     """The dataset in ``source``: a table's folder, or a file of captions (COCO JSON, JSONL, CSV, TSV, plain lines).
 
     ``axes``: the columns that hold groups, unless given all that the table names. The axis of ``lexicon`` is read
-    from the captions where no column has it. ``columns`` names the columns of a file that are called otherwise than
-    usual. ``layers`` of a table are joined; ``limit`` and ``sample`` take only some images.
+    from the captions where no column has it; ``gender=sex`` reads the axis gender from the column sex. ``columns``
+    names the columns of a file that are called otherwise than usual. ``layers`` of a table are joined; ``limit`` and
+    ``sample`` take only some images.
     """
     words = Lexicon.load(lexicon)
     path = Path(source)
@@ -99,6 +101,13 @@ def read_dataset(
         if layers:
             raise InputError(f"{path}: is no table, so it has no layers; leave out --layer")
         frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
+    named = axes_named(axes)
+    axes = tuple(named)
+    for axis, column in named.items():
+        if column != axis:
+            if column not in frame:
+                raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
+            frame = frame.rename(columns={column: axis})
     captions = known_captions(frame)
     frame = joined(frame, axes)
     notes: list[str] = frame.attrs["label_notes"]
