@@ -193,3 +193,18 @@ def test_info_on_an_audit_says_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "results.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"holds a run, not a table; look at it with: equipoise report"):
         run("info", tmp_path)
+
+
+def test_captions_give_labels_and_tables_are_joined(tmp_path: Path) -> None:
+    photos = [{"image_id": str(i), "caption": text} for i, text in enumerate(["a man", "a woman", "a dog"])]
+    Table.create(tmp_path / "photos", photos)
+    edits = [{"image_id": "0-f", "source_id": "0", "gender": "female"}]
+    Table.create(tmp_path / "edits", edits, axes=["gender"])
+    text = run("label", tmp_path / "photos")
+    assert [line.split() for line in text.splitlines()[:3]] == [["female", "1"], ["male", "1"], ["(none)", "1"]]
+    run("join", tmp_path / "photos", tmp_path / "edits", "-o", tmp_path / "both", "--layer", "labels")
+    both = Table.open(tmp_path / "both").to_pandas(["image_id", "source_id", "gender"])
+    assert both["gender"].fillna("").tolist() == ["male", "female", "", "female"]
+    assert both["image_id"].tolist() == ["0", "1", "2", "0-f"]
+    with pytest.raises(InputError, match="none of the tables has a layer 'lables'"):
+        run("join", tmp_path / "photos", tmp_path / "edits", "-o", tmp_path / "c", "--layer", "lables")
