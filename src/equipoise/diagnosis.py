@@ -11,18 +11,18 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.engine.cache import cache_root
+from equipoise.errors import install_line
 from equipoise.registry import plugins
 
 __all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
 
 CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "tqdm")
-EXTRAS = {
+EXTRAS: dict[str, tuple[str, ...]] = {
     "models": ("torch", "transformers", "diffusers", "safetensors", "sentencepiece"),
     "open-clip": ("open_clip_torch",),
     "ray": ("ray",),
-    "review": ("fastapi", "uvicorn"),
+    **({"review": ("fastapi", "uvicorn")} if find_spec("equipoise.review") else {}),
     "faces": ("mediapipe",),
-    "safety": ("nudenet",),
     "java-metrics": ("pycocoevalcap",),
     "docs": ("mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "ruff", "mypy"),
@@ -64,7 +64,7 @@ def _version(package: str) -> str | None:
 def _extra(name: str, packages: tuple[str, ...]) -> dict[str, Any]:
     versions = {package: _version(package) for package in packages}
     present = all(versions.values())
-    return {"present": present, "packages": versions, "install": f"pip install 'equipoise[{name}]'"}
+    return {"present": present, "packages": versions, "install": install_line(name)}
 
 
 def _torch() -> dict[str, Any] | None:

@@ -5,8 +5,11 @@ traceback and exits with code 2 (``--debug`` shows the traceback).
 """
 
 import errno
+import json
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import metadata
+from urllib.parse import unquote, urlsplit
 
 __all__ = [
     "InputError",
@@ -14,6 +17,7 @@ __all__ = [
     "OtherSettingsError",
     "UnknownNameError",
     "closest",
+    "install_line",
     "one_line",
     "system_reason",
     "system_sentence",
@@ -50,15 +54,26 @@ class UnknownNameError(InputError):
 class MissingExtraError(InputError):
     """Something needs a package that is not installed; the message holds the pip line.
 
-    >>> print(MissingExtraError("the ray engine", "ray"))
-    the ray engine needs packages that are not installed; install them with: pip install 'equipoise[ray]'
+    >>> print(MissingExtraError("the ray engine", "ray"))  # doctest: +ELLIPSIS
+    the ray engine needs packages that are not installed; install them with: pip install ...[ray]'
     """
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs packages that are not installed; install them with: pip install 'equipoise[{extra}]'"
-        )
+        super().__init__(f"{what} needs packages that are not installed; install them with: {install_line(extra)}")
         self.extra = extra
+
+
+def install_line(extra: str) -> str:
+    """The line that installs an extra as this package was installed: from its checkout, or by name."""
+    try:
+        told = json.loads(metadata.distribution("equipoise").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError, OSError):
+        told = {}
+    place = unquote(urlsplit(str(told.get("url", ""))).path) if str(told.get("url", "")).startswith("file:") else ""
+    if not place:
+        return f"pip install 'equipoise[{extra}]'"
+    editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}'{place}[{extra}]'"
 
 
 def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

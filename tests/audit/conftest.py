@@ -39,6 +39,14 @@ class HashedWords:
     text_vectors = encode_texts
 
 
+@pytest.fixture(autouse=True)
+def _no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page after each audit: pages have tests of their own, and drawing one takes longer than most of these."""
+    from equipoise.audit import running
+
+    monkeypatch.setattr(running, "write_page_into", lambda folder: None)
+
+
 @pytest.fixture
 def hashed_words() -> HashedWords:
     return HashedWords()

@@ -22,6 +22,7 @@ GIVEN = {
     "k": ([7], ["--k", "7"]),
     "variants": (["berg"], ["--variant", "berg"]),
     "prompts": (["x {}"], ["--prompt", "x {}"]),
+    "prompt_kinds": (["crime"], []),
     "prompt_pool": ("metric_mean", []),
     "min_sets": (9, ["--min-sets", "9"]),
     "pair": (["female", "male"], ["--pair", "female", "male"]),

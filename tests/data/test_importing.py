@@ -128,10 +128,15 @@ def test_like_reasons_are_counted_together(tmp_path: Path) -> None:
         for i in range(30):
             yield {"image_id": f"a{i}", "image": f"/nowhere/{i}.jpg"}
         yield Rejected("x", "the caption is empty")
+        if path == "one":
+            yield {"image_id": "good"}
 
-    summary = import_table(reader, ".", tmp_path / "t", shape=ReaderShape())
+    with pytest.raises(InputError, match=r"no row of \. can be used, so no table was made: 30 x the image /nowhere/0"):
+        import_table(reader, ".", tmp_path / "t", shape=ReaderShape())
+    assert not (tmp_path / "t").exists()
+    summary = import_table(reader, "one", tmp_path / "t", shape=ReaderShape())
     assert summary.reasons == {"the image … is missing": 30, "the caption is empty": 1}
-    assert (summary.n_rows, summary.n_rejected) == (0, 31)
+    assert (summary.n_rows, summary.n_rejected) == (1, 31)
 
 
 def test_a_registered_reader_brings_its_columns_and_its_licence(tmp_path: Path, make_png: Png) -> None:

@@ -18,7 +18,7 @@ from PIL import Image
 from equipoise.data import Table
 from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
-from equipoise.data.sampling import METHODS, balance, balance_layer, split, split_layer
+from equipoise.data.sampling import METHODS, balance, balance_layer, some_of, split, split_layer
 from equipoise.errors import InputError, UnknownNameError
 
 groups = st.sampled_from(["female", "male", "other", None])
@@ -374,3 +374,23 @@ def test_the_size_of_conceptual_captions() -> None:
     found = substitute(real, fake, 0.2, seed=0)
     assert len(found.replacement) == 554_458
     assert time.process_time() - start < 60
+
+
+def test_some_images_are_the_first_or_whole_sets(tmp_path: Path) -> None:
+    rows = [{"image_id": f"{s}-{i}", "set_id": f"s{s}"} for s in range(10) for i in range(3)]
+    table = Table.create(tmp_path / "t", rows)
+
+    def kept(**how: int) -> list[str]:
+        some = some_of(table, **how)
+        return [row["image_id"] for row in some.rows(["image_id"], only_kept=True)]
+
+    assert kept(limit=4) == ["0-0", "0-1", "0-2", "1-0"]
+    drawn = kept(sample=7, seed=1)
+    sets = [name.partition("-")[0] for name in drawn]
+    assert len(drawn) == 9
+    assert all(sets.count(name) == 3 for name in sets)
+    assert kept(sample=7, seed=1) == drawn
+    assert some_of(table) is table
+    with pytest.raises(InputError, match="give one of the two"):
+        some_of(table, limit=1, sample=1)
+    assert not (table.path / "_layers").exists()

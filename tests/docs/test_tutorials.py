@@ -28,6 +28,9 @@ LEAVES = {
     "audit-my-captioner": ["captions.html", "runs/captions/words.csv"],
     "make-and-filter-sets": ["made.html", "runs/filter/funnel.csv"],
     "add-a-metric": ["runs/clip/results.parquet"],
+    "my-own-photographs": ["people/_table.json", "people-again/_table.json", "runs/people/report.html"],
+    "my-own-embeddings": ["runs/faces/report.html", "runs/again/report.html", "runs/scores/report.html"],
+    "my-own-prompts": ["runs/prompts/report.html"],
 }
 
 

@@ -211,7 +211,7 @@ class TestFailures:
         ("error", "sentence"),
         [
             (SystemExit(3), r"asked to exit \(code 3\)"),
-            (MissingExtraError("the model", "models"), r"pip install 'equipoise\[models\]'"),
+            (MissingExtraError("the model", "models"), r"pip install .*\[models\]'"),
             (OSError(errno.ENOSPC, "no space left on device"), "cannot run: OSError: .*no space left"),
             (ModuleNotFoundError("No module named 'thing'"), "cannot run: ModuleNotFoundError: No module named"),
         ],

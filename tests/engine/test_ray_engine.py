@@ -33,7 +33,7 @@ def test_without_ray_the_sentence_says_what_to_install(
     people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"engine='ray' needs .*pip install 'equipoise\[ray\]'"):
+    with pytest.raises(MissingExtraError, match=r"engine='ray' needs .*pip install .*\[ray\]'"):
         on_ray(lambda rows: rows, people, tmp_path / "out")
 
 

@@ -8,10 +8,13 @@ The two groups of Bias@K, which is defined for a pair.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from equipoise.audit.config import AuditConfig
+from equipoise.data.readers.files import csv_records, plain_lines
+from equipoise.data.schema import Rejected
 from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.measure.groups import Groups
 from equipoise.text.templates.places import with_subject
@@ -28,6 +31,7 @@ __all__ = [
     "one_axis",
     "pair_among",
     "pair_of",
+    "prompts_of",
     "several_axes",
 ]
 
@@ -154,6 +158,32 @@ def check_pair(frame: pd.DataFrame, axes: Iterable[str], config: AuditConfig) ->
             raise UnknownNameError("group", name, known)
     if not any(set(config.pair) <= some for some in names):
         raise InputError(f"pair = {', '.join(config.pair)}: the two groups are on different axes; name two of one axis")
+
+
+def prompts_of(path: str | Path) -> dict[str, tuple[str, ...]]:
+    """The settings ``prompts`` and ``prompt_kinds`` from a file of prompts.
+
+    One prompt per line, or CSV with the columns ``prompt`` and, if there are kinds, ``kind``. In a file of lines, one
+    that begins with # is a remark.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{path}: there is no such file; give a file with one prompt per line")
+    if file.suffix.lower() not in (".csv", ".tsv"):
+        lines = [line.strip() for _, line in plain_lines(file) if isinstance(line, str)]
+        prompts = tuple(line for line in lines if line and not line.startswith("#"))
+        if not prompts:
+            raise InputError(f"{path} holds no prompt; write one per line")
+        return {"prompts": prompts}
+    rows = []
+    for record in csv_records(file, ("prompt",), delimiter="\t" if file.suffix.lower() == ".tsv" else ","):
+        if isinstance(record, Rejected):
+            raise InputError(f"{path}: {record.where}: {record.reason}")
+        rows.append(record[1])
+    if not rows:
+        raise InputError(f"{path} holds no prompt below the column names")
+    kinds = tuple(row["kind"].strip() for row in rows) if "kind" in rows[0] else ()
+    return {"prompts": tuple(row["prompt"] for row in rows)} | ({"prompt_kinds": kinds} if any(kinds) else {})
 
 
 SOCIALCF_PROMPTS = ("{A}", "A photo of {a}", "A picture of {a}", "An image of {a}")

@@ -10,7 +10,6 @@ from pydantic import Field
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.retrieval.variants import VARIANTS
-from equipoise.text.templates.places import check_places
 
 __all__ = ["PROMPT_POOLS", "AuditConfig"]
 
@@ -37,7 +36,10 @@ class AuditConfig(Settings):
     """Definitions by name, see ``equipoise.measure.retrieval.VARIANTS``."""
     prompts: tuple[str, ...] = ()
     """Neutral prompts: ``{}`` is the bare subject, ``{a}`` the subject with its article ("A photo of {a}"), ``{A}``
-    that with a capital; behind a written "a" or "an" the article that fits is chosen."""
+    that with a capital; behind a written "a" or "an" the article that fits is chosen. The suite ``prompts`` asks them
+    as they stand."""
+    prompt_kinds: tuple[str, ...] = ()
+    """The kind of each prompt (a trait, a crime, a job), as many as there are prompts; for the suite ``prompts``."""
     prompt_pool: PromptPool = "embed_mean_unit"
     """How several prompts of a subject are joined: unit vectors averaged and brought to unit length
     (``embed_mean_unit``), raw vectors averaged (``embed_mean_raw``), or the metric averaged (``metric_mean``)."""
@@ -64,9 +66,7 @@ class AuditConfig(Settings):
     """The largest gap that is too small to matter, in spreads between sets of the same group (Cohen's "small")."""
 
     def check(self) -> None:
-        """Refuse prompts without a place for the subject, unknown variants, and a pair that is none."""
-        for prompt in self.prompts:
-            check_places(prompt)
+        """Refuse unknown variants, and a pair that is none."""
         for variant in self.variants:
             if variant not in VARIANTS:
                 raise UnknownNameError("variant", variant, VARIANTS)

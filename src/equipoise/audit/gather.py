@@ -6,9 +6,12 @@ memory holds a batch and not the whole.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,13 @@ from numpy.typing import NDArray
 from equipoise import engine
 from equipoise.audit.evidence import FOLDER, Evidence, unit
 from equipoise.data import Table
+from equipoise.data.importing import import_table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
 
-__all__ = ["from_model", "from_scores", "joined", "labels_of"]
+__all__ = ["from_model", "from_scores", "joined", "labels_of", "name_of", "scores_table"]
 
 Vectors = NDArray[Any]
 Batch = tuple[NDArray[np.int64], Vectors]
@@ -67,13 +71,13 @@ def from_model(
     ``how``: in which batches, on which engine, and whether through the cache (see :class:`equipoise.engine.Asking`).
     An image that cannot be read is left out, and the frame's notes say which; too many of them are refused.
     """
-    ids = frame["image_id"]
+    ids, name = frame["image_id"], name_of(model)
     unreadable = engine.Unreadable(table.path, len(ids), (how or engine.Asking()).max_broken)
     vectors = np.asarray(engine.vectors(model, list(texts), how)) if texts else None
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(texts)):
-        raise InputError(f"{model.name} gave vectors of shape {vectors.shape} for {len(texts)} texts")
+        raise InputError(f"{name} gave vectors of shape {vectors.shape} for {len(texts)} texts; one each is expected")
     batches = engine.vector_batches(model, table, ids.tolist(), how, unreadable=unreadable)
-    units = _units(batches, ids, model.name, unreadable)
+    units = _units(batches, ids, name, unreadable)
     images = (
         _in_memory(units, len(ids)) if folder is None else _on_disk(units, len(ids), folder / FOLDER / "images.npy")
     )
@@ -82,7 +86,7 @@ def from_model(
         path = None if folder is None else folder / FOLDER / "images.npy"
         images, frame = _some_rows(images, np.flatnonzero(read), path), _some_labels(frame, read, unreadable.notes())
     scale = getattr(model, "logit_scale", None)
-    return Evidence(frame, texts, model=model.name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
+    return Evidence(frame, texts, model=name, image_vectors=images, text_vectors=vectors, logit_scale=scale)
 
 
 def _some_labels(frame: pd.DataFrame, read: NDArray[np.bool_], notes: list[str]) -> pd.DataFrame:
@@ -161,10 +165,24 @@ def _new_file(path: Path, shape: tuple[int, int]) -> np.memmap[Any, Any]:
     return out
 
 
+def name_of(model: Any) -> str:
+    """What results call a model: its name, or that of its class."""
+    return str(getattr(model, "name", "") or type(model).__name__)
+
+
+def scores_table(place: str | Path) -> Table:
+    """The table of scores at ``place``; a file of scores (CSV, Parquet, npz) becomes one in a temporary folder."""
+    if not Path(place).is_file():
+        return Table.open(place)
+    folder = tempfile.mkdtemp(prefix="equipoise-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return import_table("scores", place, f"{folder}/scores").table
+
+
 def from_scores(scores: Table, frame: pd.DataFrame, texts: Sequence[str], name: str) -> Evidence:
     """Scores computed before: one row for each image and text; ``text_id`` is the text itself."""
     if scores.kind != "scores":
-        raise InputError(f"{scores.path}: holds {scores.kind}, not scores")
+        raise InputError(f"{scores.path}: holds {scores.kind}, not scores; for vectors use --from-embeddings")
     rows, columns = pd.Index(list(texts)), pd.Index(frame["image_id"])
     matrix = np.full((len(rows), len(columns)), np.nan, dtype=np.float32)
     for batch in scores.batches(["image_id", "text_id", "score"]):
@@ -176,7 +194,7 @@ def from_scores(scores: Table, frame: pd.DataFrame, texts: Sequence[str], name: 
     if len(missing):
         text, image = missing[0]
         raise InputError(
-            f"{scores.path}: {len(missing)} of {matrix.size} scores are missing or not a number, for example text "
-            f"{rows[text]!r} with image {columns[image]!r}"
+            f"{scores.path}: {len(missing):,} of {matrix.size:,} scores are missing or not a number, for example text "
+            f"{rows[text]!r} with image {columns[image]!r}; 'equipoise suites SUITE --table TABLE' lists the texts"
         )
     return Evidence(frame, texts, model=name, scores=matrix)

@@ -9,25 +9,36 @@ import pandas as pd
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, text_table
 from equipoise.measure import METRICS
 
-__all__ = ["table_of"]
+__all__ = ["TELLING", "table_of"]
 
-__all__ = ["table_of"]
+TELLING = 5
+"""How many rows a command shows unless it is asked for more."""
 
 _TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
 _WIDEST = 40
 
 
-def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60, level: float = 0.95) -> str:
+def table_of(
+    frame: pd.DataFrame,
+    *,
+    everything: bool = False,
+    limit: int = 60,
+    level: float = 0.95,
+    most: int | None = None,
+) -> str:
     """One line per number: value, chance, excess, interval, p and n, and the published value where there is one.
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
-    intervals.
+    intervals. ``most``: only so many rows, the most telling: those that chance explains least.
     """
     details = {name for name in frame["metric"] if METRICS.find(name).detail}
     shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(details)]
     if shown.empty:
         shown = frame
+    n_rows = len(shown)
+    if most is not None and not everything and n_rows > most + 3:  # to leave out three rows would save nothing
+        shown = _telling(shown, most)
     limit = len(shown) if everything else limit
     lines = [_cells(row, f"{percent(level)} interval") for row in shown.head(limit).to_dict("records")]
     names = [name for name in lines[0] if name != "model" or frame["model"].nunique() > 1] if lines else []
@@ -36,7 +47,20 @@ def table_of(frame: pd.DataFrame, *, everything: bool = False, limit: int = 60, 
     text = text_table([names, *([line[name] for name in names] for line in lines)], texts, _WIDEST)
     if len(shown) > limit:
         text.append(f"... and {len(shown) - limit} more rows in results.parquet")
+    if len(shown) < n_rows:
+        text.append(f"the {len(shown)} most telling of {n_rows} rows; all of them with --all-rows")
     return "\n".join(text)
+
+
+def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The rows that chance explains least, each metric once on an axis, the largest excess first."""
+    p = frame["p_value"].astype(float).fillna(1.0)
+    distance = (
+        (frame["excess"].astype(float) / frame["null_sd"].astype(float).replace(0.0, float("nan"))).abs().fillna(0.0)
+    )
+    order = frame.assign(_p=p, _distance=-distance).sort_values(["_p", "_distance"], kind="stable")
+    once = order[~order.duplicated(["metric", "axis", "pool", "model"])]
+    return frame.loc[[*once.index, *order.index.difference(once.index, sort=False)][:most]]
 
 
 def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:

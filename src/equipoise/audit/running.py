@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +19,16 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
-from equipoise.audit.gather import from_model, from_scores, joined, labels_of
-from equipoise.audit.printing import table_of
-from equipoise.audit.suite import Suite
+from equipoise.audit.gather import from_model, from_scores, joined, labels_of, name_of, scores_table
+from equipoise.audit.printing import TELLING, table_of
+from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
 from equipoise.data.runs import RunFolder, check_folder, find_run
-from equipoise.errors import InputError
+from equipoise.engine.progress import Heartbeat
+from equipoise.errors import InputError, closest
 
 if TYPE_CHECKING:
     from equipoise.engine import Asking
@@ -46,11 +50,26 @@ class Audit:
     """That of the intervals."""
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in self.notes)])
+        lines = [f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
-    def table(self, *, everything: bool = False) -> str:
+    def table(self, *, everything: bool = False, most: int | None = None) -> str:
         """The results as text; see :func:`equipoise.audit.printing.table_of`."""
-        return table_of(self.results, everything=everything, level=self.level)
+        return table_of(self.results, everything=everything, level=self.level, most=most)
+
+    @cached_property
+    def verdict(self) -> str:
+        """What the results say, in plain words, as on the page; empty without a folder."""
+        from equipoise.report import verdict_of
+
+        return "" if self.folder is None else verdict_of([self.folder]).text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, the most telling rows, the notes."""
+        told = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
+        notes = [f"<p><small>note: {escape(note)}</small></p>" for note in self.notes]
+        table = f"<pre>{escape(self.table(most=TELLING))}</pre>"
+        return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*told, table, *notes])
 
 
 def run(
@@ -64,17 +83,22 @@ def run(
     model_options: Mapping[str, Any] | None = None,
     asking: Asking | None = None,
     overwrite: bool = False,
+    page: bool = True,
+    **unknown: Any,
 ) -> Audit:
     """Ask ``model`` what ``suite`` asks, over the images of ``table``; write everything to the folder ``out`` if given.
 
-    ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object that encodes, or ``None`` when ``scores`` (a table
-    of scores) takes its place; ``model_options`` (``device``, ``dtype``, …) go to :func:`equipoise.models.load`, and
+    ``model`` is a spec (``"hf:…"``, ``"table:folder"``), an object with ``encode_images`` and ``encode_texts``, or
+    ``None`` when ``scores`` (a table or file of scores) takes its place; an object's ``name`` is shown, and without a
+    ``key`` that tells it from other models nothing it gives is kept in the cache; ``model_options`` (``device``,
+    ``dtype``, …) go to :func:`equipoise.models.load`, and
     ``asking`` says how it is asked (:class:`equipoise.engine.Asking`): what the cache knows is not encoded again. The
-    folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, and the evidence, from
-    which :func:`measure_again` needs no model. A refused audit leaves nothing behind, except what an encoder spent
-    time on. A folder that holds something else, or the audit of another model, suite or table, is refused unless
-    ``overwrite`` says so.
+    folder holds ``results.parquet``, ``results.json``, ``queries.parquet``, the settings, the evidence, from which
+    :func:`measure_again` needs no model, and ``report.html`` unless ``page`` is false. A refused audit leaves nothing
+    behind, except what an encoder spent time on. A folder that holds something else, or the audit of another model,
+    suite or table, is refused unless ``overwrite`` says so.
     """
+    _refuse_unknown(unknown)
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     settings = _settings(chosen, config)
     if out is not None:
@@ -85,14 +109,20 @@ def run(
     texts = list(chosen.texts(frame, settings))
     asked: Encoder | Precomputed | Table
     if scores is not None:
-        asked = scores if isinstance(scores, Table) else Table.open(scores)
-        name = model if isinstance(model, str) else f"scores:{asked.path}"
+        asked = scores if isinstance(scores, Table) else scores_table(scores)
+        name = model if isinstance(model, str) else f"scores:{asked.path if isinstance(scores, Table) else scores}"
     elif model is None:
         raise InputError("an audit needs a model, or scores computed before (--from-scores)")
     else:
         asked = _loaded(model, model_options or {})
-        name = asked.name
-    of = {"table": source.fingerprint, "model": name}
+        name = name_of(asked)
+        if hasattr(asked, "encode_images") and not getattr(asked, "key", ""):
+            notes = frame.attrs.setdefault("label_notes", [])
+            notes.append(f"{name} has no attribute 'key', so what it gives is not kept in the cache")
+    of: dict[str, Any] = {"table": source.fingerprint, "model": name}
+    if some := _only_some(source):
+        of["images"] = some
+        frame.attrs.setdefault("label_notes", []).append(f"only some images were asked about: {some}")
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
@@ -108,7 +138,38 @@ def run(
             evidence.save(home.stage)
             home.kept_if_refused = (EVIDENCE,) if hasattr(asked, "encode_images") else ()
         findings = _found(chosen, evidence, settings)
-        return _written(findings, evidence.model, about, home)
+        done = _written(findings, evidence.model, about, home)
+    if page and done.folder is not None:
+        write_page_into(done.folder)
+    return done
+
+
+def write_page_into(folder: Path) -> None:
+    """Write the page beside the results; if it cannot be made, a warning says why, for the results are there."""
+    from equipoise.report import write_into
+
+    written, problem = write_into(folder)
+    if written is None:
+        warnings.warn(f"no report was written: {problem}", stacklevel=3)
+
+
+def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    for name in unknown:
+        settings = [*EVERY_SETTING, *(setting.removesuffix("s") for setting in EVERY_SETTING)]
+        if name in settings or name == "axis":
+            setting = {"axis": "axes"}.get(name, name if name in EVERY_SETTING else f"{name}s")
+            raise InputError(f"run() takes no {name!r}; it is a setting of the suite: config={{{setting!r}: ...}}")
+        near = closest(
+            name, ("model_options", "scores", "asking", "overwrite", "page", "config", "device", "dtype"), n=1
+        )
+        near = ["model_options"] if near in (["device"], ["dtype"]) else near
+        raise InputError(f"run() takes no {name!r}" + (f"; did you mean {near[0]!r}?" if near else "; see help(run)"))
+
+
+def _only_some(table: Table) -> str:
+    """How ``--limit`` or ``--sample`` chose among the images; empty where all are asked about."""
+    told = [layer.config for layer in table.layers if {"limit", "sample"} & set(layer.config)]
+    return ", ".join(f"{name} {value}" for config in told for name, value in config.items())
 
 
 def fitted_on(asked: Any) -> dict[str, Any]:
@@ -226,7 +287,8 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         usual = without_twins(evidence.frame)
         n_twins = int((~usual).sum())
         evidence = evidence.some(np.flatnonzero(usual)) if n_twins else evidence
-    findings: Findings = suite.measure(evidence, settings)
+    with Heartbeat(f"measuring {suite.name}"):
+        findings: Findings = suite.measure(evidence, settings)
     if n_twins:
         findings.note(f"{n_twins:,} images left out that are another one with a placebo changed")
     if not findings.rows:
@@ -258,4 +320,9 @@ def _loaded(model: str | Encoder | Precomputed, options: Mapping[str, Any]) -> E
 
         loaded: Encoder | Precomputed = load(model, **options)
         return loaded
+    if not hasattr(model, "image_vectors") and not (hasattr(model, "encode_images") and hasattr(model, "encode_texts")):
+        raise InputError(
+            f"the model is {type(model).__name__}; a name such as 'hf:openai/clip-vit-base-patch32' is expected, or an "
+            "object with encode_images(images) and encode_texts(texts)"
+        )
     return model

@@ -30,6 +30,7 @@ __all__ = [
     "groups_to_rank",
     "joined_prompts",
     "links_of",
+    "moving_cells",
     "placebo_axes",
     "pool_name",
     "set_codes",
@@ -209,6 +210,18 @@ def set_structure(
         return SetStructure()
     known = [*frame.attrs.get("axes", ()), *config.axes, *config.placebos]
     return SetStructure(sets, strata(frame, list(dict.fromkeys(known)), asked), links_of(frame, config))
+
+
+def moving_cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64]:
+    """(N,) inside which labels of ``axis`` may move: one set, and the same levels of the other axes that vary in sets.
+
+    Gender labels that moved across skin tones would measure skin tone. An image whose other level is not known stays.
+    """
+    others = strata(frame, tuple(frame.attrs.get("axes", ())), (axis,))
+    cells = sets * (int(others.max(initial=0)) + 1) + others
+    alone = others < 0
+    cells[alone] = cells.max(initial=0) + 1 + np.arange(int(alone.sum()))
+    return np.asarray(np.unique(cells, return_inverse=True)[1], dtype=np.int64)
 
 
 def groups_to_rank(groups: Groups, structure: SetStructure, inside: NDArray[np.bool_], findings: Findings) -> Groups:

@@ -13,6 +13,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
+from equipoise.text.templates.places import check_places
 
 __all__ = ["EVERY_SETTING", "Suite"]
 
@@ -21,6 +22,7 @@ _FLAGS = {
     "k": "--k",
     "variants": "--variant",
     "prompts": "--prompt",
+    "prompt_kinds": "kinds of prompts",
     "pair": "--pair",
     "min_sets": "--min-sets",
     "placebos": "--placebo",
@@ -30,6 +32,7 @@ _FLAGS = {
     "seed": "--seed",
 }
 _WHY = dict.fromkeys(("placebos", "margin", "link"), "it measures no gaps inside sets") | {
+    "prompt_kinds": "only the suite 'prompts' tells prompts of several kinds apart",
     "draws": "it shuffles nothing",
     "lexicon": "it makes no caption neutral",
     "seeds": "it draws no balanced pools",
@@ -56,9 +59,11 @@ class Suite:
     costs nothing."""
     reads: tuple[str, ...] = ()
     """Columns of lists (``captions``) that it reads where the table has them; they are left out otherwise."""
-    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _WHY)
+    settings: tuple[str, ...] = tuple(name for name in EVERY_SETTING if name not in _WHY or name == "draws")
     """The settings that it reads, by name; another one is refused and not silently ignored."""
     defaults: AuditConfig = field(default_factory=AuditConfig)
+    fills_prompts: bool = True
+    """Whether a prompt has a place for the subject; the suite ``prompts`` asks texts as they stand."""
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
@@ -67,6 +72,7 @@ class Suite:
         for name in EVERY_SETTING:
             if getattr(config, name) != getattr(self.defaults, name):
                 self._check_read(name)
+        self._check_prompts(config)
         for name in self.columns:
             if name not in frame:
                 near = closest(name, map(str, frame.columns), n=1)
@@ -84,7 +90,12 @@ class Suite:
         settings = self.defaults.having(changes)
         for name in changes:
             self._check_read(name)
+        self._check_prompts(settings)
         return settings
+
+    def _check_prompts(self, config: AuditConfig) -> None:
+        for prompt in config.prompts if self.fills_prompts else ():
+            check_places(prompt)
 
     def _check_read(self, name: str) -> None:
         if name not in self.settings:

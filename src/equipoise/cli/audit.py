@@ -6,33 +6,43 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
-from equipoise.cli.report import write_page
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
+from equipoise.cli.report import tell_verdict, write_page
 from equipoise.errors import InputError
 from equipoise.text.templates.places import PLACES
 
 PROMPT_HELP = (
     f"A neutral prompt: {PLACES}; behind 'a' or 'an' the article that fits is chosen. Repeat for several. Suites with "
-    "prompts of their own refuse it."
+    "prompts of their own refuse it; the suite prompts asks each as it stands."
 )
+PROMPTS = typer.Option(
+    "", "--prompts", help="A file of prompts: one per line, or CSV with the columns prompt and, if you like, kind."
+)
+ALL_ROWS = typer.Option(False, "--all-rows", help="Print all rows of the results, not only the most telling.")
+EVERYTHING = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics.")
 
 
 def audit(
     model: str = typer.Argument(
-        "", metavar="[MODEL]", help="hf:<repo or folder>, open_clip:<arch>/<tag>, table:<folder>."
+        "", metavar="[MODEL]", help="mini, hf:<repo or folder>, open_clip:<arch>/<tag>, table:<folder or file>."
     ),
     suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
     table: str = typer.Option("", "--table", "-t", help="The table of images."),
-    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     captions: str = typer.Option("", "--captions", help="A COCO captions file, for suites that need no model."),
-    from_embeddings: str = typer.Option("", "--from-embeddings", help="A table of embeddings; the same as table:…"),
-    from_scores: str = typer.Option("", "--from-scores", help="A table of scores in place of a model."),
-    out: str = typer.Option(..., "--out", "-o", help="The folder for results and evidence."),
+    from_embeddings: str = typer.Option(
+        "", "--from-embeddings", help="A table of embeddings, or a file (npz, npy, Parquet, safetensors, CSV)."
+    ),
+    from_scores: str = typer.Option("", "--from-scores", help="A table or file of scores in place of a model."),
+    out: str = typer.Option("", "--out", "-o", help="The folder for results and evidence; without it, only printed."),
     config: str = typer.Option("", "--config", help="Settings in a TOML file."),
     axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
     k: list[int] = typer.Option([], "--k", help="How many images count as retrieved; repeat for several."),
     variant: list[str] = typer.Option([], "--variant", help="A definition by name; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
+    prompts: str = PROMPTS,
     pair: tuple[str, str] = typer.Option(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
@@ -66,7 +76,11 @@ def audit(
     remedy: str = typer.Option("", "--remedy", help="A remedy to put behind the model: a folder of mitigate."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     overwrite: bool = OVERWRITE,
-    everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Say how many images and texts would be asked; load nothing."
+    ),
+    all_rows: bool = ALL_ROWS,
+    everything: bool = EVERYTHING,
 ) -> None:
     """Ask a model what a suite asks, over a table of images; every number with its chance level.
 
@@ -74,7 +88,7 @@ def audit(
 
     [bold]equipoise audit hf:openai/clip-vit-base-patch32 --suite intersectional --table sets -o runs/clip[/bold]
 
-    [bold]equipoise audit table:embeddings/closed --suite intersectional --table sets -o runs/closed[/bold]
+    [bold]equipoise audit --from-embeddings my.npz -s prompts --prompts traits.txt --table faces -o runs/traits[/bold]
 
     [bold]equipoise audit hf:openai/clip-vit-base-patch32 -s marginal -t sets --prompt "art of {a}" -o runs/art[/bold]
 
@@ -82,23 +96,23 @@ def audit(
     """
     from equipoise.audit import run, run_captions
     from equipoise.audit.suites import SUITES
-    from equipoise.data import Table
     from equipoise.data.settings import toml_of
 
     chosen = SUITES.load(suite)
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
     given |= {"link": link or None}
-    settings = chosen.configured({**(toml_of(config) if config else {}), **_told(given)})
+    settings = chosen.configured({**(toml_of(config) if config else {}), **_told(given), **_listed(prompt, prompts)})
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
         unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle, "--remedy": remedy}
         unread |= {"--engine": "" if engine == "local" else engine, "--workers": workers}
+        unread |= {"--limit": limit, "--sample": sample, "--dry-run": dry_run}
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
-        done = run_captions(chosen, captions, out, config=settings, overwrite=overwrite)
+        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
@@ -108,9 +122,12 @@ def audit(
         if len(several) > 1:
             raise InputError(f"{' and '.join(several)} are given; an audit is of one of them, so give one")
         spec = model or (f"table:{from_embeddings}" if from_embeddings else "")
-        if not spec and not from_scores:
-            raise InputError("give a MODEL, --from-embeddings or --from-scores")
-        images = Table.open(table, layers=layer)
+        if not spec and not from_scores and not dry_run:
+            raise InputError("give a MODEL (such as mini or hf:<folder>), --from-embeddings or --from-scores")
+        images = opened(table, layer, limit, sample, settings.seed)
+        if dry_run:
+            _tell_dry_run(chosen, images, settings)
+            return
         options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
         options = {name: value for name, value in options.items() if value}
         scores = from_scores or None
@@ -120,10 +137,8 @@ def audit(
             asked = _repaired(spec, remedy, images, options)
         how = asking(engine, workers, cache, max_broken=max_broken)
         told: dict[str, Any] = {"scores": scores, "model_options": options, "asking": how, "overwrite": overwrite}
-        done = run(asked, chosen, images, out, config=settings, **told)
-    _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
-    if page:
-        write_page(done.folder)
+        done = run(asked, chosen, images, out or None, config=settings, page=False, **told)
+    _tell(done, page=page, all_rows=all_rows, everything=everything)
 
 
 def measure(
@@ -140,7 +155,8 @@ def measure(
     replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     overwrite: bool = OVERWRITE,
-    everything: bool = typer.Option(False, "--all", help="Print every row: subjects, groups, secondary metrics."),
+    all_rows: bool = ALL_ROWS,
+    everything: bool = EVERYTHING,
 ) -> None:
     """Measure an audit again from its evidence, without the model: other K, other definitions, more draws.
 
@@ -151,9 +167,7 @@ def measure(
     given = {"k": k, "variants": variant, "draws": draws, "pair": pair if any(pair) else ()}
     given |= {"placebos": placebo, "margin": margin}
     done = measure_again(folder, config=_told(given), out=out, replace=replace, overwrite=overwrite)
-    _show(done.results, done.notes, done.table(everything=everything), str(done.folder))
-    if page:
-        write_page(done.folder)
+    _tell(done, page=page, all_rows=all_rows, everything=everything)
 
 
 def compare(
@@ -181,8 +195,9 @@ def suites(
     table: str = typer.Option("", "--table", "-t", help="The table of images that it would ask about."),
     axis: list[str] = typer.Option([], "--axis", help="An axis to ask about; repeat for several."),
     prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
+    prompts: str = PROMPTS,
 ) -> None:
-    """List the suites; or, of one suite and table, the texts that a model must read, one a line.
+    """List the suites; or, of one suite and table, the texts that a model must read, one per line.
 
     Examples:
 
@@ -198,7 +213,7 @@ def suites(
             raise InputError(f"suite {name!r} asks no texts: it needs no model, only captions (audit --captions)")
         if not table:
             raise InputError(f"which texts suite {name!r} asks depends on the images; give a table with --table")
-        given = {"axes": axis, "prompts": prompt}
+        given = {"axes": axis, "prompts": prompt} | _listed(prompt, prompts)
         for text in texts_asked(name, table, config={key: value for key, value in given.items() if value}):
             typer.echo(text)
         return
@@ -229,6 +244,44 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
 def _told(given: dict[str, Any]) -> dict[str, Any]:
     """The settings that were given; 0 is one, an empty list is not."""
     return {name: value for name, value in given.items() if value is not None and value not in ([], ())}
+
+
+def _listed(prompt: list[str], file: str) -> dict[str, Any]:
+    """The settings that a file of prompts gives; prompts are given one way or the other."""
+    from equipoise.audit.asking import prompts_of
+
+    if prompt and file:
+        raise InputError("--prompt and --prompts are given; put all prompts into the file, or give each with --prompt")
+    return dict(prompts_of(file)) if file else {}
+
+
+def _tell_dry_run(suite: Any, images: Any, settings: Any) -> None:
+    """What an audit would ask, without the model."""
+    from equipoise.audit import texts_asked
+    from equipoise.engine.asking import kept_ids
+
+    texts = texts_asked(suite, images, config=settings)
+    typer.echo(
+        f"suite {suite.name}: {len(kept_ids(images)):,} images and {len(texts):,} texts would be asked, such as:"
+    )
+    for text in texts[:3]:
+        typer.echo(f"  {text}")
+
+
+def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
+    """The rows, the notes, the verdict and where everything is."""
+    from equipoise.audit.printing import TELLING
+
+    text = done.table(everything=everything, most=None if all_rows else TELLING)
+    _show(done.results, done.notes, text, str(done.folder or ""))
+    if done.folder is None:
+        typer.echo(
+            "nothing was written; give a folder with -o to keep the results and get a verdict and a page", err=True
+        )
+        return
+    tell_verdict(done.folder)
+    if page:
+        write_page(done.folder)
 
 
 def _refuse_all(unread: dict[str, Any], why: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
-from equipoise.cli.report import write_page
+from equipoise.cli.report import tell_verdict, write_page
 
 
 def captions(
     predictions: list[str] = typer.Argument(
         ...,
         metavar="PREDICTIONS...",
-        help="Captions of one model a file: COCO results JSON, JSONL, CSV, TSV, or a table. NAME=FILE names the model.",
+        help="Captions, one file per model: COCO results JSON, JSONL, CSV, TSV, or a table. NAME=FILE names the model.",
     ),
     references: str = typer.Option("", "--references", "-r", help="Human captions: COCO captions JSON, JSONL, CSV."),
     labels: str = typer.Option(
@@ -20,9 +20,11 @@ def captions(
     ),
     out: str = typer.Option("", "--out", "-o", help="The folder for the results."),
     label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
+    id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
+    caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
     group: list[str] = typer.Option([], "--group", help="Keep only these groups; repeat for several."),
     classifier: str = typer.Option(
-        "fast", "--classifier", "-c", help="fast (a screen), lstm (the paper's), bert:NAME."
+        "fast", "--classifier", "-c", help="fast (a screen), lstm (the paper's), bert:NAME (also bert:mini:text)."
     ),
     lexicon: str = typer.Option(
         "lic", "--lexicon", help="Whose words are masked, and name a group in Ratio and Error."
@@ -45,7 +47,7 @@ def captions(
         100, "--ba-least", min=1, help="Human captions of each group that a word of BA needs."
     ),
     objects: str = typer.Option("", "--objects", help="A COCO instances file: what the images hold, for DBA."),
-    images: str = typer.Option("", "--images", help="The folder of images, for CLIPScore."),
+    images: str = typer.Option("", "--images", help="The folder or table of images, for CLIPScore."),
     encoder: str = typer.Option(
         "", "--encoder", help="The model of CLIPScore, such as hf:openai/clip-vit-base-patch32."
     ),
@@ -67,7 +69,7 @@ def captions(
 ) -> None:
     """Measure bias amplification and quality of captioning models, each number with interval and chance level.
 
-    Prints one line a model: bias on the left (LIC, Ratio, Error, BA, DBA), quality on the right; * best, ! worst.
+    Prints one line per model: bias on the left (LIC, Ratio, Error, BA, DBA), quality on the right; * best, ! worst.
 
     Examples:
 
@@ -85,6 +87,8 @@ def captions(
         labels,
         out or None,
         label_column=label_column or None,
+        id_column=id_column,
+        caption_column=caption_column,
         groups=group,
         objects=objects or None,
         images=images or None,
@@ -112,6 +116,7 @@ def captions(
     for note in done.notes:
         typer.echo(f"note: {note}", err=True)
     if done.folder is not None:
+        tell_verdict(done.folder)
         typer.echo(f"results in {done.folder}", err=True)
         if page:
             write_page(done.folder)

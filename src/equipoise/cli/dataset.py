@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
-from equipoise.cli.report import write_page
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking
+from equipoise.cli.report import tell_verdict, write_page
 
 
 def dataset(
-    source: str = typer.Argument(..., metavar="TABLE|CAPTIONS.json", help="A table, or a COCO captions file."),
+    source: str = typer.Argument(
+        ..., metavar="TABLE|CAPTIONS", help="A table, or captions: COCO .json, .jsonl, .csv, .tsv, .txt (one per line)."
+    ),
     out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet, CSV files and the map of captions."),
-    axis: list[str] = typer.Option([], "--axis", help="A column with groups; repeat for several. All unless given."),
+    axis: list[str] = typer.Option(
+        [], "--axis", help="A column with groups, or AXIS=COLUMN; repeat for several. All unless given."
+    ),
+    id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
+    caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     lexicon: str = typer.Option("equipoise", "--lexicon", help="Whose words label captions and are made neutral."),
     features: str = typer.Option("", "--features", help="A table of embeddings of the images: the control."),
     masked_features: str = typer.Option(
@@ -38,6 +47,8 @@ def dataset(
 
     [bold]equipoise dataset captions_val2017.json -o runs/coco[/bold]
 
+    [bold]equipoise dataset captions.csv --id-column photo --caption-column text -o runs/mine[/bold]
+
     [bold]equipoise dataset tables/coco --axis gender --masked-features embeddings/masked[/bold]
     """
     from equipoise.audit.dataset import DatasetSettings, audit_dataset
@@ -46,6 +57,11 @@ def dataset(
         source,
         out or None,
         axes=axis,
+        id_column=id_column,
+        caption_column=caption_column,
+        layers=layer,
+        limit=limit,
+        sample=sample,
         lexicon=lexicon,
         features=features or None,
         masked_features=masked_features or None,
@@ -58,6 +74,7 @@ def dataset(
     for note in done.notes:
         typer.echo(f"note: {note}", err=True)
     if done.folder is not None:
+        tell_verdict(done.folder)
         typer.echo(f"results in {done.folder}", err=True)
         if page:
             write_page(done.folder)

@@ -7,12 +7,12 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table of images.")
-LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Say how many images would be asked about; load no weights.")
 DEVICE = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu.")
 DTYPE = typer.Option("", "--dtype", help="The model's numbers: float32, float16 or bfloat16.")
 PICKLE = typer.Option(False, "--allow-pickle", help="Load weights that are not safetensors.")
@@ -26,7 +26,11 @@ def embed(
     suite: list[str] = typer.Option(
         [], "--suite", "-s", help="Embed what this suite asks over the table as well; repeat for several."
     ),
+    prompts: str = typer.Option("", "--prompts", help="The file of prompts, for --suite prompts."),
     layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
+    dry_run: bool = DRY_RUN,
     batch_size: int = typer.Option(64, "--batch-size", min=1, help="Images at a time."),
     device: str = DEVICE,
     dtype: str = DTYPE,
@@ -42,12 +46,14 @@ def embed(
 
     Example: [bold]equipoise embed hf:openai/clip-vit-base-patch32 sets -o embeddings/clip --suite intersectional[/bold]
     """
-    from equipoise.data import Table
     from equipoise.engine import embed as embedded
 
     how = asking(engine, workers, cache, batch_size, max_broken=max_broken)
-    images = Table.open(table, layers=layer)
-    asked = [*_lines(texts), *(text for name in suite for text in _asked_by(name, images))]
+    images = opened(table, layer, limit, sample)
+    asked = [*_lines(texts), *(text for name in suite for text in _asked_by(name, images, prompts))]
+    if dry_run:
+        _tell_dry_run(images, len(set(asked)))
+        return
     encoder = _loaded(model, "encoder", device, dtype, allow_pickle)
     if not hasattr(encoder, "encode_images"):
         raise InputError(f"{model} holds embeddings already; name a model that encodes")
@@ -63,6 +69,9 @@ def caption(
     table: str = TABLE,
     out: Path = typer.Option(..., "--out", "-o", help="The file for the captions, such as captions.jsonl."),
     layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
+    dry_run: bool = DRY_RUN,
     batch_size: int = typer.Option(32, "--batch-size", min=1, help="Images at a time."),
     seed: int = typer.Option(0, "--seed", min=0, help="Matters where a captioner samples."),
     device: str = DEVICE,
@@ -83,7 +92,6 @@ def caption(
     """
     import json
 
-    from equipoise.data import Table
     from equipoise.data.atomic import atomic_file
     from equipoise.data.runs import file_to_write
     from equipoise.engine import captions
@@ -95,7 +103,10 @@ def caption(
     with file_to_write(out, overwrite=overwrite):
         pass  # refused before a model is loaded
     how = asking(engine, workers, cache, batch_size, max_broken=max_broken)
-    images = Table.open(table, layers=layer)
+    images = opened(table, layer, limit, sample, seed)
+    if dry_run:
+        _tell_dry_run(images)
+        return
     groups = iter(images.rows(["image_id", *images.axes], only_kept="keep" in images.columns))
     captioner = _loaded(model, "captioner", device, dtype, allow_pickle)
     n_written, failed = 0, {}
@@ -128,10 +139,18 @@ def _lines(path: str) -> list[str]:
         raise InputError(f"{path}: not a text file in UTF-8") from None
 
 
-def _asked_by(suite: str, images: Any) -> list[str]:
+def _asked_by(suite: str, images: Any, prompts: str = "") -> list[str]:
     from equipoise.audit import texts_asked
+    from equipoise.audit.asking import prompts_of
 
-    return texts_asked(suite, images)
+    return texts_asked(suite, images, config=prompts_of(prompts) if prompts else None)
+
+
+def _tell_dry_run(images: Any, n_texts: int | None = None) -> None:
+    from equipoise.engine.asking import kept_ids
+
+    texts = "" if n_texts is None else f" and {n_texts:,} texts"
+    typer.echo(f"{len(kept_ids(images)):,} images{texts} would be asked about; nothing was loaded")
 
 
 def _tell(unreadable: Unreadable) -> None:

@@ -31,7 +31,7 @@ GROUPS = typer.Option("", "--groups", help="The groups to show, separated by com
 def sets(
     out: Path = OUT,
     generator: str = MODEL,
-    preset: str = typer.Option("race-gender", "--preset", "-p", help="Captions: a preset of: equipoise text presets."),
+    preset: str = typer.Option("race-gender", "--preset", "-p", help="Captions: see equipoise text captions --list."),
     captions: Path | None = typer.Option(None, "--captions", help="Captions: a TOML file of your own, instead."),
     world: str = typer.Option("", "--world", help="Captions: those of a pictogram world (fair, biased, ...), instead."),
     axes: str = typer.Option("gender,skin_tone", "--axes", help="With --world: what the sets vary."),

@@ -15,20 +15,25 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from equipoise.data import Table
     from equipoise.engine import Asking
     from equipoise.generate.plans import WorkPlan
 
 __all__ = [
     "CACHE",
     "ENGINE",
+    "LAYER",
+    "LIMIT",
     "MAX_BROKEN",
     "OVERWRITE",
+    "SAMPLE",
     "WORKERS",
     "Making",
     "asking",
     "listed",
     "making",
     "numbers",
+    "opened",
     "span",
 ]
 
@@ -42,6 +47,23 @@ MAX_BROKEN = typer.Option(
     0.05, "--max-broken", min=0.0, max=1.0, help="The share of images that may be unreadable before the command stops."
 )
 OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
+
+LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several, or say all.")
+LIMIT = typer.Option(
+    0, "--limit", min=0, metavar="N", help="Only the first N images, to try things out.", show_default=False
+)
+SAMPLE = typer.Option(
+    0, "--sample", min=0, metavar="N", help="About N images drawn at random, sets kept whole.", show_default=False
+)
+
+
+def opened(table: str, layers: list[str], limit: int = 0, sample: int = 0, seed: int = 0) -> Table:
+    """The table with its layers, and with only some of its images where that was asked."""
+    from equipoise.data import Table
+    from equipoise.data.sampling import some_of
+
+    whole = Table.open(table, layers="all" if layers == ["all"] else layers)
+    return some_of(whole, limit=limit, sample=sample, seed=seed)
 
 
 def asking(engine: str, workers: int | None, cache: bool, batch_size: int = 64, *, max_broken: float = 0.05) -> Asking:

@@ -87,6 +87,13 @@ def _named(given: list[str]) -> dict[str, str]:
     return found
 
 
+def tell_verdict(folder: object) -> None:
+    """Print the verdict on what a result folder holds."""
+    from equipoise.report import verdict_of
+
+    typer.echo(verdict_of([str(folder)]).text)
+
+
 def write_page(folder: object) -> None:
     """Write the page of one result folder into it, and say where; what was measured is kept if that fails."""
     from equipoise.report import write_into

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -109,35 +109,103 @@ def readers(
 def import_(
     reader: str = typer.Argument(..., metavar="READER", help="What reads it; equipoise table readers lists them."),
     path: str = typer.Argument(..., metavar="PATH", help="The dataset's folder or file."),
-    out: str = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
-    option: list[str] = typer.Option([], "--option", "-o", help="key=value; see: equipoise table readers READER."),
+    out: str = typer.Argument("", metavar="[OUT]", help="The folder of the new table; or give it with -o."),
+    out_option: str = typer.Option("", "--out", "-o", help="The folder of the new table."),
+    image: str = typer.Option("", "--image", help="The column that holds the images' paths."),
+    caption: str = typer.Option("", "--caption", help="The column that holds the captions."),
+    subject: str = typer.Option("", "--subject", help="The column that says what is shown, such as an occupation."),
+    axis: list[str] = typer.Option(
+        [], "--axis", help="A column of groups, or AXIS=COLUMN where the column has another name; repeat for several."
+    ),
+    id_column: str = typer.Option("", "--id-column", help="The column that names each image; its path unless given."),
+    column: list[str] = typer.Option(
+        [], "--column", help="Another column by our name, as in set_id=scene or split=part; repeat for several."
+    ),
+    images: str = typer.Option("", "--images", help="The folder that paths start from; the file's own unless given."),
+    option: list[str] = typer.Option([], "--option", help="key=value; see: equipoise table readers READER."),
+    limit: int = typer.Option(
+        0, "--limit", min=0, metavar="N", help="Only the first N rows, to try things out.", show_default=False
+    ),
     paths: bool = typer.Option(False, "--paths", help="Store where the images are instead of the images."),
     rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows of a file."),
     wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a table that is there, finished or not."),
 ) -> None:
-    """Make a table of a public dataset; rows that cannot be used are kept with the reason.
+    """Make a table of your own images, vectors or scores, or of a public dataset; what cannot be used is told.
 
-    Run it again after an interruption: it goes on where it stopped.
+    Run it again after an interruption: it goes on where it stopped. An import of which no row can be used leaves
+    nothing behind.
 
-    Example: [bold]equipoise table import coco coco2017 people --option split=val2017[/bold]
+    Examples:
+
+    [bold]equipoise table import csv photos.csv photos --image path --subject job --axis gender=sex --axis age[/bold]
+
+    [bold]equipoise table import coco coco2017 people --option split=val2017[/bold]
+
+    [bold]equipoise table import embeddings vectors.npz vectors[/bold]
     """
-    from equipoise.data.importing import import_table, options_from_text
+    from equipoise.cli.options import options_from_text
+    from equipoise.data.importing import import_table
     from equipoise.data.readers import READERS
 
-    summary = import_table(
-        reader,
-        path,
-        out,
-        store="paths" if paths else "bytes",
-        rows_per_shard=rows_per_shard,
-        wait=wait,
-        **options_from_text(READERS.load(reader), option),
-    )
+    named = {"image": image, "caption": caption, "subject": subject, "image_id": id_column}
+    given = _columns_given({name: value for name, value in named.items() if value}, column, axis, images)
+    place = _one_place(reader, path, out, out_option)
+    options = options_from_text(READERS.load(reader), option) | _for_reader(reader, given)
+    told: dict[str, Any] = {"store": "paths" if paths else "bytes", "overwrite": overwrite, "limit": limit}
+    summary = import_table(reader, path, place, rows_per_shard=rows_per_shard, wait=wait, **told, **options)
     typer.echo(str(summary))
     if summary.n_rejected:
-        typer.echo(f"the rejected rows are in {out}/_errors")
-    if not summary.n_rows:
+        typer.echo(f"the rejected rows are in {place}/_errors")
+    if not summary.n_rows:  # the dataset itself has none
         raise typer.Exit(1)
+    if summary.table.kind == "images":
+        typer.echo(f"look at it with: equipoise table info {place}")
+
+
+def _one_place(reader: str, path: str, out: str, option: str) -> str:
+    """The folder to write, given as an argument or with ``-o``."""
+    from pathlib import Path
+
+    from equipoise.data.readers import READERS
+    from equipoise.errors import InputError
+
+    if reader not in READERS and (path in READERS or Path(reader).exists()):
+        wanted = f"{path} {reader}" if path in READERS else f"csv {reader}"
+        raise InputError(f"{reader!r} is no reader; the reader comes first: equipoise table import {wanted} OUT")
+    if bool(out) == bool(option):
+        why = "two folders are given for the new table" if out else "the folder for the new table is missing"
+        raise InputError(f"{why}; type: equipoise table import {reader} {path} OUT")
+    return out or option
+
+
+def _columns_given(named: dict[str, str], column: list[str], axis: list[str], images: str) -> dict[str, Any]:
+    """What the flags say of columns, as the options of a reader."""
+    from equipoise.cli.options import pair_from_text
+    from equipoise.data.readers.files.mapped import axes_named
+
+    axes = axes_named(axis, "--axis")
+    columns = named | dict(pair_from_text(text, "--column") for text in column)
+    columns |= {name: theirs for name, theirs in axes.items() if name != theirs}
+    given: dict[str, Any] = {"columns": columns} if columns else {}
+    given |= {"axes": list(axes)} if axes else {}
+    return given | ({"images": images} if images else {})
+
+
+def _for_reader(reader: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The same, if the reader has these options; one that reads a fixed layout knows its columns."""
+    from equipoise.data.readers import about
+    from equipoise.errors import InputError
+
+    known = {option.name for option in about(reader).options}
+    for name in given:
+        if name not in known:
+            flag = {"columns": "--image, --caption, --subject, --id-column or --column", "axes": "--axis"}
+            raise InputError(
+                f"the reader {reader!r} knows which column is which and takes no {flag.get(name, '--' + name)}; leave "
+                "it out, or use the reader 'csv' for a list of your own"
+            )
+    return given
 
 
 @app.command()
@@ -146,7 +214,7 @@ def export(
     table: str = TABLE,
     out: str = typer.Argument(..., metavar="OUT", help="The new folder or file."),
     layers: list[str] = LAYERS,
-    option: list[str] = typer.Option([], "--option", "-o", help="An option of the export, key=value; repeat it."),
+    option: list[str] = typer.Option([], "--option", help="An option of the export, key=value; repeat it."),
 ) -> None:
     """Give a table to other tools: folder, huggingface, webdataset, csv, or card (the dataset card alone).
 
@@ -154,8 +222,8 @@ def export(
 
     Example: [bold]equipoise table export folder people people-folder --layer all[/bold]
     """
+    from equipoise.cli.options import options_from_text
     from equipoise.data.exports import EXPORTS, export
-    from equipoise.data.importing import options_from_text
 
     options = options_from_text(EXPORTS.load(kind), option)
     typer.echo(str(export(kind, _opened(table, layers), out, **options)))
@@ -206,7 +274,7 @@ def split(
 
     Example: [bold]equipoise table split people --by subject --fractions train=0.8,test=0.2[/bold]
     """
-    from equipoise.data.importing import numbers_from_text
+    from equipoise.cli.options import numbers_from_text
     from equipoise.data.sampling import split_layer
 
     shares = numbers_from_text(fractions, "--fractions")
@@ -221,6 +289,65 @@ def split(
     made = split_layer(before, name=name, by=by, fractions=shares, seed=seed)
     _print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
     typer.echo(f"layer {name!r} of {table}")
+
+
+@app.command()
+def label(
+    table: str = TABLE,
+    lexicon: str = typer.Option("equipoise", "--lexicon", help="A lexicon's id, or a TOML file of your own."),
+    name: str = typer.Option("labels", "--name", help="The layer's name."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Label images by what their captions say: an axis read by a lexicon, written as a layer beside the table.
+
+    An image whose captions name no group, or several, has none.
+
+    Example: [bold]equipoise table label photos --lexicon equipoise[/bold]
+    """
+    from equipoise.text import Lexicon
+
+    words = Lexicon.load(lexicon)
+    before = _opened(table, layers)
+    _refuse_layer_again(before, name)
+    frame = before.to_pandas(["image_id", "caption", "captions"])
+    texts = [
+        list(many) if many is not None and len(many) else [one] if isinstance(one, str) else []
+        for one, many in zip(frame["caption"], frame["captions"], strict=True)
+    ]
+    rows = frame[["image_id"]].assign(**{words.axis: words.label_images(texts)})
+    config = {"label": words.id}
+    made = before.add_layer(name, rows, axes=[words.axis], config=config, uses=before.fingerprints[1:])
+    _print_columns([[group or "(none)", str(n)] for group, n in made.group_counts(words.axis).items()])
+    typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")
+
+
+@app.command()
+def join(
+    tables: list[str] = typer.Argument(..., metavar="TABLE...", help="Two tables of images or more."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Put the rows of several tables into one: photographs and their edits, for the suite contrast.
+
+    A layer is joined to the tables that have it.
+
+    Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
+    """
+    from equipoise.data import Table
+    from equipoise.data.mixing import join as joined
+    from equipoise.errors import InputError
+
+    opened = []
+    for path in tables:
+        whole = Table.open(path)
+        opened.append(
+            whole.with_layers("all" if layers == ["all"] else [n for n in layers if n in whole.layer_names()])
+        )
+    for name in layers:
+        if name != "all" and not any(name in table.layer_names() for table in opened):
+            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
+    made = joined(opened, out)
+    typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
 
 
 @app.command()

@@ -27,12 +27,18 @@ app = typer.Typer(
     help="Who do captions say is in the picture? Label them, say the same of nobody in particular, or of someone else.",
 )
 
-SOURCE = typer.Argument(..., metavar="FILE", help="Captions: .txt (one a line), .jsonl, .csv, .tsv, COCO .json, or - .")
+SOURCE = typer.Argument(
+    ..., metavar="FILE", help="Captions: .txt (one per line), .jsonl, .csv, .tsv, COCO .json, or - ."
+)
 OUT = typer.Option("-", "--out", "-o", help="Where to write; the same kind of file. - is standard output.")
 LEXICON = typer.Option("equipoise", "--lexicon", "-l", help="A lexicon's id, or a TOML file of your own.")
 COMPAT = typer.Option(None, "--compat", help="Reproduce published code: gensynth, lic or dba.")
 FORMAT = typer.Option(None, "--format", help="lines, jsonl, csv, tsv or coco; told from the file's name unless given.")
-COLUMN = typer.Option("caption", "--column", help="The JSON field or CSV column that holds the caption.")
+_LOOKED_AT = 20_000
+"""Captions in which words are sought that still tell a group."""
+COLUMN = typer.Option(
+    "caption", "--caption-column", "--column", help="The JSON field or CSV column that holds the caption."
+)
 
 
 @app.command()
@@ -76,15 +82,18 @@ def neutralise(
     prints "They are a performer."
     """
     words = _load(lexicon)
-    _run(
-        source,
-        out,
-        words,
-        _flat(lambda t: words.neutralise_all(t, agree=agree, compat=compat)),
-        format,
-        column,
-        overwrite,
-    )
+    seen: list[tuple[str, str | None]] = []
+
+    def work(texts: list[str]) -> list[str]:
+        done = words.neutralise_all(texts, agree=agree, compat=compat)
+        if words.language != "en" and len(seen) < _LOOKED_AT:
+            seen.extend(zip(done, words.label_all(texts), strict=True))
+        return done
+
+    _run(source, out, words, _flat(work), format, column, overwrite)
+    still = words.still_told([text for text, _ in seen], [group for _, group in seen])
+    for note in filter(None, (words.warning, still)):
+        typer.echo(f"note: {note}", err=True)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from equipoise.first_use import on_first_use
 
 if TYPE_CHECKING:
-    from equipoise.data.importing import ImportSummary, import_table
+    from equipoise.data.importing import ImportSummary, import_rows, import_table
     from equipoise.data.results import TableDiff, diff, read_results, write_results
     from equipoise.data.schema import DatasetReader, Rejected, Row, TableSchema, schema_for
     from equipoise.data.shards import ShardInfo, write_shard
@@ -30,6 +30,7 @@ __all__ = [
     "TableSchema",
     "TableWriter",
     "diff",
+    "import_rows",
     "import_table",
     "read_results",
     "schema_for",
@@ -49,6 +50,7 @@ _HOMES = {
     "TableSchema": "schema",
     "TableWriter": "writer",
     "diff": "results",
+    "import_rows": "importing",
     "import_table": "importing",
     "read_results": "results",
     "schema_for": "schema",

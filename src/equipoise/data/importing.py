@@ -1,14 +1,15 @@
-"""From a public dataset to a table: drive a reader, keep what is usable, and say what was not and why.
+"""From a dataset to a table: drive a reader, keep what is usable, and say what was not and why.
 
-Options as the command line gives them (``key=value``), turned into what a function's signature wants.
+The dataset is a file or folder that a reader knows, or what is in memory: a pandas frame, a Hugging Face dataset.
 """
 
 from __future__ import annotations
 
-import inspect
-import json
+import math
 import os
 import re
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,78 +18,20 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from equipoise.data.arrays import checked_row
+from equipoise.data.atomic import locked
 from equipoise.data.images import check, image_bytes
+from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.readers import READERS, ReaderShape, read, shape_of
+from equipoise.data.readers.files.values import OwnPictures, attempt, brief
+from equipoise.data.readers.own import plan_for, record_row
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
-from equipoise.data.shards import read_columns, shard_name
+from equipoise.data.shards import ERRORS_FOLDER, open_parquet, read_columns, shard_name
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
-from equipoise.errors import InputError, closest
+from equipoise.errors import InputError, OtherSettingsError
 from equipoise.formatting import shown
 
-__all__ = ["ImportSummary", "import_table", "numbers_from_text", "options_from_text"]
-
-
-_LISTS = ("Sequence[str]", "Iterable[str]", "Collection[str]", "list[str]", "tuple[str")
-
-
-def options_from_text(function: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
-    """The keyword arguments of ``function`` from ``key=value`` texts.
-
-    Where the annotation is a list of text the value is split at commas; where it allows text, the value is taken
-    as it is; otherwise it is read as JSON (numbers, ``true``, ``null``). A function with ``**options`` gets what its
-    signature does not name as text.
-
-    >>> def read(path, *, split: str | None = None, parts: Sequence[str] = (), limit: int = 0): ...
-    >>> options_from_text(read, ["split=2017", "parts=captions,instances", "limit=5"])
-    {'split': '2017', 'parts': ['captions', 'instances'], 'limit': 5}
-    >>> options_from_text(read, ["splits=2017"])
-    Traceback (most recent call last):
-        ...
-    equipoise.errors.InputError: there is no option 'splits'; did you mean 'split'?
-    """
-    parameters = inspect.signature(function).parameters.values()
-    wanted = {p.name: str(p.annotation) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    options: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals or not key:
-            raise InputError(f"the option {text!r} is not of the form key=value")
-        if key not in wanted and not takes_any:
-            near = closest(key, wanted, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(wanted) or 'none'}"
-            raise InputError(f"there is no option {key!r}; {hint}")
-        options[key] = _value(key, value, wanted.get(key, "str"))
-    return options
-
-
-def numbers_from_text(text: str, option: str) -> dict[str, float]:
-    """Numbers by name from ``name=number`` with commas between.
-
-    >>> numbers_from_text("train=0.8, test=0.2", "--fractions")
-    {'train': 0.8, 'test': 0.2}
-    """
-    numbers: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = part.partition("=")
-        try:
-            numbers[name.strip()] = float(number)
-        except ValueError:
-            raise InputError(f"{option} {text!r}: {part.strip()!r} is not of the form name=number") from None
-    return numbers
-
-
-def _value(key: str, text: str, annotation: str) -> Any:
-    if annotation.startswith(_LISTS):
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if "str" in annotation:
-        return text
-    try:
-        return json.loads(text.lower() if text in ("True", "False") else text)
-    except ValueError:
-        raise InputError(f"the option {key}={text} is not what is expected: {annotation}") from None
+__all__ = ["ImportSummary", "import_rows", "import_table"]
 
 
 _REASONS = 5
@@ -129,6 +72,8 @@ def import_table(
     store: str = "bytes",
     rows_per_shard: int = 1000,
     wait: float = 0.0,
+    overwrite: bool = False,
+    limit: int = 0,
     **options: Any,
 ) -> ImportSummary:
     """Read the dataset at ``path`` with ``reader`` and write it as a table to ``out``.
@@ -140,7 +85,9 @@ def import_table(
 
     ``rows_per_shard`` counts what the reader gives, rejected or not. An import that was interrupted goes on where it
     stopped when it is called again with the same arguments, and ends with the same files. A table that is finished is
-    not made again: the summary says so (``was_there``), whether or not the dataset has changed since.
+    not made again: the summary says so (``was_there``), whether or not the dataset has changed since. Where no row at
+    all can be used, that is an InputError with the reasons, and nothing is left behind. ``overwrite`` replaces a table,
+    finished or not, that was made otherwise. ``limit``: only so many rows of the dataset, to try things out.
 
     >>> import tempfile
     >>> def two(path):
@@ -156,14 +103,127 @@ def import_table(
         raise InputError(f"rows_per_shard must be at least 1, not {rows_per_shard}")
     name, items, shape = _items(reader, path, shape, options)
     schema = schema_for(shape.kind, axes=shape.axes, columns=shape.columns, dim=shape.dim)
+    items = islice(items, limit) if limit else items
     first = list(islice(items, 1))  # a dataset that cannot be read at all must not leave a folder behind
-    config = _config(name, path, options, store, rows_per_shard)
-    with TableWriter(Path(out), schema, config=config, plan=_source_state(path), wait=wait) as writer:
-        was_there = writer.finished
-        if not was_there:
-            _write(writer, chain(first, items), _Intake(schema, name, store), rows_per_shard)
-        table = writer.finish()
+    config = _config(name, path, options, store, rows_per_shard) | ({"limit": limit} if limit else {})
+    if overwrite:
+        _remove_table(Path(out))
+    try:
+        with TableWriter(Path(out), schema, config=config, plan=_source_state(path), wait=wait) as writer:
+            was_there = writer.finished
+            if not was_there:
+                n_shards = _write(writer, chain(first, items), _Intake(schema, name, store), rows_per_shard)
+                _refuse_empty(writer, path)
+                writer.finish(n_shards)
+            table = writer.finish()
+    except OtherSettingsError:
+        raise InputError(
+            f"{out} holds a table, finished or not, that was made with other settings; choose another folder, or "
+            "replace it with --overwrite"
+        ) from None
     return _summary(table, was_there, shape.notes)
+
+
+def _remove_table(path: Path) -> None:
+    """Take away a table, finished or not; a folder that holds anything else is left to the writer to refuse."""
+    if (path / MANIFEST).is_file() or (path / UNFINISHED).is_file():
+        with locked(path / ".lock", what=f"the table at {path}"):
+            for entry in path.iterdir():
+                if entry.name != ".lock":
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _refuse_empty(writer: TableWriter, path: str | os.PathLike[str]) -> None:
+    """End an import of which no row can be used, with the most usual reasons; the folder is as it was before."""
+    reasons: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for index in writer.completed_shards():
+        if open_parquet(writer.path / shard_name(index)).metadata.num_rows:
+            return
+        errors = writer.path / ERRORS_FOLDER / shard_name(index)
+        for reason in read_columns(errors, ["reason"])["reason"].to_pylist() if errors.is_file() else ():
+            kind = _kind_of_reason(reason)
+            reasons[kind] += 1
+            examples.setdefault(kind, reason)
+    if not reasons:
+        return
+    told = "; ".join(f"{count:,} x {examples[kind]}" for kind, count in reasons.most_common(2))
+    writer.abandon()
+    raise InputError(f"no row of {path} can be used, so no table was made: {told}")
+
+
+def import_rows(
+    data: Any,
+    out: str | os.PathLike[str],
+    *,
+    columns: str | Mapping[str, str] | None = None,
+    axes: str | Iterable[str] | None = None,
+    images: str | os.PathLike[str] = ".",
+    store: str = "bytes",
+    overwrite: bool = False,
+) -> ImportSummary:
+    """A table of images from what is in memory: a pandas frame, a Hugging Face ``Dataset``, or a list of mappings.
+
+    ``columns`` and ``axes`` as for the reader ``csv``; ``images`` is the folder that paths start from. An image may be
+    a path, encoded bytes, or a picture of Pillow's.
+
+    >>> import pandas as pd, tempfile
+    >>> from PIL import Image
+    >>> frame = pd.DataFrame({"photo": [Image.new("RGB", (8, 8))], "sex": ["female"], "job": ["cook"]})
+    >>> named = {"image": "photo", "subject": "job"}
+    >>> found = import_rows(frame, tempfile.mkdtemp() + "/t", columns=named, axes=["gender=sex"])
+    >>> found.n_rows, found.table.axes
+    (1, ('gender',))
+    """
+    records = _records_of(data)
+    plan = plan_for(records(), "the data", columns, axes)
+    pictures = OwnPictures(Path(images))
+
+    def rows(path: str) -> Iterator[Row | Rejected]:
+        for number, fields in enumerate(records()):
+            yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=brief(fields))
+
+    told: dict[str, Any] = {"shape": plan.shape, "store": store, "overwrite": overwrite}
+    return import_table(rows, images, out, **told)
+
+
+def _records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
+    """What gives the rows of a frame, a dataset or a list as mappings, each time from the first."""
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):
+
+        def of_frame() -> Iterator[dict[str, Any]]:
+            for values in data.itertuples(index=False, name=None):
+                yield {str(name): _python(value) for name, value in zip(data.columns, values, strict=True)}
+
+        return of_frame
+    if not hasattr(data, "__iter__") or isinstance(data, str | bytes | Mapping):
+        raise InputError(
+            f"rows are expected (a pandas frame, a Hugging Face dataset, a list of mappings), not "
+            f"{type(data).__name__}; a dataset of several splits is given one split at a time"
+        )
+    names = {
+        name: feature.names
+        for name, feature in (getattr(data, "features", None) or {}).items()
+        if hasattr(feature, "names")
+    }
+
+    def of_rows() -> Iterator[dict[str, Any]]:
+        for number, fields in enumerate(data):
+            if not isinstance(fields, Mapping):
+                raise InputError(f"row {number} is {type(fields).__name__}; a mapping from column to value is expected")
+            values = {str(name): _python(value) for name, value in fields.items()}
+            for name, known in names.items():
+                if isinstance(values.get(name), int):
+                    values[name] = known[values[name]] if 0 <= values[name] < len(known) else None
+            yield values
+
+    return of_rows
+
+
+def _python(value: Any) -> Any:
+    """A cell without numpy's types, and nothing where it is not a number."""
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _items(
@@ -179,7 +239,8 @@ def _items(
     return name, iter(reader(os.fspath(path), **options)), shape
 
 
-def _write(writer: TableWriter, items: Iterator[Row | Rejected], intake: _Intake, rows_per_shard: int) -> None:
+def _write(writer: TableWriter, items: Iterator[Row | Rejected], intake: _Intake, rows_per_shard: int) -> int:
+    """Write shard after shard; how many there are."""
     done = set(writer.completed_shards())
     index = 0
     with _progress(intake.name) as bar:
@@ -193,7 +254,7 @@ def _write(writer: TableWriter, items: Iterator[Row | Rejected], intake: _Intake
                 errors: list[Rejected] = []
                 writer.write_shard(index, intake.accepted(_counted(part, bar), errors), errors)
             index += 1
-    writer.finish(index)
+    return index
 
 
 class _Intake:
@@ -264,7 +325,9 @@ def _counted(items: Iterator[Row | Rejected], bar: Any) -> Iterator[Row | Reject
 def _progress(name: str) -> Any:
     from tqdm import tqdm
 
-    return tqdm(desc=name, unit=" rows", disable=None, leave=False)  # None: only where there is a terminal
+    # in a log a line now and then; of work that is done in a moment nothing
+    seen = sys.stderr.isatty()
+    return tqdm(desc=name, unit=" rows", leave=False, delay=0 if seen else 5, mininterval=0.1 if seen else 5)
 
 
 def _config(

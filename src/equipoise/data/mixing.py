@@ -26,7 +26,7 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["Combined", "Substitution", "combine", "substitute", "substitution_count", "write_mixture"]
+__all__ = ["Combined", "Substitution", "combine", "join", "substitute", "substitution_count", "write_mixture"]
 
 UNITS = ("image", "caption")
 MODES = ("synthetic", "augment")
@@ -200,6 +200,37 @@ def write_mixture(
     further = {name: kind for name, kind in real.types.items() if name not in known and name not in _VERDICT}
     parents = (*real.fingerprints, *(name for table in made for name in table.fingerprints))
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
+
+
+def join(tables: Sequence[Table], out: str | Path) -> Table:
+    """Write one table with the rows of several, one after the other: photographs and their edits, for one audit.
+
+    Columns and axes are those of all; what a table does not have is null. Rows that a filter dropped are left out.
+    """
+    from equipoise.data.table import Table as TableClass
+
+    axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))
+    known = {**_standard(), **dict.fromkeys(axes, "string")}
+    further: dict[str, str] = {}
+    for table in tables:
+        if table.kind != "images":
+            raise InputError(f"{table.path}: holds {table.kind}, not images")
+        for name, kind in table.types.items():
+            if name not in known and name not in _VERDICT and further.setdefault(name, kind) != kind:
+                raise InputError(f"{table.path}: the column {name!r} is {kind} here and {further[name]} elsewhere")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for table in tables:
+            names = [name for name in table.columns if name not in _VERDICT]
+            for row in table.rows(names, only_kept="keep" in table.columns):
+                if isinstance(row.get("image"), dict) and row["image"]["bytes"] is None and row["image"]["path"]:
+                    place = table.image_root / row["image"]["path"]  # a full path stays itself
+                    row = {**row, "image": {"bytes": None, "path": str(place.absolute())}}
+                yield row
+
+    parents = tuple(name for table in tables for name in table.fingerprints)
+    config = {"join": [str(table.path) for table in tables]}
+    return TableClass.create(out, rows(), axes=axes, columns=further, config=config, parents=parents)
 
 
 def _standard() -> dict[str, str]:

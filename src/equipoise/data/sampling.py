@@ -6,6 +6,9 @@ is not copied: :func:`balance_layer` and :func:`split_layer` write a layer besid
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from equipoise.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "split", "split_layer"]
+__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "some_of", "split", "split_layer"]
 
 METHODS = ("undersample", "gensynth", "oversample")
 
@@ -155,6 +158,34 @@ def split_layer(
     rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
     config = {"split": by, "fractions": dict(fractions) if fractions else None, "seed": seed}
     return table.add_layer(name, rows, columns=["split"], config=config, uses=_layers_of(table))
+
+
+def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> Table:
+    """``table`` with only its first ``limit`` images kept, or about ``sample`` drawn; 0 keeps all.
+
+    A draw takes counterfactual sets whole, because half a set says nothing: sets are taken until there are ``sample``
+    images or more. The verdict is a layer in a temporary folder; the table is not changed.
+    """
+    if not limit and not sample:
+        return table
+    if limit and sample:
+        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+    columns = ["image_id", *(["set_id"] if "set_id" in table.columns else [])]
+    frame = table.to_pandas(columns, only_kept="keep" in table.columns)
+    keep = pd.Series(np.arange(len(frame)) < limit)
+    if sample:
+        own = pd.Series(ids_of(frame), index=frame.index)
+        units = frame["set_id"].astype("string").fillna(own) if "set_id" in frame else own
+        names = list(dict.fromkeys(units))
+        order = [names[i] for i in draw_order(names, seed, "sample")]
+        before = units.value_counts().reindex(order).cumsum().shift(fill_value=0)
+        keep = units.map(before < sample)
+    rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep.to_numpy(dtype=bool)})
+    folder = tempfile.mkdtemp(prefix="equipoise-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    told = {"limit": limit} if limit else {"sample": sample, "seed": seed}
+    place = f"{folder}/{'first' if limit else 'sample'}"
+    return table.add_layer("some", rows, columns=["keep"], config=told, uses=_layers_of(table), path=place)
 
 
 def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:

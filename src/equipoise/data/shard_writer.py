@@ -146,7 +146,9 @@ class ShardWriter:
     def _accept_finished(self) -> None:
         there = Manifest.load(self.path)
         if not self._resume or there.head() != json.loads(dumped(self._manifest.head())):
-            raise InputError(f"there is a finished table at {self.path} already; choose another path or delete it")
+            raise OtherSettingsError(
+                f"there is a finished table at {self.path} already; choose another path or delete it"
+            )
         # Left over when a writer died between its last two steps.
         (self.path / UNFINISHED).unlink(missing_ok=True)
         self.finished = True

@@ -23,7 +23,16 @@ from typing import IO, Any
 from equipoise.data.atomic import write_whole
 from equipoise.data.shards import shard_name
 
-__all__ = ["NOTES_FOLDER", "Interrupts", "Progress", "duration", "read_notes", "told_on_stderr", "write_notes"]
+__all__ = [
+    "NOTES_FOLDER",
+    "Heartbeat",
+    "Interrupts",
+    "Progress",
+    "duration",
+    "read_notes",
+    "told_on_stderr",
+    "write_notes",
+]
 
 
 def told_on_stderr(sentence: str) -> None:
@@ -176,6 +185,45 @@ class Progress:
         self._last_line = now
         self._told = self.n_done
         print(self.line(now), file=self._stream, flush=True)
+
+
+class Heartbeat:
+    """Says every few seconds that work whose end cannot be counted still goes on; nothing of work done in a moment.
+
+    >>> import io
+    >>> out = io.StringIO()
+    >>> with Heartbeat("measuring", stream=out, first=0.01, then=60):
+    ...     time.sleep(0.2)
+    >>> print(out.getvalue(), end="")
+    measuring: still at work after 0 s
+    """
+
+    def __init__(
+        self, what: str, *, stream: IO[str] | None = None, first: float = SECONDS_BETWEEN_LINES, then: float = 30.0
+    ) -> None:
+        self.what = what
+        self._stream = stream if stream is not None else sys.stderr
+        self._first, self._then = first, then
+        self._done = threading.Event()
+
+    def __enter__(self) -> Heartbeat:
+        self._started = time.monotonic()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        pause = self._first
+        while not self._done.wait(pause):
+            pause = self._then
+            passed = duration(time.monotonic() - self._started)
+            print(f"{self.what}: still at work after {passed}", file=self._stream, flush=True)
 
 
 class NoProgress(Progress):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
-from equipoise.formatting import p_plain
+from equipoise.formatting import brackets, p_plain, plain, text_table
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.notes import note
 from equipoise.measure.stats.estimate import Estimate
@@ -40,10 +40,25 @@ def report_text(funnel: pd.DataFrame, tests: Sequence[TestedStep], outcomes: Seq
         lines.append(_line(outcome.label, f"{sum(images):,}", f"{images[0]:,}", f"{images[1]:,}", share, *counts))
     lines += _group_lines(tests)
     lines += _subject_lines(funnel, outcomes)
+    lines += _figure_lines(outcomes)
     lines += ["", *_alarm_lines(tests, outcomes)]
     for outcome in outcomes:
         lines += [f"note: {outcome.label}: {note}" for note in outcome.notes]
     return "\n".join(lines)
+
+
+def _figure_lines(outcomes: Sequence[StepOutcome]) -> list[str]:
+    """What steps measured besides (``quality``: distances and how varied the images are), one figure per line."""
+    rows = [(outcome.label, row) for outcome in outcomes for row in outcome.rows]
+    if not rows:
+        return []
+    cells = [["measured by", "metric", "axis", "group", "value", "chance", "interval", "n"]]
+    for label, row in rows:
+        texts = [str(row.get(name) or "") for name in ("metric", "axis", "group")]
+        numbers = [plain(row.get("value")), plain(row.get("null_mean"))]
+        interval = brackets(row.get("ci_low"), row.get("ci_high"))
+        cells.append([label, *texts, *numbers, interval, str(row.get("n") or "")])
+    return ["", *text_table(cells, range(4), 40)]
 
 
 def _line(*cells: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,7 @@ def run(
             raise UnknownNameError(f"axis of {opened.path}", axis, opened.axes)
     chosen = tuple(axes) or opened.axes
     models = models or Models()
+    _check_means(steps, models)
     settings = _settings(opened, steps, models, chosen, seed)
     claim: dict[str, Any] = {
         "settings": settings,
@@ -161,6 +162,44 @@ def run(
         write_whole(home.stage / "report.txt", (str(done) + "\n").encode())
         home.publish(draws=draws)
     return done
+
+
+def _check_means(steps: Sequence[Step], models: Models) -> None:
+    """Refuse a step that will need a model nobody named, before the first step takes its time."""
+    for step in steps:
+        needs = step.filter.needs
+        if step.name == "quality" and models.reference is None:
+            continue  # without real images it compares no vectors
+        if any("vectors" in need for need in needs) and not (models.encoder or getattr(step.filter, "model", "")):
+            raise InputError(
+                f"the step {step.label!r} needs {needs[0]}, and no encoder is named; give one with -m, such as "
+                "-m hf:openai/clip-vit-large-patch14, table:<folder of embeddings> or mini"
+            )
+        if "a detector of faces" in needs and not (models.faces or getattr(step.filter, "faces", "")):
+            raise InputError(
+                f"the step {step.label!r} asks for a face, and no detector of faces is named; give one with --faces, "
+                "such as --faces mediapipe:<file.tflite>, or --faces annotations if the table says where faces are"
+            )
+
+
+def _emptied(step: Step, layer: Table) -> str:
+    """Why a step that dropped every image did so: the scores beside the settings."""
+    scores = [name for name in layer.columns if name.startswith("score_")]
+    frame = layer.to_pandas(scores) if scores else pd.DataFrame()
+    spans = [
+        f"{name.removeprefix('score_')} {frame[name].min():.3g} to {frame[name].max():.3g}"
+        for name in scores
+        if frame[name].notna().any()
+    ]
+    settings = {
+        key: value
+        for key, value in step.plain()["settings"].items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    told = ", ".join(f"{step.label}.{key}={value}" for key, value in settings.items())
+    seen = f"scores were {', '.join(spans)}" if spans else "no image has a score"
+    change = f", and it was set to {told}; change that with --set" if told else ""
+    return f"every image was dropped: {seen}{change}"
 
 
 def _with_held(frame: pd.DataFrame, table: Table) -> pd.DataFrame:
@@ -208,6 +247,8 @@ class _Runner:
             raise InputError(
                 f"{place}: damaged ({one_line(error)}); delete the folder and run the filter again"
             ) from None
+        if outcome.before.any() and not (outcome.before & ~outcome.dropped).any():
+            outcome = replace(outcome, notes=(*outcome.notes, _emptied(step, layer)))
         self.outcomes.append(outcome)
         self.alive = outcome.before & ~outcome.dropped
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
@@ -92,6 +94,8 @@ def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
     """
     scheme, colon, rest = spec.partition(":")
     if scheme not in SCHEMES:
+        if wanted := _meant(spec):
+            raise InputError(f"the model {spec!r} lacks the word that says what it is; type {wanted}")
         raise UnknownNameError("kind of model", scheme, SCHEMES.names())
     if kind not in KINDS:
         raise UnknownNameError("kind", kind, KINDS)
@@ -103,6 +107,17 @@ def load(spec: str, kind: str = "encoder", **options: Any) -> Any:
         given = " or ".join(f"{'an' if k[0] in 'aeiou' else 'a'} {k}" for k in kinds)
         raise InputError(f"{spec!r} cannot be a {kind}; a name that begins with {scheme}: gives {given}")
     return entry.load()(rest, **options) if kind == "encoder" else entry.load()(rest, kind=kind, **options)
+
+
+def _meant(spec: str) -> str:
+    """The name as it should be written, of a folder or file that is there, or of what looks like a repository."""
+    place = Path(spec)
+    if (place / "_table.json").is_file() or (place.is_file() and place.suffix.lower() in (".npz", ".npy", ".csv")):
+        return f"table:{spec}"
+    if (place / "model_index.json").is_file():
+        return f"diffusers:{spec}"
+    looks_like_a_repository = re.fullmatch(r"[\w.-]+/[\w.-]+", spec) is not None
+    return f"hf:{spec}" if place.is_dir() or looks_like_a_repository else ""
 
 
 def from_table(

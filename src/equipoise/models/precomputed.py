@@ -1,4 +1,4 @@
-"""``table:<folder>``: embeddings computed before, looked up by image id and by text."""
+"""``table:<folder or file>``: embeddings computed before, looked up by image id and by text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from equipoise.array_types import Vectors
 from equipoise.data import Table
+from equipoise.data.atomic import sha256_of
+from equipoise.data.readers import read
+from equipoise.data.readers.files.vectors import ARRAY_SUFFIXES, named_vectors
+from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
 __all__ = ["EmbeddingTable"]
@@ -20,20 +24,18 @@ _BATCH = 8192
 
 
 class EmbeddingTable:
-    """One or several ``embeddings`` tables; an ``id`` is an image's id or a text itself.
+    """One or several ``embeddings`` tables, or files that hold vectors; an ``id`` is an image's id or a text itself.
 
-    Vectors are read in a stream: :meth:`image_batches` holds one batch at a time, the others what was asked.
+    The vectors of tables are read in a stream: :meth:`image_batches` holds one batch at a time, the others what was
+    asked. Files (npz, npy and ids, Parquet, safetensors, CSV) are read whole.
     """
 
     def __init__(self, *folders: str | Path) -> None:
         if not folders:
             raise InputError("table: needs a folder with an embeddings table, as in table:embeddings/clip")
-        self.tables = [Table.open(folder) for folder in folders]
-        for table in self.tables:
-            if table.kind != "embeddings":
-                raise InputError(f"{table.path}: holds {table.kind}, not embeddings")
+        self.sources = [_opened(folder) for folder in folders]
         self.name = "table:" + ",".join(str(folder) for folder in folders)
-        self.key = "+".join(table.fingerprint for table in self.tables)
+        self.key = "+".join(source.fingerprint for source in self.sources)
 
     def image_vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, d) the vectors of these image ids."""
@@ -57,32 +59,94 @@ class EmbeddingTable:
             raise InputError(f"{twice!r} is asked for twice among the {what}")
         width: int | None = None
         seen = np.zeros(len(place), dtype=bool)
-        for table, at, vectors in self._read(place):
+        for source, at, vectors in self._read(place):
             width = width or vectors.shape[1]
             if vectors.shape[1] != width:
-                raise InputError(f"{table.path}: vectors of length {vectors.shape[1]}, elsewhere {width}")
+                raise InputError(f"{source.path}: vectors of length {vectors.shape[1]}, elsewhere {width}")
             again = seen[at] | pd.Index(at).duplicated()
             if again.any():
                 raise InputError(
-                    f"{table.path}: {place[at[again][0]]!r} has two vectors; keep those of one model in one table"
+                    f"{source.path}: {place[at[again][0]]!r} has two vectors; keep those of one model in one table"
                 )
             seen[at] = True
             yield at, vectors
         if not seen.all():
             missing = place[~seen]
             raise InputError(
-                f"{self.name} lacks {len(missing)} of {len(place)} {what}, for example {missing[0]!r}; "
-                "compute their embeddings and add them to the table"
+                f"{self.name} lacks {len(missing):,} of {len(place):,} {what}, for example {missing[0]!r} (it has "
+                f"{self._some_ids()}); {_ADVICE[what]}"
             )
 
-    def _read(self, place: pd.Index[Any]) -> Iterator[tuple[Table, NDArray[np.int64], Vectors]]:
-        for table in self.tables:
-            for batch in table.batches(["id", "vector"], batch_size=_BATCH):
-                at = place.get_indexer(pd.Index(batch.column("id").to_pylist(), dtype=object))
+    def _read(self, place: pd.Index[Any]) -> Iterator[tuple[Any, NDArray[np.int64], Vectors]]:
+        for source in self.sources:
+            for names, vectors in source.parts():
+                at = place.get_indexer(pd.Index(names, dtype=object))
                 rows = np.flatnonzero(at >= 0)
                 if len(rows):
-                    values = batch.column("vector").flatten().to_numpy(zero_copy_only=False)
-                    yield table, at[rows], values.reshape(len(batch), -1)[rows]
+                    yield source, at[rows], vectors[rows]
+
+    def _some_ids(self) -> str:
+        """Two of the names that are there, so that a reader sees how they differ from what was asked."""
+        names = next((names for source in self.sources for names, _ in source.parts()), [])
+        return " and ".join(repr(name) for name in names[:2]) or "nothing"
+
+
+_ADVICE = {
+    "image ids": "the id of an image's vector is the table's image_id (equipoise table head TABLE -c image_id)",
+    "texts": "embed them too, each with the text itself as its id: equipoise suites SUITE --table TABLE lists them",
+}
+
+
+class _OnDisk:
+    """A table of embeddings, a batch at a time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.table = Table.open(folder)
+        if self.table.kind != "embeddings":
+            raise InputError(f"{self.table.path}: holds {self.table.kind}, not embeddings; {_HOW}")
+        self.path, self.fingerprint = self.table.path, self.table.fingerprint
+
+    def parts(self) -> Iterator[tuple[list[str], Vectors]]:
+        for batch in self.table.batches(["id", "vector"], batch_size=_BATCH):
+            values = batch.column("vector").flatten().to_numpy(zero_copy_only=False)
+            yield batch.column("id").to_pylist(), values.reshape(len(batch), -1)
+
+
+class _InFile:
+    """A file of vectors, read whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fingerprint = sha256_of(path)
+        self._parts: list[tuple[list[str], Vectors]] | None = None
+
+    def parts(self) -> Iterator[tuple[list[str], Vectors]]:
+        if self._parts is None:
+            self._parts = list(_vectors_of(self.path))
+        yield from self._parts
+
+
+_HOW = "vectors are made with 'equipoise embed', or imported with 'equipoise table import embeddings FILE OUT'"
+
+
+def _opened(place: str | Path) -> _OnDisk | _InFile:
+    path = Path(place)
+    return _InFile(path) if path.is_file() else _OnDisk(path)
+
+
+def _vectors_of(path: Path) -> Iterator[tuple[list[str], Vectors]]:
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        yield from named_vectors(path)
+        return
+    names, rows = [], []
+    for row in read("embeddings", path):
+        if isinstance(row, Rejected):
+            raise InputError(f"{path}: {row.where}: {row.reason}; mend the line, or leave it out")
+        names.append(row["id"])
+        rows.append(row["vector"])
+    if not rows:
+        raise InputError(f"{path} holds no vector")
+    yield names, np.asarray(rows, dtype=np.float32)
 
 
 def _joined(batches: Iterator[tuple[NDArray[np.int64], Vectors]], n: int) -> Vectors:

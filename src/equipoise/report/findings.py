@@ -34,7 +34,7 @@ OF_RETRIEVAL = frozenset(
 """The metrics of whom a model shows first: an excess over chance may be called bias."""
 BETWEEN_GROUPS = (
     "recall_gap zero_shot_accuracy_gap person_preference_gap self_similarity_gap negative_association_gap "
-    "resolution_gap binding_drop presence_drop text_encoder_bias"
+    "closest_kind_gap resolution_gap binding_drop presence_drop text_encoder_bias"
 ).split()
 """The metrics of how a model treats the groups; of these the page says what differs."""
 PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap standard_gap_size outranks".split())

@@ -91,7 +91,7 @@ def test_no_metadata_and_unknown_axes(tmp_path: Path, touch: Any) -> None:
     with pytest.raises(InputError, match="use the reader 'classfolder'"):
         list(read("imagefolder", tmp_path))
     (tmp_path / "metadata.csv").write_text("file_name,sex\n")
-    with pytest.raises(InputError, match="axes names 'gender'"):
+    with pytest.raises(InputError, match="has no column 'gender'"):
         list(read("imagefolder", tmp_path, axes="gender"))
     (tmp_path / "metadata.csv").write_text("name\n")
     with pytest.raises(InputError, match="no column 'file_name'"):

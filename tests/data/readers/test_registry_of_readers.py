@@ -10,8 +10,8 @@ from equipoise.data.readers import READERS, read, shape_of
 from equipoise.data.schema import schema_for
 from equipoise.errors import InputError, UnknownNameError
 
-NAMES = """cc3m cifar classfolder coco coco-gender-skin coco-wholebody embeddings-csv fairface flickr30k gab imagefolder
-laion openimages parquet pata phase scores-csv visogender""".split()
+NAMES = """cc3m cifar classfolder coco coco-gender-skin coco-wholebody csv datasets embeddings embeddings-csv fairface
+flickr30k gab imagefolder jsonl laion openimages parquet pata phase scores scores-csv tsv visogender""".split()
 
 
 def test_the_readers() -> None:

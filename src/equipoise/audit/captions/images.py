@@ -11,6 +11,8 @@ import numpy as np
 
 from equipoise import engine
 from equipoise.audit.captions.inputs import Dropped, ModelCaptions
+from equipoise.data import Table
+from equipoise.data.manifest import MANIFEST
 from equipoise.engine.asking import file_vectors
 from equipoise.errors import InputError
 from equipoise.measure.images import clip_score, ref_clip_score
@@ -105,6 +107,8 @@ def _encoded(
     say: Callable[[str], None],
     asking: engine.Asking,
 ) -> dict[str, np.ndarray]:
+    if (folder / MANIFEST).is_file():
+        return _of_table(encoder, folder, wanted, dropped, asking)
     files = image_files(folder)
     vectors: dict[str, np.ndarray] = {}
     there = [name for name in wanted if name in files]
@@ -121,3 +125,18 @@ def _encoded(
         done += len(at) + len(errors)
         say(f"images: {done:,} of {len(there):,} embedded")
     return vectors
+
+
+def _of_table(
+    encoder: Any, folder: Path, wanted: Sequence[str], dropped: Dropped, asking: engine.Asking
+) -> dict[str, np.ndarray]:
+    """The vectors of those images of a table that have captions, by their ids."""
+    table = Table.open(folder)
+    known = set(table.to_pandas(["image_id"])["image_id"])
+    for name in wanted:
+        if name not in known:
+            dropped.add(folder, name, IMAGE_MISSING)
+    there = [name for name in wanted if name in known]
+    if not there:
+        return {}
+    return dict(zip(there, engine.vectors(encoder, table, asking, ids=there), strict=True))

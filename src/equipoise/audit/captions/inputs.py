@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.captions.reading import Record, read_records, suffix_of
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, suffix_of
 from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
@@ -177,20 +177,26 @@ def read_inputs(
     *,
     label_column: str | None = None,
     groups: Sequence[str] = (),
+    columns: CaptionColumns = USUAL,
 ) -> CaptionInputs:
     """Read and align all files.
 
     ``labels`` is the name of a column of the predictions or the references, or a file with an image id and a label a
     row (``label_column`` where it has several columns). Labels are read as everywhere
     (:func:`equipoise.text.labels.read_labels`): spellings that differ in case or space are one group, and "N/A" or
-    "unknown" is none. ``groups`` keeps only those groups. A prediction may be given as ``NAME=FILE``.
+    "unknown" is none. ``groups`` keeps only those groups. A prediction may be given as ``NAME=FILE``. ``columns`` names
+    the columns of image ids and captions where they have other names than usual.
     """
     if not predictions:
         raise InputError("no predictions: give at least one file of captions")
     dropped = Dropped()
-    read = [_prediction(str(given)) for given in predictions]
-    reference_records = None if references is None else read_records(references)
-    axis, found = _labels(labels, label_column, read, references, reference_records)
+    read = [_prediction(str(given), columns) for given in predictions]
+    reference_records = None if references is None else read_records(references, columns=columns)
+    columns.check(
+        [record for _, _, some in read for record in some] + (reference_records or []),
+        [*(path for _, path, _ in read), *([str(references)] if references is not None else [])],
+    )
+    axis, found = _labels(labels, label_column, read, references, reference_records, columns)
     found, spelling_notes = _one_spelling(found, axis, groups)
     labelled, used_groups = _one_label_each(found, groups, dropped)
     human = None if reference_records is None else _references(str(references), reference_records, dropped)
@@ -215,7 +221,7 @@ def read_inputs(
     return CaptionInputs(tuple(models), axis, labelled, ordered, human, dropped, tuple(notes))
 
 
-def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaptions]:
+def masked_captions(spec: str, inputs: CaptionInputs, columns: CaptionColumns = USUAL) -> tuple[str, ModelCaptions]:
     """What was masked, and the captions of a model on those images, from ``[MODEL:]KIND=FILE``.
 
     Only images that the model has a caption of: the others are listed as dropped.
@@ -229,7 +235,7 @@ def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaption
         raise UnknownNameError("model among the predictions", model, names)
     if not colon and len(names) > 1:
         raise InputError(f"--masked {spec!r}: say of which model, as {names[0]}:{spec}")
-    records = read_records(path)
+    records = read_records(path, columns=columns)
     known = {record.image_id for record in records} & set(inputs.labels)
     captions = _captions(path, records, inputs.labels, known, inputs.dropped)
     name = model or names[0]
@@ -243,12 +249,12 @@ def masked_captions(spec: str, inputs: CaptionInputs) -> tuple[str, ModelCaption
     return kind.strip(), ModelCaptions(name, path, both)
 
 
-def _prediction(given: str) -> tuple[str, str, list[Record]]:
+def _prediction(given: str, columns: CaptionColumns) -> tuple[str, str, list[Record]]:
     """Name (empty unless given), path and records of one argument, ``FILE`` or ``NAME=FILE``."""
     name, equals, path = given.partition("=")
     if not equals or Path(given).exists():
         name, path = "", given
-    return name.strip(), path, read_records(path)
+    return name.strip(), path, read_records(path, columns=columns)
 
 
 def _by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -269,6 +275,7 @@ def _labels(
     predictions: Sequence[tuple[str, str, list[Record]]],
     references: str | Path | None,
     reference_records: list[Record] | None,
+    columns: CaptionColumns,
 ) -> tuple[str, list[tuple[str, Record, Any]]]:
     """The axis, and (file, record, label) for every row that could hold one."""
     if not str(labels).strip():
@@ -276,7 +283,7 @@ def _labels(
     carried = [*(records for _, _, records in predictions), *([reference_records] if reference_records else [])]
     is_column = any(str(labels) in record.fields for records in carried for record in records)
     if not is_column and (Path(labels).exists() or suffix_of(labels) in (".csv", ".tsv", ".json", ".jsonl")):
-        records = read_records(labels, need_captions=False)
+        records = read_records(labels, need_captions=False, columns=columns)
         axis = column or _only_column(str(labels), records)
         sources = [(str(labels), records)]
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 from equipoise.errors import InputError, closest
 
-__all__ = ["ID_COLUMNS", "Record", "image_name", "read_records", "suffix_of"]
+__all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "suffix_of"]
 
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
@@ -37,6 +37,8 @@ class Record:
     """Empty in a file of labels."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Everything else the row holds."""
+    taken: tuple[str, ...] = ()
+    """The names of the fields that held the image id and the captions."""
 
 
 def image_name(value: Any, where: str) -> str:
@@ -62,8 +64,28 @@ def suffix_of(path: str | Path) -> str:
     return ".jsonl" if suffix == ".ndjson" else suffix
 
 
-def read_records(path: str | Path, *, need_captions: bool = True) -> list[Record]:
-    """All records of ``path``; with ``need_captions`` every row must have ``caption`` or ``captions``."""
+@dataclass(frozen=True)
+class CaptionColumns:
+    """Names of columns of one's own; a file that has no such column is read by the usual names."""
+
+    image_id: str = ""
+    caption: str = ""
+
+    def check(self, records: Iterable[Record], places: Iterable[str]) -> None:
+        """Refuse a name that no file has."""
+        for name, flag in ((self.image_id, "--id-column"), (self.caption, "--caption-column")):
+            if name and not any(name in record.taken for record in records):
+                raise InputError(f"{flag} {name!r}: no such column in {' or '.join(places)}")
+
+
+USUAL = CaptionColumns()
+
+
+def read_records(path: str | Path, *, need_captions: bool = True, columns: CaptionColumns = USUAL) -> list[Record]:
+    """All records of ``path``; with ``need_captions`` every row must have ``caption`` or ``captions``.
+
+    ``columns`` names columns that are called otherwise.
+    """
     source = Path(path)
     if source.is_dir():
         rows: Iterable[tuple[str, dict[str, Any]]] = _table_rows(source)
@@ -79,17 +101,18 @@ def read_records(path: str | Path, *, need_captions: bool = True) -> list[Record
             rows = _csv_rows(source, _DELIMITERS[suffix])
         else:
             raise InputError(f"{source}: cannot tell the format from {suffix or 'the name'!r}; give {_KINDS}")
-    records = [_record(where, row, need_captions) for where, row in rows]
+    records = [_record(where, row, need_captions, columns) for where, row in rows]
     if not records:
         raise InputError(f"{source}: holds no {'captions' if need_captions else 'rows'}")
     return records
 
 
-def _record(where: str, row: dict[str, Any], need_captions: bool) -> Record:
-    key = next((name for name in ID_COLUMNS if name in row), None)
+def _record(where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns) -> Record:
+    key = next((name for name in (columns.image_id, *ID_COLUMNS) if name and name in row), None)
     if key is None:
-        raise InputError(f"{where}: no image id ('image_id'); it has: {_listed(row)}")
-    column = next((name for name in CAPTION_COLUMNS if row.get(name) is not None), None)
+        raise InputError(f"{where}: no image id ('image_id'); it has: {_listed(row)}; name it with --id-column")
+    known = (columns.caption, *CAPTION_COLUMNS) if columns.caption in row else CAPTION_COLUMNS
+    column = next((name for name in known if row.get(name) is not None), None)
     texts: tuple[str, ...] = ()
     if column is not None:
         value = row[column]
@@ -98,14 +121,14 @@ def _record(where: str, row: dict[str, Any], need_captions: bool) -> Record:
             raise InputError(f"{where}: {column!r} must be a text or a list of texts, not {_short(value)}")
         texts = tuple(many) or ("",)
     elif need_captions:
-        if any(name in row for name in CAPTION_COLUMNS):
+        if any(name in row for name in known):
             texts = ("",)  # present and null: an image without a caption, which is counted
         else:
             near = closest("caption", row, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {_listed(row)}"
-            raise InputError(f"{where}: no field 'caption'{hint}")
-    others = {name: value for name, value in row.items() if name != key and name not in CAPTION_COLUMNS}
-    return Record(where, image_name(row[key], where), texts, others)
+            raise InputError(f"{where}: no field 'caption'{hint} Name it with --caption-column")
+    others = {name: value for name, value in row.items() if name != key and name not in known}
+    return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
 
 
 # Files

@@ -23,6 +23,7 @@ from equipoise.audit.captions.page import (
     words_page,
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
+from equipoise.audit.captions.reading import CaptionColumns
 from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
@@ -110,6 +111,8 @@ def audit_captions(
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
     overwrite: bool = False,
+    id_column: str = "",
+    caption_column: str = "",
 ) -> CaptionAudit:
     """Measure the captions in ``predictions``, one file per model; write everything to the folder ``out`` if given.
 
@@ -117,7 +120,8 @@ def audit_captions(
     file, see :func:`equipoise.audit.captions.inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and
     ``encoder`` (a spec, or an object that encodes) CLIPScore. ``masked`` are captions on masked images, each as
     ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
-    is asked; what the cache knows is not encoded again.
+    is asked; what the cache knows is not encoded again. ``id_column`` and ``caption_column`` name columns that are
+    called otherwise than usual.
 
     Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
     versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
@@ -130,7 +134,8 @@ def audit_captions(
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
-    inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups)
+    columns = CaptionColumns(id_column, caption_column)
+    inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups, columns=columns)
     shown = None if published is None else published_values(published, inputs.axis)
     further_notes = [] if shown is None else [f"published values: {shown.notes}"]
     of = {
@@ -138,7 +143,7 @@ def audit_captions(
         "references": None if references is None else str(Path(references).resolve()),
         "labels": inputs.axis,
     }
-    further = [masked_captions(spec, inputs) for spec in masked]
+    further = [masked_captions(spec, inputs, columns) for spec in masked]
     check_sizes(inputs, [captions for _, captions in further])
     words = word_list(chosen.lexicon, inputs)
     held = None if objects is None else read_objects(objects)

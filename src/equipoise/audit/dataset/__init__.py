@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise import engine
+from equipoise.audit.captions.reading import CaptionColumns
 from equipoise.audit.dataset.parts import (
     AxisPart,
     CaptionMap,
@@ -43,6 +44,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.runs import Run, check_folder, claimed
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.dataset import tsne_coordinates
@@ -114,8 +116,16 @@ def audit_dataset(
     asking: engine.Asking | None = None,
     settings: DatasetSettings | None = None,
     overwrite: bool = False,
+    id_column: str = "",
+    caption_column: str = "",
+    layers: Sequence[str] = (),
+    limit: int = 0,
+    sample: int = 0,
 ) -> DatasetAudit:
-    """Run every analysis on ``source``, a table's folder or a COCO captions file; write everything to ``out`` if given.
+    """Run every analysis on ``source``, a table's folder or a file of captions; write everything to ``out`` if given.
+
+    A file of captions is COCO JSON, JSONL, CSV, TSV or plain lines; ``id_column`` and ``caption_column`` name columns
+    that are called otherwise. ``layers`` of a table are joined; ``limit`` and ``sample`` take only some images.
 
     ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
     masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
@@ -127,16 +137,21 @@ def audit_dataset(
     chosen = settings or DatasetSettings()
     if out is not None:
         check_folder(out, SUITE, overwrite=overwrite)
-    dataset = read_dataset(source, axes=axes, lexicon=lexicon)
+    some: dict[str, Any] = {"limit": limit, "sample": sample, "seed": chosen.seed, "layers": layers}
+    columns = CaptionColumns(id_column, caption_column)
+    dataset = read_dataset(source, axes=axes, lexicon=lexicon, columns=columns, **some)
+    if limit or sample:
+        dataset.notes.append(f"only some images were looked at: {len(dataset):,}")
     ids = dataset.frame["image_id"].astype(str).tolist()
     masked, unmasked = (
         None if folder is None else stored_features(folder, ids) for folder in (masked_features, features)
     )
     if encoder is not None and features is not None:
         raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
-    of = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
+    of: dict[str, Any] = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
     inputs = {"features": features, "masked_features": masked_features, "encoder": encoder}
     of |= {name: str(getattr(given, "key", given)) for name, given in inputs.items() if given is not None}
+    of |= {name: value for name, value in {"limit": limit, "sample": sample, "layers": list(layers)}.items() if value}
     file = Path(source) / MANIFEST if Path(source).is_dir() else Path(source)
     claim: dict[str, Any] = {
         "parents": {"dataset": sha256_of(file)},
@@ -180,7 +195,8 @@ def _measured(
         findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
     family = QuestionFamily()
     parts = [AxisPart(findings, dataset, axis, chosen, family) for axis in dataset.groups]
-    on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
+    with Heartbeat(f"looking at {dataset.name}"):
+        on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
     if not on_axes:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
     if len(on_axes) > 1:

@@ -8,14 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.audit.captions import known_captions
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, read_records, suffix_of
 from equipoise.audit.gather import joined, labels_of
 from equipoise.audit.running import caption_frame
 from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
+from equipoise.data.readers.files import plain_lines
+from equipoise.data.readers.files.mapped import axes_named
+from equipoise.data.results import draw_order
+from equipoise.data.sampling import some_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.text import LEXICONS, Lexicon
@@ -67,22 +73,41 @@ class Dataset:
         return sum(len(some) for some in self.captions)
 
 
-def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str = "equipoise") -> Dataset:
-    """The dataset in ``source``: a table's folder, or a COCO captions file (``.json``).
+def read_dataset(
+    source: str | Path,
+    *,
+    axes: Sequence[str] = (),
+    lexicon: str = "equipoise",
+    columns: CaptionColumns = USUAL,
+    layers: Sequence[str] = (),
+    limit: int = 0,
+    sample: int = 0,
+    seed: int = 0,
+) -> Dataset:
+    """The dataset in ``source``: a table's folder, or a file of captions (COCO JSON, JSONL, CSV, TSV, plain lines).
 
     ``axes``: the columns that hold groups, unless given all that the table names. The axis of ``lexicon`` is read
-    from the captions where no column has it.
+    from the captions where no column has it; ``gender=sex`` reads the axis gender from the column sex. ``columns``
+    names the columns of a file that are called otherwise than usual. ``layers`` of a table are joined; ``limit`` and
+    ``sample`` take only some images.
     """
     words = Lexicon.load(lexicon)
     path = Path(source)
     if not path.exists():
         raise InputError(f"{path}: no such table or captions file")
     if path.is_dir():
-        frame, known = _from_table(path)
-    elif path.suffix.lower() == ".json":
-        frame, known = _from_captions(path), ()
+        frame, known = _from_table(path, layers, limit, sample, seed)
     else:
-        raise InputError(f"{path}: neither a table's folder nor a COCO captions file (.json)")
+        if layers:
+            raise InputError(f"{path}: is no table, so it has no layers; leave out --layer")
+        frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
+    named = axes_named(axes)
+    axes = tuple(named)
+    for axis, column in named.items():
+        if column != axis:
+            if column not in frame:
+                raise UnknownNameError(f"column of {path}", column, map(str, frame.columns))
+            frame = frame.rename(columns={column: axis})
     captions = known_captions(frame)
     frame = joined(frame, axes)
     notes: list[str] = frame.attrs["label_notes"]
@@ -91,6 +116,11 @@ def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str =
         asked = tuple(axis for axis in known if frame[axis].notna().any())
         notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
     found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
+    if words.axis in found and words.language != "en" and any(captions):
+        firsts = [some[0] if some else "" for some in captions]
+        groups = found[words.axis][0]
+        names = [groups.names[label] if label >= 0 else None for label in groups.labels.tolist()]
+        notes += filter(None, [words.warning, words.still_told(words.neutralise_all(firsts), names)])
     return Dataset(
         path.name,
         frame,
@@ -103,14 +133,53 @@ def read_dataset(source: str | Path, *, axes: Sequence[str] = (), lexicon: str =
     )
 
 
-def _from_table(path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    table = Table.open(path)
+def _from_table(
+    path: Path, layers: Sequence[str], limit: int, sample: int, seed: int
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    table = Table.open(path, layers="all" if list(layers) == ["all"] else layers)
+    table = some_of(table, limit=limit, sample=sample, seed=seed)
     if table.kind != "images":
         raise InputError(f"{path}: holds {table.kind}, not images")
     frame = labels_of(table, LISTS)
     if frame.empty:
         raise InputError(f"{path}: the table has no rows")
     return frame, tuple(table.axes)
+
+
+def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
+    """The captions of a file by image, with whatever else its rows say of the image."""
+    kind = suffix_of(path)
+    if kind == ".json" and columns == USUAL and not path.read_bytes().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        return _from_captions(path)
+    if kind == ".txt":
+        lines = [line for _, line in plain_lines(path) if isinstance(line, str)]
+        if not lines:
+            raise InputError(f"{path}: holds no captions")
+        return pd.DataFrame({"image_id": [str(i + 1) for i in range(len(lines))], "captions": [[c] for c in lines]})
+    if kind not in (".json", ".jsonl", ".csv", ".tsv"):
+        raise InputError(
+            f"{path}: neither a table's folder nor a file of captions (.json, .jsonl, .csv, .tsv, .txt); for images in "
+            "a folder make a table first: equipoise table import"
+        )
+    records = read_records(path, columns=columns)
+    columns.check(records, [str(path)])
+    rows: dict[str, dict[str, Any]] = {}
+    for record in records:
+        row = rows.setdefault(record.image_id, {"image_id": record.image_id, "captions": []})
+        row["captions"] += [text for text in record.captions if text.strip()]
+        for name, value in record.fields.items():
+            if name not in row and not isinstance(value, list | dict):
+                row[name] = value or None
+    return pd.DataFrame(list(rows.values()))
+
+
+def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFrame:
+    if limit and sample:
+        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+    if sample:
+        chosen = draw_order(frame["image_id"].tolist(), seed, "sample")[:sample]
+        return frame.iloc[np.sort(chosen)].reset_index(drop=True)
+    return frame.head(limit) if limit else frame
 
 
 def _from_captions(path: Path) -> pd.DataFrame:

@@ -12,6 +12,11 @@ for _name, _summary, _citation in (
         "SocialCounterfactuals (Howard et al., CVPR 2024)",
     ),
     (
+        "prompts",
+        "Your own prompts, each a query of its own over all images: traits, crimes, jobs over faces.",
+        "Berg et al. (AACL 2022); CLIP (Radford et al., ICML 2021), section 7.1",
+    ),
+    (
         "marginal",
         "Neutral prompts over counterfactual sets, one axis given another.",
         "SocialCounterfactuals (Howard et al., CVPR 2024)",

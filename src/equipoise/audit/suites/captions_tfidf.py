@@ -21,6 +21,7 @@ from equipoise.audit.findings import Findings, Key
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.data.sampling import balance
+from equipoise.engine.progress import Progress
 from equipoise.errors import InputError
 from equipoise.measure import METRICS
 from equipoise.measure.notes import add_notes, note
@@ -153,13 +154,19 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> Ranked:
         return rank_random(some["at"].to_numpy(), labels, seed)
 
-    for model, ranker in (("tfidf", tfidf), ("random", random)):
-        natural = ranker(frame, groups.labels, config.seed)
-        _add(findings, model, "natural", [natural], config, published)
-        if config.seeds:
-            pools = [_balanced(images, frame, groups, seed, ranker) for seed in config.seeds]
-            _add(findings, model, "balanced", pools, config, published)
-        _adjust([row for row in findings.rows if row["model"] == model])
+    rankings = Progress(NAME, total=2 * (1 + len(config.seeds)), unit="rankings", brief=True)
+    with rankings:
+        for model, ranker in (("tfidf", tfidf), ("random", random)):
+            natural = ranker(frame, groups.labels, config.seed)
+            _add(findings, model, "natural", [natural], config, published)
+            rankings.advance(1)
+            pools = []
+            for seed in config.seeds:
+                pools.append(_balanced(images, frame, groups, seed, ranker))
+                rankings.advance(1)
+            if pools:
+                _add(findings, model, "balanced", pools, config, published)
+            _adjust([row for row in findings.rows if row["model"] == model])
     return findings
 
 

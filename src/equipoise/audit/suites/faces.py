@@ -18,7 +18,7 @@ from equipoise.audit.asking import all_axes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.subjects import pool_name, strata
+from equipoise.audit.subjects import moving_cells, pool_name
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
 from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
@@ -79,18 +79,6 @@ def _set_codes(frame: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(frame.groupby(["subject", "set_id"], sort=False, dropna=False).ngroup(), dtype=np.int64)
 
 
-def _cells(frame: pd.DataFrame, sets: NDArray[np.int64], axis: str) -> NDArray[np.int64]:
-    """(N,) inside which labels of ``axis`` may move: one set, and the same levels of the other axes that vary in sets.
-
-    Gender labels that moved across skin tones would measure skin tone. An image whose other level is not known stays.
-    """
-    others = strata(frame, tuple(frame.attrs.get("axes", ())), (axis,))
-    cells = sets * (int(others.max(initial=0)) + 1) + others
-    alone = others < 0
-    cells[alone] = cells.max(initial=0) + 1 + np.arange(int(alone.sum()))
-    return np.asarray(np.unique(cells, return_inverse=True)[1], dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class _Axis:
     """One axis of one audit: what is measured, and where the numbers go."""
@@ -121,7 +109,7 @@ class _Axis:
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
             sets = _set_codes(frame)
             if (frame.groupby(sets)[axis].nunique() > 1).any():
-                shuffled_in = _cells(frame, sets, axis)
+                shuffled_in = moving_cells(frame, sets, axis)
             else:
                 findings.note(f"{axis}: the group does not vary inside the sets, so whole sets exchange it")
             if "link" in frame and frame["link"].notna().all():

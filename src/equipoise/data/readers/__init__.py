@@ -153,6 +153,22 @@ READERS.add(
     axes=(),
     columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )
+for _name, _what in (
+    ("csv", "A list of your own images: CSV, TSV, JSONL or Parquet, with columns of any name."),
+    ("tsv", "The same as csv."),
+    ("jsonl", "The same as csv."),
+    ("datasets", "A folder that Hugging Face datasets wrote with save_to_disk, with columns of any name."),
+):
+    READERS.add(
+        _name,
+        f"{_HERE}.own:read",
+        summary=_what,
+        licence="that of the data",
+        citation="this project",
+        harms="Those of the data.",
+        revision="1",
+        shape=f"{_HERE}.own:shape",
+    )
 READERS.add(
     "imagefolder",
     f"{_HERE}.imagefolder:read",
@@ -301,26 +317,34 @@ READERS.add(
     axes=(),
     columns={"superclass": "string"},
 )
-READERS.add(
-    "embeddings-csv",
-    f"{_HERE}.embeddings_csv:read",
-    summary="Embeddings as CSV: id and vector, for a model that cannot be run here.",
-    licence="that of the data",
-    citation="this project",
-    harms="None of its own.",
-    revision="1",
-    shape=f"{_HERE}.embeddings_csv:shape",
-)
-READERS.add(
-    "scores-csv",
-    f"{_HERE}.scores_csv:read",
-    summary="Scores of images against texts as CSV, long or wide, for a model behind an API.",
-    licence="that of the data",
-    citation="this project",
-    harms="None of its own.",
-    revision="1",
-    kind="scores",
-)
+for _name, _what in (
+    ("embeddings", "Vectors computed elsewhere, with an id each: npz, npy and ids, Parquet, safetensors, CSV, JSONL."),
+    ("embeddings-csv", "The same as embeddings."),
+):
+    READERS.add(
+        _name,
+        f"{_HERE}.embeddings:read",
+        summary=_what,
+        licence="that of the data",
+        citation="this project",
+        harms="None of its own.",
+        revision="1",
+        shape=f"{_HERE}.embeddings:shape",
+    )
+for _name, _what in (
+    ("scores", "Scores of images against texts, for a model behind an API: CSV (long or wide), Parquet, npz."),
+    ("scores-csv", "The same as scores."),
+):
+    READERS.add(
+        _name,
+        f"{_HERE}.scores:read",
+        summary=_what,
+        licence="that of the data",
+        citation="this project",
+        harms="None of its own.",
+        revision="1",
+        kind="scores",
+    )
 
 
 def read(name: str, path: str | os.PathLike[str], **options: Any) -> Iterator[Row | Rejected]:

@@ -173,9 +173,14 @@ def _files(folder: Path, split: str | None, parts: Sequence[str]) -> tuple[list[
                 f"{annotations} has annotation files whose names tell no split (such as {there[0].name!r}); "
                 "give one of the files instead of the folder"
             )
-        if len(splits) != 1:
-            raise InputError(f"{annotations} has annotations of {', '.join(splits)}; say which with split=")
-        split = splits[0]
+        with_images = [s for s in splits if any((f / s).is_dir() for f in (folder, annotations.parent))]
+        known = splits if len(splits) == 1 else with_images
+        if len(known) != 1:
+            raise InputError(
+                f"{annotations} has annotations of {', '.join(splits)}; say which with --option split={splits[-1]} "
+                f"(in Python split={splits[-1]!r})"
+            )
+        split = known[0]
     files = [p for part in parts if (p := annotations / f"{part}_{split}.json").is_file()]
     if not files:
         raise InputError(f"{annotations} has no {' or '.join(parts)} of split {split!r}; it has: {', '.join(splits)}")

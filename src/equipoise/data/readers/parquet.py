@@ -1,7 +1,7 @@
 """Hugging Face Parquet, any dataset: say which column is which; SocialCounterfactuals is described already.
 
-An image is a struct ``{bytes, path}`` (the Hugging Face convention) or bytes. A column that ``datasets`` stores as
-class numbers (``ClassLabel``) is read with its names.
+An image is a struct ``{bytes, path}`` (the Hugging Face convention), bytes, or a path below the file's folder. A column
+that ``datasets`` stores as class numbers (``ClassLabel``) is read with its names.
 
 The preset ``social-counterfactuals`` is for ``Intel/SocialCounterfactuals``: ``image``, ``caption``,
 ``counterfactual_set``, and two axes an image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
@@ -170,7 +170,7 @@ def _plan(
             raise InputError(f"columns names {name!r}, which is no column of ours; if it is an axis, add it to axes=")
         if theirs not in there:
             raise InputError(
-                f"columns says {name!r} is {theirs!r}, but the columns of the file are: {', '.join(there)}"
+                f"columns says {name!r} is {theirs!r}, but the columns of the file are: {', '.join(there)[:300]}"
             )
     for axis in groups:
         if axis not in known:
@@ -243,6 +243,8 @@ def _named(value: Any, names: list[str] | None, column: str) -> Any:
 def _image(value: Any, file: Path) -> dict[str, Any]:
     if isinstance(value, bytes):
         value = {"bytes": value, "path": None}
+    if isinstance(value, str):
+        value = {"bytes": None, "path": value}
     if not isinstance(value, dict) or not (value.get("bytes") or value.get("path")):
         raise RowError("there is no image")
     data, path = value.get("bytes"), value.get("path")

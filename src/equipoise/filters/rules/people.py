@@ -81,6 +81,9 @@ class People:
             if not detector:
                 raise InputError("a face is asked for, but no detector of faces is named; give one as faces")
             scores["faces"] = self._faces(remaining, detector)
+            if not (scores["faces"] > 0).any():
+                who = "the table annotates no face" if detector == "annotations" else f"{detector} found no face"
+                notes.append(f"{who}, so every image fails; name another with --faces, or --set people.face=false")
             failed |= below(scores["faces"], 1)
         dropped = whole_sets(failed, remaining.sets) if self.whole_sets else failed
         return FilterVerdict(failed, dropped, scores, notes=notes)

@@ -43,7 +43,7 @@ TRUE_SIZES = frozenset({"standard_gap_size"})
 
 SIGNED = frozenset(
     {"counterfactual_gap", "standard_gap", "outranks", "bias_at_k", "placebo_excess", "negative_association_gap"}
-    | {"resolution_gap", "neutral_rate_gap", "sentiment_gap", "text_encoder_bias"}
+    | {"closest_kind_gap", "resolution_gap", "neutral_rate_gap", "sentiment_gap", "text_encoder_bias"}
 )
 """Metrics whose sign says which group; their distance from chance is what counts."""
 
@@ -64,6 +64,7 @@ _FIXED = {
             "zero_shot_accuracy_gap",
             "person_preference_gap",
             "negative_association_gap",
+            "closest_kind_gap",
             "resolution_gap",
             "binding_drop",
             "presence_drop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from itertools import islice
@@ -14,6 +14,7 @@ from equipoise.registry import Registry
 from equipoise.text.lexicon import compat as compat_rules
 from equipoise.text.lexicon import file as lexicon_file
 from equipoise.text.lexicon.file import LexiconContents, Row
+from equipoise.text.lexicon.grammar import NEUTRAL, agreed, telltales
 from equipoise.text.lexicon.index import Match, WordIndex, checked
 from equipoise.text.lexicon.positions import lower
 from equipoise.text.lexicon.rewriting import apply_edits
@@ -229,6 +230,7 @@ class Lexicon:
         if compat is not None:
             return [self.neutralise(text, compat=compat) for text in texts]
         index = self._index
+        texts = self._agreed(texts, NEUTRAL)
         plain = index.plain_neutral_but_subjects if agree else index.plain_neutral
         neutral = index.rewrite_all(_many(texts), plain, index.neutral_edits, agree)
         # Words that count only before some nouns ("black", "old") may come to stand before one when others are taken
@@ -243,11 +245,56 @@ class Lexicon:
         if compat is not None:
             return [self.swap(text, to, compat=compat) for text in texts]
         index = self._index
+        if self.contents.agreement or self.contents.endings:
+            texts = [self._swapped_agreement(text, to) for text in _many(texts)]
         return index.rewrite_all(_many(texts), index.plain_swap(to), partial(index.swap_edits, to), agree=False)
 
     def mask_all(self, texts: Iterable[str], token: str | None = None, *, compat: str | None = None) -> list[str]:
         """:meth:`mask` of each text."""
         return [self.mask(text, token, compat=compat) for text in _many(texts)]
+
+    @property
+    def language(self) -> str:
+        """The code of its language; English unless a file of one's own says another, empty if it says none."""
+        return self.contents.language
+
+    @property
+    def warning(self) -> str:
+        """What neutral captions may still say, where the language has no rules here; empty for English."""
+        told = self.contents
+        if told.language == "en" or told.agreement or told.endings:
+            return ""
+        named = f"of language {told.language!r}" if told.language else "of a language that it does not name"
+        return (
+            f"the lexicon {self.id!r} is {named} and declares no agreement words: articles and endings stay as they "
+            "are and may tell the group; declare `language`, and if it needs them `agreement` and `endings`"
+        )
+
+    def still_told(self, neutral: Iterable[str], groups: Iterable[str | None]) -> str:
+        """The words by which neutral captions still tell a group, in a sentence; empty for English, or if none do."""
+        if self.language == "en":
+            return ""
+        found = telltales(neutral, groups)
+        if not found:
+            return ""
+        shown = ", ".join(f"{word!r} ({group})" for word, group in list(found.items())[:6])
+        return f"neutral captions still tell the group, by {shown}; declare such words as `agreement` in the lexicon"
+
+    def _agreed(self, texts: Iterable[str], to: str) -> Iterable[str]:
+        told = self.contents
+        if not told.agreement and not told.endings:
+            return texts
+        return [agreed(text, self.find(text), told.agreement, told.endings, to) for text in _many(texts)]
+
+    def _swapped_agreement(self, text: str, to: str | None) -> str:
+        """The words that agree in the form of the group that the text will speak of."""
+        found = self.find(text)
+        groups = {match.group for match in found}
+        if len(groups) != 1:  # of several people nothing tells which word agrees with whom
+            return text
+        here = groups.pop()
+        other = to or next(group for group in self.groups if group != here)
+        return agreed(text, found, self.contents.agreement, self.contents.endings, other)
 
     @cached_property
     def _index(self) -> WordIndex:
@@ -298,4 +345,5 @@ def _load_by_id(name: str) -> Lexicon:
 def built_in(name: str) -> Lexicon:
     """The lexicon of this id that comes with Equipoise."""
     source = files("equipoise.text") / "lexicons" / f"{name}.toml"
-    return Lexicon(lexicon_file.parse(source.read_text(encoding="utf-8"), f"{name}.toml"))
+    contents = lexicon_file.parse(source.read_text(encoding="utf-8"), f"{name}.toml")
+    return Lexicon(replace(contents, language="en"))

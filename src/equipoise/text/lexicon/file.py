@@ -17,6 +17,7 @@ ROLES = ("noun", "adjective", "subject", "object", "determiner", "possessive", "
 # A word may stand in two rows only where its position tells them apart.
 _TOLD_APART = ({"object", "determiner"}, {"determiner", "possessive"})
 _FILE_KEYS = {"id", "axis", "groups", "source", "notes", "rows", "phrases", "lists", "neutral_words"}
+_FILE_KEYS |= {"language", "agreement", "endings"}
 _ROW_KEYS = {"neutral", "role", "before", "not_before", "typo"}
 
 
@@ -47,6 +48,12 @@ class LexiconContents:
     rows: tuple[Row, ...]
     phrases: Mapping[str, str | None]
     lists: Mapping[str, frozenset[str]]
+    language: str = ""
+    """Its code, such as "en"; empty where the file does not say."""
+    agreement: tuple[Mapping[str, str], ...] = ()
+    """Words that agree with a noun and belong to no group: by group and as ``neutral``."""
+    endings: tuple[Mapping[str, str], ...] = ()
+    """The same of endings."""
 
 
 class _Problem(InputError):
@@ -103,7 +110,22 @@ class _Parser:
             rows=rows,
             phrases=phrases,
             lists=lists,
+            language=str(data.get("language", "")).strip().lower(),
+            agreement=self.agreeing(data.get("agreement", []), "agreement", groups),
+            endings=self.agreeing(data.get("endings", []), "endings", groups),
         )
+
+    def agreeing(self, data: Any, key: str, groups: list[str]) -> tuple[Mapping[str, str], ...]:
+        """Rows with one form for each group, and one for anyone."""
+        wanted = {*groups, "neutral"}
+        if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+            raise self.problem(f"`{key}` must be a list of tables with a form for each group", rf"^\s*{key}\s*=")
+        for row in data:
+            if set(row) != wanted or not all(isinstance(form, str) for form in row.values()):
+                raise self.problem(
+                    f"a row of `{key}` has one text for each of: {', '.join(sorted(wanted))}", rf"^\s*{key}\s*="
+                )
+        return tuple(data)
 
     def string(self, data: Mapping[str, Any], key: str) -> str:
         value = data.get(key)

@@ -61,7 +61,10 @@ def check_places(template: str) -> None:
     if stray:
         raise InputError(f"the prompt {template!r} has a stray {stray.group()}; {hint}")
     if not forms:
-        raise InputError(f"the prompt {template!r} has no {{}} where the subject goes; {hint}")
+        raise InputError(
+            f"the prompt {template!r} has no {{}} where the subject goes; {hint}; to ask it as it stands, take "
+            "--suite prompts"
+        )
     twice = next((match for match in _PLACE.finditer(template) if match["form"] and match["written"]), None)
     if twice is not None:
         raise InputError(

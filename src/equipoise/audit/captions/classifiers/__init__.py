@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise.audit.captions.classifiers.bert import BertClassifier
 from equipoise.audit.captions.classifiers.fast import LinearModel, NgramTable, rarity, regress
 from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
-from equipoise.errors import UnknownNameError
+from equipoise.errors import MissingExtraError, UnknownNameError
 
 Rows = NDArray[np.intp]
 
@@ -101,6 +102,8 @@ class LstmClassifier:
 
     def read(self, tokens: Sequence[Sequence[str]]) -> CaptionReader:
         """Nothing is shared between splits."""
+        if find_spec("torch") is None:
+            raise MissingExtraError("the lstm classifier", "models")
         return _LstmReader(tokens, self.settings)
 
 

@@ -22,9 +22,23 @@ __all__ = ["BertClassifier"]
 _LENGTH, _BATCH = 64, 64
 
 
+def _place(name: str) -> str:
+    """The hub name or folder that ``name`` means, which may be written as models are elsewhere.
+
+    >>> _place("hf:bert-base-uncased"), _place("mini:text").endswith("text")
+    ('bert-base-uncased', True)
+    """
+    scheme, _, rest = name.partition(":")
+    if scheme == "mini":
+        from equipoise.models.miniatures import FOLDER
+
+        return str(FOLDER / (rest or "text"))
+    return rest if scheme == "hf" and rest else name
+
+
 @dataclass(frozen=True)
 class BertClassifier:
-    """A text encoder by hub name (``name@revision``) or folder; ``frozen`` trains the head alone."""
+    """A text encoder by hub name (``name@revision``), folder, ``hf:…`` or ``mini:text``; ``frozen`` trains the head."""
 
     name: str = "bert-base-uncased"
     frozen: bool = False
@@ -46,7 +60,7 @@ class BertClassifier:
         from equipoise.models.folders import find_checkpoint
         from equipoise.models.runtime import quiet
 
-        found = find_checkpoint(self.name)
+        found = find_checkpoint(_place(self.name))
         found.needs_texts()
         try:
             with quiet():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,6 +18,7 @@ __all__ = [
     "IMAGE_SUFFIXES",
     "MAX_TEXT",
     "GivenIds",
+    "OwnPictures",
     "Pictures",
     "RowError",
     "address",
@@ -274,6 +276,41 @@ class Pictures:
             return path if path.is_file() else None
         except (OSError, ValueError):
             return None
+
+
+class OwnPictures:
+    """Where the images of one's own list are: below one of several folders, or anywhere by a full path."""
+
+    def __init__(self, *folders: Path) -> None:
+        self.folders = tuple(dict.fromkeys(folders))
+
+    def own_cell(self, value: Any) -> dict[str, Any]:
+        """The image cell of a path, of encoded bytes, of ``{bytes, path}``, or of a picture; none is a RowError."""
+        if isinstance(value, Mapping):
+            data, path = value.get("bytes"), value.get("path")
+            return {"bytes": data, "path": path} if isinstance(data, bytes) and data else self._file(path)
+        if isinstance(value, bytes) and value:
+            return {"bytes": value, "path": None}
+        if hasattr(value, "save") and hasattr(value, "convert"):
+            held = io.BytesIO()
+            value.save(held, format="PNG")
+            return {"bytes": held.getvalue(), "path": getattr(value, "filename", "") or None}
+        return self._file(value)
+
+    def _file(self, value: Any) -> dict[str, Any]:
+        name = text(value, "image")
+        if re.match(r"[a-z][a-z0-9+.-]+://", name, re.IGNORECASE):
+            raise RowError(
+                f"the image {_shown(name)} is a web address, and nothing is downloaded; download the images first "
+                "(img2dataset does) and list their paths"
+            )
+        for folder in self.folders:
+            for spelled in dict.fromkeys((name, name.replace("\\", "/"))):
+                with suppress(OSError, ValueError):
+                    if (folder / spelled).is_file():  # a full path stays itself
+                        return {"bytes": None, "path": str((folder / spelled).absolute())}
+        looked = " or ".join(repr(str(folder)) for folder in self.folders)
+        raise RowError(f"the image {_shown(name)} is not in {looked}; name the folder it starts from with --images")
 
 
 def _shown(value: Any) -> str:

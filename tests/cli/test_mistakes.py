@@ -1,0 +1,129 @@
+"""Twenty typical mistakes: each ends in one sentence that says what to type, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from equipoise.data import Table
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+PROMPTS = ("a thief", "a nurse")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of photographs, a table of labels, and vectors: some right, some wrong."""
+    home = tmp_path_factory.mktemp("mistakes")
+    (home / "photos").mkdir()
+    with (home / "people.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "sex", "job"])
+        for number in range(4):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(home / "photos" / f"{number}.png")
+            writer.writerow([f"photos/{number}.png", "female" if number % 2 else "male", "cook"])
+    (home / "urls.csv").write_text("path,sex\nhttps://example.org/1.png,female\n")
+    (home / "captions.csv").write_text("photo,words\n1,a man\n2,a woman\n")
+    (home / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
+    ids = [f"f{number}" for number in range(40)]
+    labels = [{"image_id": name, "gender": "fm"[n % 2]} for n, name in enumerate(ids)]
+    Table.create(home / "faces", labels, axes=["gender"])
+    Table.create(home / "alike", [{**row, "gender": "f"} for row in labels], axes=["gender"])
+    Table.create(home / "unlabelled", [{"image_id": name} for name in ids])
+    rng = np.random.default_rng(0)
+    images, texts = rng.normal(size=(40, 8)), rng.normal(size=(2, 8))
+    holes = images.copy()
+    holes[3, 2] = np.nan
+    for name, given in {
+        "vectors": {"image_ids": ids, "image_vectors": images, "texts": PROMPTS, "text_vectors": texts},
+        "images-only": {"ids": ids, "vectors": images},
+        "other-ids": {
+            "image_ids": [f"x{i}" for i in ids],
+            "image_vectors": images,
+            "texts": PROMPTS,
+            "text_vectors": texts,
+        },
+        "two-models": {"image_ids": ids, "image_vectors": images, "texts": PROMPTS, "text_vectors": texts[:, :5]},
+        "holes": {"image_ids": ids, "image_vectors": holes, "texts": PROMPTS, "text_vectors": texts},
+        "nameless": {"vectors": images},
+    }.items():
+        np.savez(home / f"{name}.npz", **{key: np.asarray(value) for key, value in given.items()})
+    (home / "my-clip").mkdir()
+    (home / "my-clip" / "config.json").write_text("{}")
+    return home
+
+
+IMPORT = "table import csv"
+AUDIT = "audit -s prompts --prompts prompts.txt -t faces -o out --draws 20"
+MISTAKES = {
+    "wrong path": ("table import csv peple.csv out", "there is nothing at 'peple.csv'"),
+    "wrong column": (f"{IMPORT} people.csv out --image pth", "no column 'pth' for 'image'; did you mean 'path'?"),
+    "wrong axis": (f"{IMPORT} people.csv out --axis gender", "no column 'gender' for 'gender'; its columns are"),
+    "swapped arguments": (
+        f"{IMPORT.replace('csv', 'people.csv')} csv out",
+        "equipoise table import csv people.csv OUT",
+    ),
+    "no folder to write": (f"{IMPORT} people.csv", "type: equipoise table import csv people.csv OUT"),
+    "web addresses": (f"{IMPORT} urls.csv out", "download the images first"),
+    "wrong reader": ("table import cvs people.csv out", "there is no reader named 'cvs'; did you mean 'csv'?"),
+    "wrong file kind": (f"{IMPORT} photos/0.png out", "a file that ends in one of .csv"),
+    "no kind of model": (f"{AUDIT} my-clip", "type hf:my-clip"),
+    "a file for a model": (f"{AUDIT} vectors.npz", "type table:vectors.npz"),
+    "no model": (AUDIT, "give a MODEL (such as mini or hf:<folder>), --from-embeddings or --from-scores"),
+    "wrong suite": ("audit mini -s prompt -t faces -o out", "there is no suite named 'prompt'; did you mean 'prompts'"),
+    "no prompts": ("audit mini -s prompts -t faces -o out", "with --prompts FILE, or --prompt TEXT"),
+    "no table": ("audit mini -s prompts --prompts prompts.txt -o out", "give a table with --table"),
+    "no texts embedded": (
+        f"{AUDIT} --from-embeddings images-only.npz",
+        "equipoise suites SUITE --table TABLE lists them",
+    ),
+    "other images' vectors": (f"{AUDIT} --from-embeddings other-ids.npz", "equipoise table head TABLE -c image_id"),
+    "two models' vectors": (f"{AUDIT} --from-embeddings two-models.npz", "both must come from the same model"),
+    "not a number": (f"{AUDIT} --from-embeddings holes.npz", "compute it again or drop it"),
+    "vectors without ids": (f"{AUDIT} --from-embeddings nameless.npz", "np.savez(FILE, ids="),
+    "huge k": (f"{AUDIT} --from-embeddings vectors.npz --k 500", "give a smaller --k"),
+    "one group": (f"{AUDIT.replace('faces', 'alike')} --from-embeddings vectors.npz", "so it needs two"),
+    "no axis": (f"{AUDIT.replace('faces', 'unlabelled')} --from-embeddings vectors.npz", "with --axis"),
+    "captions' columns": ("captions captions.csv --labels gender -o out", "--id-column"),
+    "a folder for captions": ("dataset photos -o out", "photos"),
+    "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_ends_in_one_sentence_that_says_what_to_type(
+    mistake: str, place: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    words, said = MISTAKES[mistake]
+    done = command_line(*words.split())
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("equipoise: ")]
+    assert len(lines) == 1
+    assert "Traceback" not in done.stderr
+    assert not (place / "out").exists()
+
+
+def test_the_right_way_works_after_all_of_them(
+    place: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    done = command_line(*f"{AUDIT} --from-embeddings vectors.npz --no-report".split())
+    assert done.returncode == 0, done.stderr
+    assert "of 40 rows" in done.stdout or "metric" in done.stdout
+
+
+def test_a_light_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equipoise.audit.captions import classifiers
+    from equipoise.errors import MissingExtraError
+
+    monkeypatch.setattr(classifiers, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[models\]'"):
+        classifiers.classifier("lstm").read([["a"]])
