@@ -60,7 +60,7 @@ def captions(
     ),
     quality: bool = typer.Option(True, "--quality/--no-quality", help="Whether to measure BLEU, CIDEr and the like."),
     java: bool = typer.Option(False, "--java", help="Also METEOR and SPICE, which need Java."),
-    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic."),
+    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic, libra."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of nulls and intervals."),
 ) -> None:
