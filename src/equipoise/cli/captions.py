@@ -44,6 +44,9 @@ def captions(
     ba_least: int = typer.Option(
         100, "--ba-least", min=1, help="Human captions of each group that a word of BA needs."
     ),
+    train_references: str = typer.Option(
+        "", "--train-references", help="The captioners' training captions: BA counts the words that these choose."
+    ),
     objects: str = typer.Option("", "--objects", help="A COCO instances file: what the images hold, for DBA."),
     images: str = typer.Option("", "--images", help="The folder of images, for CLIPScore."),
     encoder: str = typer.Option(
@@ -90,6 +93,7 @@ def captions(
         encoder=encoder or None,
         masked=masked,
         published=published or None,
+        train_references=train_references or None,
         settings=CaptionSettings(
             classifier=classifier,
             lexicon=lexicon,

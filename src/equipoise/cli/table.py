@@ -222,6 +222,45 @@ def split(
 
 
 @app.command()
+def label(
+    table: str = TABLE,
+    lexicon: str = typer.Option("equipoise", "--lexicon", help="Whose words name a group: equipoise text lexicons."),
+    axis: str = typer.Option("", "--axis", help="The column to write; the lexicon's axis unless given."),
+    compat: str = typer.Option("", "--compat", help="A paper's tokens, such as gensynth."),
+    name: str = typer.Option("label", "--name", help="The layer's name."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Label images by the group that their captions name, if it is one and none names another; written as a layer.
+
+    Example: [bold]equipoise table label coco --lexicon gensynth_code --axis gender[/bold]
+    """
+    from equipoise.data.labels import label_layer
+
+    before = _opened(table, layers)
+    _refuse_layer_again(before, name)
+    made = label_layer(before, lexicon, axis=axis or None, name=name, compat=compat or None)
+    column = made.layers[-1].axes[0]
+    _print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
+    typer.echo(f"layer {name!r} of {table}")
+
+
+@app.command()
+def join(
+    tables: list[str] = typer.Argument(..., metavar="TABLES...", help="Two tables or more."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
+    layers: list[str] = LAYERS,
+) -> None:
+    """Put the rows of several tables into one: edits with their sources, or several pools; equal ids are refused.
+
+    Example: [bold]equipoise table join people edits -o people-and-edits[/bold]
+    """
+    from equipoise.data.mixing import join_tables
+
+    made = join_tables([_opened(table, layers) for table in tables], out)
+    typer.echo(f"{len(made)} rows in {out}")
+
+
+@app.command()
 def diff(
     a: str = typer.Argument(..., metavar="A", help="A table's folder."),
     b: str = typer.Argument(..., metavar="B", help="Another's."),

@@ -26,7 +26,7 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["Combined", "Substitution", "combine", "substitute", "substitution_count", "write_mixture"]
+__all__ = ["Combined", "Substitution", "combine", "join_tables", "substitute", "substitution_count", "write_mixture"]
 
 UNITS = ("image", "caption")
 MODES = ("synthetic", "augment")
@@ -195,6 +195,45 @@ def write_mixture(real: Table, generated: Table, chosen: Substitution | Combined
     further = {name: kind for name, kind in real.types.items() if name not in known and name not in _VERDICT}
     parents = (*real.fingerprints, *generated.fingerprints)
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
+
+
+def join_tables(tables: Sequence[Table], out: str | Path) -> Table:
+    """All rows of several tables, one table after the other: edits with their sources, or pools of several kinds.
+
+    An id that two tables share is refused: which of the two images it means could not be said later. Columns are those
+    of all tables, null where a table has none; one that has another type elsewhere is refused. Rows that a filter
+    dropped stay out.
+    """
+    from equipoise.data.table import Table as TableClass
+
+    if len(tables) < 2:
+        raise InputError("joining takes two tables or more")
+    owner: dict[str, Table] = {}
+    for table in tables:
+        for name in ids_of(table.to_pandas(["image_id"], only_kept="keep" in table.columns)):
+            if name in owner:
+                raise InputError(
+                    f"the id {name!r} is in {owner[name].path} and in {table.path}; ids of joined tables must differ"
+                )
+            owner[name] = table
+    axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))
+    types: dict[str, str] = {}
+    for table in tables:
+        for name, kind in table.types.items():
+            if types.setdefault(name, kind) != kind:
+                raise InputError(f"the column {name!r} is {types[name]} in one table and {kind} in {table.path}")
+    known = {*_standard(), *axes, *_VERDICT}
+    further = {name: kind for name, kind in types.items() if name not in known}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        empty = dict.fromkeys(types)
+        for table in tables:
+            for row in _kept_rows(table, table):
+                yield {name: value for name, value in (empty | row).items() if name not in _VERDICT}
+
+    parents = tuple(name for table in tables for name in table.fingerprints)
+    config = {"join": [str(table.path.name) for table in tables]}
+    return TableClass.create(out, rows(), axes=axes, columns=further, config=config, parents=parents)
 
 
 def _standard() -> dict[str, str]:

@@ -53,6 +53,7 @@ KINDS: Mapping[str, _Kind] = {
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "demo": _Kind("a demo", "demo.json"),
+    "study": _Kind("a study", work=("steps",)),
 }
 
 
