@@ -104,6 +104,25 @@ def list_recipes(name: str = typer.Argument("", help="One paper; all of them unl
         typer.echo(coverage_text(entry.load()) + "\n")
 
 
+@app.command("chance-table")
+def chance_table(
+    metadata: str = typer.Option("", "--metadata", help="A folder with the public metadata: exact sizes of the pools."),
+    out: str = typer.Option("", "--out", "-o", help="A CSV file for the table."),
+) -> None:
+    """What chance alone gives for MaxSkew@K and NDKL on the pools of SocialCounterfactuals, beside published rows.
+
+    Example: [bold]equipoise recipe chance-table -o chance.csv[/bold]
+    """
+    from equipoise.data.runs import file_to_write
+    from equipoise.recipes.studies.chance import chance_part
+
+    part = chance_part(metadata or None)
+    typer.echo(str(part))
+    if out:
+        with file_to_write(out) as path:
+            path.write_text(part.tables[0].frame.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+
+
 def _study(name: str, summary: str, citation: str, example: str) -> None:
     """One command for one paper."""
 

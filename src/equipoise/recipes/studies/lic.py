@@ -266,17 +266,21 @@ def _full_steps() -> list[StudyStep]:
     lstm = StepCost((), data, 0, 0, cpu_minutes=9 * 2 * 55 + 9 * 450)
     return [
         StudyStep(
-            "captions", "Captions of nine captioners: caption the images with equipoise models, or take released ones",
-            _refuse, missing=need,
+            "captions",
+            "Captions of nine captioners: caption the images with equipoise models, or take released ones",
+            _refuse,
+            missing=need,
             cost=StepCost(tuple(models), data, 9 * 40_504, gpu_hours=14, disk_gb=6.5),
         ),
         StudyStep("screen", "Linear screen, Ratio, Error, BA, DBA, quality", _refuse, cost=StepCost(cpu_minutes=40)),
         StudyStep("lstm", "LSTM classifiers: ten splits, nine models, gender and skin tone", _refuse, cost=lstm),
         StudyStep(
-            "bert", "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)", _refuse,
+            "bert",
+            "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)",
+            _refuse,
             cost=StepCost(("bert:bert-base-uncased",), (), 0, gpu_hours=11),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _refuse(home: StudyHome, out: Path) -> None:
