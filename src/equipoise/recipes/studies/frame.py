@@ -263,6 +263,11 @@ def coverage_text(study: Study) -> str:
     return "\n".join(lines)
 
 
+def must_be_given(home: StudyHome, out: Path) -> None:
+    """The work of a step that stands in a plan for its cost: its outcome comes from outside, with ``--from``."""
+    raise InputError(f"{out.name}: what this step makes must be given with --from; --dry-run says what")
+
+
 def _hours(value: float) -> str:
     return "" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
 

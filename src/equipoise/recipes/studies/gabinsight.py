@@ -16,7 +16,7 @@ import pandas as pd
 from equipoise.audit.published import published_cell, published_numbers
 from equipoise.data import Table, read_results
 from equipoise.recipes.studies.common import audit_step, metric_table, paper_table, rows_of, short_name, subject_values
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 from equipoise.report.charts import box_plots, grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
@@ -91,9 +91,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     need = (
         ""
         if "scenes" in options.given
-        else (
-            "a table of GAB's images is needed (equipoise table import, or equipoise generate scenes): --from scenes=TABLE"
-        )
+        else ("a table of GAB's images is needed (equipoise generate scenes makes one): --from scenes=TABLE")
     )
     data = ("GAB: 5,757 images of 37 activities",)
     steps = []
@@ -101,7 +99,9 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         cost = StepCost(
             ("api: an image service such as DALL-E 3", "a chat model for the prompts"), data, 5757, disk_gb=9
         )
-        steps.append(StudyStep("scenes", "Scenes by an image service, filtered", _draw, cost=cost, missing=need))
+        steps.append(
+            StudyStep("scenes", "Scenes by an image service, filtered", must_be_given, cost=cost, missing=need)
+        )
     for model in models:
         large = any(word in model for word in ("g-14", "L-14", "RN50x64", "large", "flava", "Alt"))
         cost = StepCost((model,), data, 5757, gpu_hours=0.15 if large else 0.04, disk_gb=4.0 if large else 1.0)
