@@ -120,7 +120,8 @@ class StudyPart:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.title}"]
         for table in self.tables:
-            lines += ["", str(table), *([table.note] if table.note else [])]
+            if not table.name.endswith("-published"):  # a paper's own tables are on the page
+                lines += ["", str(table), *([table.note] if table.note else [])]
         return "\n".join([*lines, *([""] if self.text else []), *self.text])
 
 

@@ -24,7 +24,7 @@ from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, G
 
 __all__ = ["SIZES", "STUDY"]
 
-SIZES = {"sets": 8, "subjects": 8, "caption_sets": 3, "candidates": 2}
+SIZES = {"sets": 5, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
 FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"
@@ -42,7 +42,7 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
     models = options.models or MINI
     n_rendered, n_made = 28 * 12 * SIZES["sets"], SIZES["subjects"] * SIZES["caption_sets"] * SIZES["candidates"] * 6
     settings = {**SIZES, "seed": options.seed}
-    config: dict[str, Any] = {"axes": AXES, "draws": 300, "seed": options.seed}
+    config: dict[str, Any] = {"axes": AXES, "draws": 200, "seed": options.seed}
     rendered = StudyStep(
         "rendered",
         "Sets of the world: each scene with two genders, three skin tones, two ages",
