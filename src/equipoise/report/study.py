@@ -139,7 +139,7 @@ class StudyPage:
     limits: Sequence[str] = ()
 
 
-def measured_cells(row: Mapping[str, Any], scale: float = 1.0) -> dict[str, Any]:
+def measured_cells(row: Mapping[Any, Any], scale: float = 1.0) -> dict[str, Any]:
     """A row of a results table as the columns of a study's table; ``scale`` 100 turns shares into points.
 
     >>> row = {"value": 0.2, "ci_low": 0.1, "ci_high": 0.3, "null_mean": 0.0, "p_value": 0.01, "n": 9}

@@ -193,13 +193,13 @@ def _caption_cells(paper: Paper, axis: str, metrics: Mapping[str, str]) -> Itera
     tables = {"lic": {"T2.1": "", "T2.2": "LSTM"} if gender else {"T2.3": "LSTM"} if skin else {}}
     tables["libra"] = {"T3.2": ""} if gender else {}
     for table, classifier in tables[paper.name].items():
-        for cell in numbers[numbers["table"] == table].itertuples():
-            parts = str(cell.column).split(" / ")
+        for cell in numbers[numbers["table"] == table].to_dict("records"):
+            parts = str(cell["column"]).split(" / ")
             if classifier and parts[-1] != classifier:
                 continue
             name = next((metrics[part] for part in parts if part in metrics), None)
             if name is not None:
-                yield str(cell.row), name, float(cell.value), float(cell.sd)
+                yield str(cell["row"]), name, float(cell["value"]), float(cell["sd"])
 
 
 @cache

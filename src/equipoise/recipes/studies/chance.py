@@ -179,7 +179,7 @@ def _what_follows(frame: pd.DataFrame) -> list[str]:
     sentences = []
     for model in MODELS:
         above = {
-            rule: int((some[f"{model}, published"] > some["chance"] + 0.05).sum())
+            str(rule): int((some[f"{model}, published"] > some["chance"] + 0.05).sum())
             for rule, some in frame.groupby("pools", sort=False)
         }
         n = len(frame) // len(RULES)

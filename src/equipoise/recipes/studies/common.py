@@ -116,8 +116,8 @@ def recovered_part(
             low, high = one.interval or (None, None)
             cells = {"measured": one.correlation, "low": low, "high": high, "chance": 0.0, "n": len(one.table)}
             rows.append({"model": name, "axis": one.axis, "pair": " - ".join(one.pair), **cells})
-            table = one.table.assign(model=name, axis=one.axis, pair=" - ".join(one.pair))
-            points.append(table.rename(columns={"injected": "x", "measured": "y", "subject": "label"}))
+            some = one.table.assign(model=name, axis=one.axis, pair=" - ".join(one.pair))
+            points.append(some.rename(columns={"injected": "x", "measured": "y", "subject": "label"}))
     table = StudyTable("truth", "Correlation of measured gaps with what was put in, over subjects", pd.DataFrame(rows))
     figures = []
     for axis, some in pd.concat(points, ignore_index=True).groupby("axis", sort=False) if points else ():

@@ -262,7 +262,7 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
     table = StudyTable(
         "truth", "Correlation over activities of what was put in with what is measured", pd.DataFrame(rows)
     )
-    figures = ()
+    figures: tuple[StudyFigure, ...] = ()
     if points:
         every = pd.concat(points, ignore_index=True)
         svg = scatter(

@@ -25,8 +25,8 @@ from equipoise.recipes.studies.gensynth_tables import FULL, MINI, SEES, SIZES, p
 __all__ = ["SIZES", "STUDY"]
 
 EDITOR = {"mini": "mini:edit", "full": "diffusers:timbrooks/instruct-pix2pix"}
-INSTRUCTIONS = ("Turn this person into a/an {noun}", "Make this person look like a/an {noun}")
-"""Two of the paper's four; the miniature needs one guidance scale."""
+INSTRUCTIONS = ("Make this person look like a/an {noun}",)
+"""One of the paper's four; the miniature has one guidance scale of its own."""
 KNN_K = 20
 """Neighbours of the mini filter: the paper's 50 of 190,000 crops would be a third of the mini pool."""
 
@@ -61,9 +61,9 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         "pool",
         "A natural pool: pictures of a world that leans, with captions",
         _draw_pool,
-        {**SIZES, "seed": options.seed},
+        {"n": SIZES["pool"], "seed": options.seed},
         resumes=False,
-        cost=StepCost(images=SIZES["pool"] + SIZES["sources"], cpu_minutes=0.8, disk_gb=0.02),
+        cost=StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
     )
     natural = [
         audit_step(
@@ -86,7 +86,6 @@ def _draw_pool(home: StudyHome, out: Path) -> None:
     world = preset("biased").changed(activity_share=0.0, visible=1.0)
     seed = home.options.seed
     table = write_table(out / "images", world, SIZES["pool"], seed=seed)
-    write_table(out / "sources", world, SIZES["sources"], seed=seed + 1)
     frame = table.to_pandas(["image_id", "gendered_captions"])
     rows = [
         {"image_id": name, "caption": text}
@@ -99,13 +98,21 @@ def _draw_pool(home: StudyHome, out: Path) -> None:
 def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudyStep]:
     editor, sees = EDITOR["mini"], SEES["mini"]
     n = SIZES["sources"]
+    sources = StudyStep(
+        "sources",
+        "Pictures to edit",
+        _draw_sources,
+        {"n": n, "seed": options.seed},
+        resumes=False,
+        cost=StepCost(images=n, cpu_minutes=0.2),
+    )
     edits = StudyStep(
         "edits",
         f"The person of each picture edited into each gender by {editor}",
         _edit,
         {"editor": editor},
-        ("pool",),
-        cost=StepCost((editor,), (), 4 * n, cpu_minutes=0.0055 * 4 * n, disk_gb=0.01),
+        ("sources",),
+        cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
     )
     join = StudyStep("pairs", "The edits with their sources in one table", _join, {}, ("edits",), resumes=False)
     sieve = StudyStep(
@@ -114,7 +121,7 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         _filter,
         {"k": KNN_K, "sees": sees},
         ("pairs",),
-        cost=StepCost((sees,), (), 5 * n, cpu_minutes=0.6),
+        cost=StepCost((sees,), (), 3 * n, cpu_minutes=0.6),
     )
     config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
     audits = [
@@ -134,14 +141,24 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         )
         for model in models
     ]
-    return [edits, join, sieve, *audits, *inside]
+    return [sources, edits, join, sieve, *audits, *inside]
+
+
+def _draw_sources(home: StudyHome, out: Path) -> None:
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    world = preset("biased").changed(activity_share=0.0, visible=1.0)
+    write_table(out, world, SIZES["sources"], seed=home.options.seed + 1)
 
 
 def _edit(home: StudyHome, out: Path) -> None:
     from equipoise.generate import EditsConfig, plan_edits, run
     from equipoise.models import load
 
-    config = EditsConfig(guidance=(3.0,), templates=INSTRUCTIONS, seed=home.options.seed)
+    config = EditsConfig(
+        guidance=(3.0,), image_guidance=1.3, area="whole", templates=INSTRUCTIONS, seed=home.options.seed
+    )
     run(plan_edits(sources_of(home), config), out, load(EDITOR["mini"], kind="generator"), progress=False)
 
 

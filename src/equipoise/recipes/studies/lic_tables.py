@@ -37,7 +37,7 @@ def _main(folder: Path, metric: str, variant: str | None = None) -> pd.DataFrame
     return rows.drop_duplicates("model")
 
 
-def _row(model: str, metric: str, row: dict[str, Any], table: str, column: str, scale: float = 1.0) -> dict[str, Any]:
+def _row(model: str, metric: str, row: dict[Any, Any], table: str, column: str, scale: float = 1.0) -> dict[str, Any]:
     name = NAMES.get(model_key(model), model)
     known = published_numbers("lic").cell(table, name, column)
     beside = {} if known is None else published_cell("lic", table, name, column)

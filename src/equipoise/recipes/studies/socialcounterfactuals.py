@@ -146,8 +146,12 @@ def _filter(home: StudyHome, out: Path) -> None:
     world = WorldConfig(activity_share=0.0, visible=1.0)
     words = {axis: prompts(axis, world) for axis in AXES}
     detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
-    steps = [Step.of("similarity", preset="socialcf"), Step.of("safety"), Step.of("detectability", detect)]
-    models = Models(encoder=SEES, safety=SAFETY)
+    steps = [
+        Step.of("similarity", preset="socialcf"),
+        Step.of("safety", {"classifier": SAFETY}),
+        Step.of("detectability", detect),
+    ]
+    models = Models(encoder=SEES)
     run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
 
 
