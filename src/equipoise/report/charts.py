@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from equipoise.formatting import missing
 from equipoise.report.svg import Scale, SvgDrawing, series_class, span
 
 __all__ = ["box_plots", "grouped_bars", "quartiles", "scatter"]
@@ -103,21 +104,20 @@ def grouped_bars(
             figure.rect(at, 6, 11, 11, f"c{series_class(number)}")
             figure.text(at + 16, 16, str(label), "small")
             at += 30 + 6.4 * len(str(label))
-    cells = {(row.group, row.series): row for row in frame.itertuples()}
+    cells = {(row["group"], row["series"]): row for row in frame.to_dict("records")}
     for place, group in enumerate(groups):
         start = top + place * (len(series) * bar + gap) + gap / 2
         figure.text(LEFT - 12, start + len(series) * bar / 2 + 4, str(group), "t", "end")
         for number, label in enumerate(series):
             row = cells.get((group, label))
-            if row is None or row.value != row.value:
+            if row is None or missing(row["value"]):
                 continue
-            y = start + number * bar
-            left, right = sorted((x(0.0), x(float(row.value))))
-            title = f"{group}, {label}: {row.value:.3f}"
+            value, y = float(row["value"]), start + number * bar
+            left, right = sorted((x(0.0), x(value)))
+            title = f"{group}, {label}: {value:.3f}"
             figure.rect(left, y + 1, right - left, bar - 2, f"bar c{series_class(number)}", title)
-            low, high = getattr(row, "low", None), getattr(row, "high", None)
-            if low is not None and high is not None and low == low and high == high:
-                figure.line(x(float(low)), y + bar / 2, x(float(high)), y + bar / 2, "whisker")
+            if not missing(row.get("low")) and not missing(row.get("high")):
+                figure.line(x(float(row["low"])), y + bar / 2, x(float(row["high"])), y + bar / 2, "whisker")
     if chance is not None:
         figure.line(x(chance), top, x(chance), bottom, "chance")
     return figure.svg(f"{say}, by group" + ("" if chance is None else f"; the line is chance, {chance:.2f}"))

@@ -33,7 +33,7 @@ __all__ = ["SEGMENTS", "chance_part", "chance_table", "pool_sizes", "sizes_from_
 
 
 @dataclass(frozen=True)
-class Segment:
+class PoolFacts:
     """One part of the dataset, with what its public metadata says of the sets per occupation."""
 
     name: str
@@ -47,9 +47,9 @@ class Segment:
 
 
 SEGMENTS = (
-    Segment("race-gender", 12, 141, 19, 20, 490, 7936, "T12"),
-    Segment("physical-gender", 10, 136, 15, 16, 260, 5052, "T14"),
-    Segment("physical-race", 30, 67, 19, 4, 72, 836, "T13"),
+    PoolFacts("race-gender", 12, 141, 19, 20, 490, 7936, "T12"),
+    PoolFacts("physical-gender", 10, 136, 15, 16, 260, 5052, "T14"),
+    PoolFacts("physical-race", 30, 67, 19, 4, 72, 836, "T13"),
 )
 MODELS = ("CLIP", "FLAVA", "ALIP")
 RULES = {"every occupation": 1, "two sets or more": 2, "K sets or more": 0}
@@ -58,7 +58,7 @@ _OCCUPATION = re.compile(r"(?:physical_race|physical_gender|race_gender)_(.+)$")
 FILES = {segment.name: f"metadata_{segment.name.replace('-', '_')}.csv" for segment in SEGMENTS}
 
 
-def pool_sizes(segment: Segment, bend: float = 1.0) -> NDArray[np.int64]:
+def pool_sizes(segment: PoolFacts, bend: float = 1.0) -> NDArray[np.int64]:
     """Sets per occupation that agree with the five facts of a segment; ``bend`` changes the shape below the median.
 
     From one set at the single ones the sizes rise geometrically to the median, and above it along a curve whose shape
@@ -86,7 +86,7 @@ def pool_sizes(segment: Segment, bend: float = 1.0) -> NDArray[np.int64]:
     return np.concatenate([head, above]).astype(np.int64)
 
 
-def sizes_from_metadata(folder: str | Path, segment: Segment) -> NDArray[np.int64]:
+def sizes_from_metadata(folder: str | Path, segment: PoolFacts) -> NDArray[np.int64]:
     """Sets per occupation, counted in the public metadata: one row per set, the occupation in its ``filename``.
 
     Occupations that differ in case alone are one.
@@ -153,7 +153,10 @@ def chance_table(metadata: str | Path | None = None) -> pd.DataFrame:
 def chance_part(metadata: str | Path | None = None) -> StudyPart:
     """The table as a part of the study, with what follows from it and what does not."""
     frame = chance_table(metadata)
-    shown = frame.rename(columns={"low": "other shapes, from", "high": "to"})
+    names = {"chance": "chance level", "low": "other shapes: from", "high": "to"}
+    names |= {f"{model}, published": model for model in MODELS}
+    first = ["segment", "metric", "pools", "occupations", "chance", *(f"{model}, published" for model in MODELS)]
+    shown = frame[[*first, *(name for name in ("low", "high") if name in frame)]].rename(columns=names)
     how = "the public metadata" if metadata else "five facts of the public metadata, see the note"
     note = (
         "The sizes of the pools are counted in the metadata."
@@ -170,7 +173,7 @@ def chance_part(metadata: str | Path | None = None) -> StudyPart:
         "This compares means with means; it is no test of any model. Scores of one segment by the models themselves, "
         "with the labels exchanged inside the sets, would be one (recipe socialcounterfactuals --scale full).",
     )
-    table = StudyTable("chance", "Chance on the published pools, and the published rows", shown, note=note)
+    table = StudyTable("chance", "Chance on the published pools; CLIP, FLAVA and ALIP as published", shown, note=note)
     return StudyPart("Tables 2, 12, 13 and 14", "What chance alone gives", text, (table,), (), how)
 
 

@@ -50,7 +50,7 @@ class StudyOptions(Settings):
     >>> StudyOptions(scale="huge")
     Traceback (most recent call last):
         ...
-    equipoise.errors.InputError: scale = 'huge': give mini or full
+    equipoise.errors.UnknownNameError: there is no scale named 'huge'; known: full, mini
     """
 
     what: ClassVar[str] = "setting of a study"

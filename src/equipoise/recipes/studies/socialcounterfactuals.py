@@ -24,7 +24,7 @@ from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, G
 
 __all__ = ["SIZES", "STUDY"]
 
-SIZES = {"sets": 5, "subjects": 6, "caption_sets": 3, "candidates": 2}
+SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
 FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"

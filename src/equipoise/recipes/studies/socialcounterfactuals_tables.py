@@ -82,7 +82,8 @@ def _truth(folders: Mapping[str, Path]) -> StudyPart:
     table, figures = recovered_part(folders, "biased")
     text = (
         "The log-odds that were put into the world that mini:clip learned from, and the gaps of its scores inside sets "
-        "that show everybody alike. Into the world of mini:clip-fair nothing was put.",
+        "that show everybody alike. Into the world of mini:clip-fair nothing was put: gaps that it has are its own, "
+        "such as every encoder has, and do not follow what was put into the other world.",
     )
     return StudyPart("Against the truth", "Is what was put in found?", text, (table,), tuple(figures), "rendered sets")
 
@@ -95,7 +96,9 @@ def _three(folders: Mapping[str, Path]) -> StudyPart:
 
 
 def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[StudyPart]:
-    funnel = pd.read_csv(home.step("filter") / "funnel.csv")
+    whole = pd.read_csv(home.step("filter") / "funnel.csv")
+    whole = whole[whole["axis"].isna()]
+    funnel = whole.groupby(["step", "unit"], sort=False)[["kept", "dropped"]].sum().reset_index()
     rows = []
     for stage, about in STAGES.items():
         for model in models:
