@@ -134,9 +134,13 @@ def pair_of(groups: Groups, config: AuditConfig) -> tuple[str, str] | None:
 
 
 def pair_among(groups: Groups, config: AuditConfig) -> tuple[str, str] | None:
-    """The pair asked for, where this axis has both groups."""
-    if config.pair and set(config.pair) <= set(groups.names):
-        return config.pair[0], config.pair[1]
+    """The pair asked for, where this axis has both groups; unless one was asked for, an axis of two groups has it.
+
+    >>> pair_among(Groups.from_values(["female", "male"]), AuditConfig(pair=("a", "b"))) is None
+    True
+    """
+    if not config.pair or set(config.pair) <= set(groups.names):
+        return pair_of(groups, config)
     return None
 
 

@@ -46,6 +46,9 @@ def captions(
     ba_least: int = typer.Option(
         100, "--ba-least", min=1, help="Human captions of each group that a word of BA needs."
     ),
+    train_references: str = typer.Option(
+        "", "--train-references", help="The captioners' training captions: BA counts the words that these choose."
+    ),
     objects: str = typer.Option("", "--objects", help="A COCO instances file: what the images hold, for DBA."),
     images: str = typer.Option("", "--images", help="The folder or table of images, for CLIPScore."),
     encoder: str = typer.Option(
@@ -63,7 +66,7 @@ def captions(
     ),
     quality: bool = typer.Option(True, "--quality/--no-quality", help="Whether to measure BLEU, CIDEr and the like."),
     java: bool = typer.Option(False, "--java", help="Also METEOR and SPICE, which need Java."),
-    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic."),
+    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic, libra."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of nulls and intervals."),
 ) -> None:
@@ -95,6 +98,7 @@ def captions(
         encoder=encoder or None,
         masked=masked,
         published=published or None,
+        train_references=train_references or None,
         settings=CaptionSettings(
             classifier=classifier,
             lexicon=lexicon,

@@ -9,6 +9,16 @@ from pathlib import Path
 
 import typer
 
+from equipoise.cli.making import OVERWRITE
+from equipoise.recipes.studies import STUDIES
+
+EXAMPLES = {
+    "gensynth": "gensynth --from captions_val2017.json -o runs/gensynth",
+    "lic": "lic --from captions/ -o runs/lic",
+    "socialcounterfactuals": "socialcounterfactuals --scale full --dry-run",
+    "gabinsight": "gabinsight -o runs/gabinsight",
+}
+
 
 def demo(
     out: str = typer.Option("runs/demo", "--out", "-o", help="The folder for what the demo makes."),
@@ -80,6 +90,77 @@ def counterfactual_sets(
     report = write([out / "filter", out / "sets"], out / "report.html", title="Counterfactual sets, made and filtered")
     for path in (*found.pictures, *([page] if page else []), report):
         typer.echo(f"wrote {path}")
+
+
+@app.command("list")
+def list_recipes(name: str = typer.Argument("", help="One paper; all of them unless given.")) -> None:
+    """Which tables and figures of each paper are regenerated, from what, and which cannot be and why.
+
+    Example: [bold]equipoise recipe list gensynth[/bold]
+    """
+    from equipoise.recipes.studies.frame import coverage_text
+
+    for entry in [STUDIES.get(name)] if name else STUDIES.entries().values():
+        typer.echo(coverage_text(entry.load()) + "\n")
+
+
+@app.command("chance-table")
+def chance_table(
+    metadata: str = typer.Option("", "--metadata", help="A folder with the public metadata: exact sizes of the pools."),
+    out: str = typer.Option("", "--out", "-o", help="A CSV file for the table."),
+) -> None:
+    """What chance alone gives for MaxSkew@K and NDKL on the pools of SocialCounterfactuals, beside published rows.
+
+    Example: [bold]equipoise recipe chance-table -o chance.csv[/bold]
+    """
+    from equipoise.data.runs import file_to_write
+    from equipoise.recipes.studies.chance import chance_part
+
+    part = chance_part(metadata or None)
+    typer.echo(str(part))
+    if out:
+        with file_to_write(out) as path:
+            path.write_text(part.tables[0].frame.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+
+
+def _study(name: str, summary: str, citation: str, example: str) -> None:
+    """One command for one paper."""
+
+    def command(
+        out: Path = typer.Option(Path(f"runs/{name}"), "--out", "-o", help="The folder for the study."),
+        scale: str = typer.Option(
+            "mini", "--scale", help="mini: offline, on a CPU. full: the paper's models and data."
+        ),
+        models: str = typer.Option("", "--models", "-m", help="The models to ask, separated by commas."),
+        given: list[str] = typer.Option(
+            [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
+        ),
+        dry_run: bool = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing."),
+        seed: int = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn."),
+        overwrite: bool = OVERWRITE,
+    ) -> None:
+        from equipoise.recipes.studies.frame import plan_text, run_study
+
+        study = STUDIES.load(name)
+        chosen = [part.strip() for part in models.split(",") if part.strip()]
+        options = study.options(scale=scale, models=chosen, given=given, seed=seed)
+        if dry_run:
+            typer.echo(plan_text(study, options))
+            return
+        done = run_study(study, out, options, lambda text: typer.echo(text, err=True), overwrite=overwrite)
+        typer.echo(str(done))
+        typer.echo(f"wrote {done.page}, {out / 'tables'} and {out / 'figures'}", err=True)
+
+    command.__doc__ = (
+        f"{summary}\n\n{citation}. Ends in one page and a folder of tables and figures, the published numbers beside "
+        "the measured. Stopped, it goes on with the same command.\n\n"
+        f"Example: [bold]equipoise recipe {example}[/bold]\n"
+    )
+    app.command(name)(command)
+
+
+for _name, _entry in STUDIES.entries().items():
+    _study(_name, _entry.summary, _entry.citation, EXAMPLES[_name])
 
 
 if __name__ == "__main__":

@@ -294,47 +294,40 @@ def split(
 @app.command()
 def label(
     table: str = TABLE,
-    lexicon: str = typer.Option("equipoise", "--lexicon", help="A lexicon's id, or a TOML file of your own."),
+    lexicon: str = typer.Option("equipoise", "--lexicon", help="Whose words name a group: equipoise text lexicons."),
+    axis: str = typer.Option("", "--axis", help="The column to write; the lexicon's axis unless given."),
+    compat: str = typer.Option("", "--compat", help="A paper's tokens, such as gensynth."),
     name: str = typer.Option("labels", "--name", help="The layer's name."),
     layers: list[str] = LAYERS,
 ) -> None:
-    """Label images by what their captions say: an axis read by a lexicon, written as a layer beside the table.
+    """Label images by the group that their captions name, if it is one and none names another; written as a layer.
 
-    An image whose captions name no group, or several, has none.
-
-    Example: [bold]equipoise table label photos --lexicon equipoise[/bold]
+    Example: [bold]equipoise table label coco --lexicon gensynth_code --axis gender[/bold]
     """
-    from equipoise.text import Lexicon
+    from equipoise.data.labels import label_layer
 
-    words = Lexicon.load(lexicon)
     before = _opened(table, layers)
     _refuse_layer_again(before, name)
-    frame = before.to_pandas(["image_id", "caption", "captions"])
-    texts = [
-        list(many) if many is not None and len(many) else [one] if isinstance(one, str) else []
-        for one, many in zip(frame["caption"], frame["captions"], strict=True)
-    ]
-    rows = frame[["image_id"]].assign(**{words.axis: words.label_images(texts)})
-    config = {"label": words.id}
-    made = before.add_layer(name, rows, axes=[words.axis], config=config, uses=before.fingerprints[1:])
-    _print_columns([[group or "(none)", str(n)] for group, n in made.group_counts(words.axis).items()])
+    made = label_layer(before, lexicon, axis=axis or None, name=name, compat=compat or None)
+    column = made.layers[-1].axes[0]
+    _print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
     typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")
 
 
 @app.command()
 def join(
-    tables: list[str] = typer.Argument(..., metavar="TABLE...", help="Two tables of images or more."),
+    tables: list[str] = typer.Argument(..., metavar="TABLES...", help="Two tables of images or more."),
     out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
     layers: list[str] = LAYERS,
 ) -> None:
-    """Put the rows of several tables into one: photographs and their edits, for the suite contrast.
+    """Put the rows of several tables into one: edits with their sources, or several pools; equal ids are refused.
 
     A layer is joined to the tables that have it.
 
     Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
     """
     from equipoise.data import Table
-    from equipoise.data.mixing import join as joined
+    from equipoise.data.mixing import join_tables
     from equipoise.errors import InputError
 
     opened = []
@@ -346,7 +339,7 @@ def join(
     for name in layers:
         if name != "all" and not any(name in table.layer_names() for table in opened):
             raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
-    made = joined(opened, out)
+    made = join_tables(opened, out)
     typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
 
 

@@ -291,6 +291,47 @@ def captions(
     typer.echo(str(tally), err=True)
 
 
+@app.command()
+def activities(
+    candidates: Path | None = typer.Argument(None, help="A text file with one activity per line: riding a horse."),
+    mine: Path | None = typer.Option(None, "--mine", help="Captions (COCO JSON) to mine lopsided activities from."),
+    filler: str = typer.Option("mini:text", "--filler", "-f", help="A masked language model, as hf:roberta-large."),
+    tail: int = typer.Option(0, "--tail", min=0, help="Keep so many of either end; all unless given."),
+    z: float = typer.Option(1.96, "--z", help="How far out of the mean a mined activity must lie."),
+    min_count: int = typer.Option(5, "--min-count", min=1, help="How often a mined activity must occur."),
+    lexicon: str = LEXICON,
+    out: str = typer.Option("-", "--out", "-o", help="A CSV file; - is standard output."),
+    overwrite: bool = OVERWRITE,
+) -> None:
+    """Choose activities that a masked language model expects of one gender, as GABInsight does.
+
+    Candidates come from a file, or are mined from captions by a Z-test on verb-object pairs, or both. Each is asked for
+    as "a <mask> is riding a horse"; the log ratio is of the probabilities of man, boy, male and woman, girl, female.
+
+    Example: [bold]equipoise text activities --mine captions_val2017.json --filler hf:roberta-large --tail 20[/bold]
+    """
+    from equipoise.audit.dataset.activities import mined_activities, read_candidates, selected_activities
+    from equipoise.audit.running import caption_frame
+    from equipoise.errors import InputError
+    from equipoise.models import load
+
+    named = [] if candidates is None else read_candidates(candidates)
+    if mine is not None:
+        texts = caption_frame(mine)["caption"].tolist()
+        named += mined_activities(texts, lexicon, z=z, min_count=min_count)
+    if not named:
+        raise InputError("give a file of activities, or captions to mine them from with --mine")
+    table = selected_activities(list(dict.fromkeys(named)), load(filler, kind="filler"), tail=tail)
+    content = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")
+    if out == "-":
+        sys.stdout.write(content)
+        sys.stdout.flush()
+    else:
+        with _output(out, overwrite):
+            Path(out).write_text(content, encoding="utf-8")
+    typer.echo(f"{len(named):,} candidates, {len(table):,} activities", err=True)
+
+
 def _table(preset: str, axes: Path | None, words: dict[str, list[str]]) -> CaptionTable:
     from equipoise.errors import InputError
     from equipoise.text.templates import captions_from_file, tables

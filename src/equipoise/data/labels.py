@@ -9,15 +9,20 @@ Tables keep their bytes: labels are joined when they are read to be counted, by 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.errors import InputError
+from equipoise.text import Lexicon
 from equipoise.text.labels import read_labels
 
-__all__ = ["PLACEBO", "with_joined_labels", "without_twins"]
+if TYPE_CHECKING:
+    from equipoise.data.table import Table
+
+__all__ = ["PLACEBO", "label_layer", "with_joined_labels", "without_twins"]
 
 
 SAME_GROUPS = ("other_{}", "{}_2", "expected_{}")
@@ -82,3 +87,40 @@ def without_twins(frame: pd.DataFrame) -> NDArray[np.bool_]:
             commonest = np.bincount(levels[levels >= 0]).argmax()
             usual &= (levels == commonest) | (levels < 0)
     return usual
+
+
+def label_layer(
+    table: Table, lexicon: str | Lexicon, *, axis: str | None = None, name: str = "labels", compat: str | None = None
+) -> Table:
+    """Write the group that captions name as a layer on ``axis``, and return the table read with it.
+
+    The strict image rule (GenSynth): an image has a group if one of its captions names it and none names another, or
+    several at once; otherwise it has none. ``label_source`` says ``caption``. ``axis`` is the lexicon's own unless
+    given.
+    """
+    words = Lexicon.load(lexicon) if isinstance(lexicon, str) else lexicon
+    column = axis or words.axis
+    wanted = [name for name in ("captions", "caption") if name in table.columns]
+    if not wanted:
+        raise InputError(f"{table.path}: has no column 'captions' or 'caption' to read groups from")
+    frame = table.to_pandas(["image_id", *wanted])
+    texts = [_all_texts(row, wanted) for row in frame[wanted].to_dict("records")]
+    if not any(texts):
+        raise InputError(f"{table.path}: no image has a caption to read groups from")
+    groups = words.label_images(texts, compat=compat)
+    sources = ["caption" if group else None for group in groups]
+    rows = pd.DataFrame({"image_id": frame["image_id"], column: groups, "label_source": sources}, dtype=object)
+    config = {"label": column, "lexicon": words.id, "compat": compat}
+    uses = tuple(layer.fingerprint for layer in table.layers)
+    return table.add_layer(name, rows, columns=["label_source"], axes=[column], config=config, uses=uses)
+
+
+def _all_texts(row: dict[Any, Any], columns: Iterable[str]) -> list[str]:
+    """The captions of a row: its list, else its single one."""
+    for column in columns:
+        value = row[column]
+        if isinstance(value, str) and value.strip():
+            return [value]
+        if not isinstance(value, str) and value is not None and not isinstance(value, float) and len(value):
+            return [str(text) for text in value]
+    return []

@@ -26,7 +26,7 @@ from equipoise.errors import InputError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["Combined", "Substitution", "combine", "join", "substitute", "substitution_count", "write_mixture"]
+__all__ = ["Combined", "Substitution", "combine", "join_tables", "substitute", "substitution_count", "write_mixture"]
 
 UNITS = ("image", "caption")
 MODES = ("synthetic", "augment")
@@ -202,34 +202,42 @@ def write_mixture(
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
 
 
-def join(tables: Sequence[Table], out: str | Path) -> Table:
-    """Write one table with the rows of several, one after the other: photographs and their edits, for one audit.
+def join_tables(tables: Sequence[Table], out: str | Path) -> Table:
+    """All rows of several tables, one table after the other: edits with their sources, or pools of several kinds.
 
-    Columns and axes are those of all; what a table does not have is null. Rows that a filter dropped are left out.
+    An id that two tables share is refused: which of the two images it means could not be said later. Columns are those
+    of all tables, null where a table has none; one that has another type elsewhere is refused. Rows that a filter
+    dropped stay out.
     """
     from equipoise.data.table import Table as TableClass
 
-    axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))
-    known = {**_standard(), **dict.fromkeys(axes, "string")}
-    further: dict[str, str] = {}
+    if len(tables) < 2:
+        raise InputError("joining takes two tables or more")
+    owner: dict[str, Table] = {}
     for table in tables:
-        if table.kind != "images":
-            raise InputError(f"{table.path}: holds {table.kind}, not images")
+        for name in ids_of(table.to_pandas(["image_id"], only_kept="keep" in table.columns)):
+            if name in owner:
+                raise InputError(
+                    f"the id {name!r} is in {owner[name].path} and in {table.path}; ids of joined tables must differ"
+                )
+            owner[name] = table
+    axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))
+    types: dict[str, str] = {}
+    for table in tables:
         for name, kind in table.types.items():
-            if name not in known and name not in _VERDICT and further.setdefault(name, kind) != kind:
-                raise InputError(f"{table.path}: the column {name!r} is {kind} here and {further[name]} elsewhere")
+            if types.setdefault(name, kind) != kind:
+                raise InputError(f"the column {name!r} is {types[name]} in one table and {kind} in {table.path}")
+    known = {*_standard(), *axes, *_VERDICT}
+    further = {name: kind for name, kind in types.items() if name not in known}
 
     def rows() -> Iterator[dict[str, Any]]:
+        empty = dict.fromkeys(types)
         for table in tables:
-            names = [name for name in table.columns if name not in _VERDICT]
-            for row in table.rows(names, only_kept="keep" in table.columns):
-                if isinstance(row.get("image"), dict) and row["image"]["bytes"] is None and row["image"]["path"]:
-                    place = table.image_root / row["image"]["path"]  # a full path stays itself
-                    row = {**row, "image": {"bytes": None, "path": str(place.absolute())}}
-                yield row
+            for row in _kept_rows(table, table):
+                yield {name: value for name, value in (empty | row).items() if name not in _VERDICT}
 
     parents = tuple(name for table in tables for name in table.fingerprints)
-    config = {"join": [str(table.path) for table in tables]}
+    config = {"join": [str(table.path.name) for table in tables]}
     return TableClass.create(out, rows(), axes=axes, columns=further, config=config, parents=parents)
 
 

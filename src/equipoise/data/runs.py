@@ -55,6 +55,7 @@ KINDS: Mapping[str, _Kind] = {
     "report": _Kind("the files of a report", "_files.json"),
     "dossier": _Kind("a dossier"),
     "demo": _Kind("a demo", "demo.json"),
+    "study": _Kind("a study", work=("steps",)),
 }
 
 

@@ -1,6 +1,6 @@
 """A run: a table through several filters, one after the other, resumable, with a report at the end.
 
-A picture of edits by how real they are: one line a decile of the pair's realness.
+A picture of edits by how real they are: one line for each tenth of the pair's realness.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ _MARGIN = 40
 
 
 def decile_gallery(remaining: RemainingImages, verdict: FilterVerdict) -> Any:
-    """A contact sheet: for each decile of realness (1 the least real) some sources with their chosen edits.
+    """A contact sheet: for each tenth of realness (1 the least real) some sources with their chosen edits.
 
     ``None`` where no picture can be shown.
     """
     from PIL import Image, ImageDraw
 
     deciles = verdict.files["knn_deciles"]
+    deciles = deciles[deciles["chosen"]]
     kept = remaining.frame[~verdict.dropped & np.asarray(verdict.judged)]
     shown: list[tuple[int, list[str]]] = []
     for decile, part in deciles.groupby("decile"):

@@ -323,7 +323,9 @@ def _kind(path: Path, folder: Path, allowed: tuple[Path, Path]) -> int:
 
 
 def _is_settings(path: Path) -> bool:
-    return "config" in path.name or path.name == "model_index.json"
+    # data_config.json of sentence-transformers lists what a model was trained on, and no loader reads it
+    known = "config" in path.name or path.name == "model_index.json"
+    return known and path.name != "data_config.json"
 
 
 def _check_settings(path: Path, content: Any, folder: Path) -> None:

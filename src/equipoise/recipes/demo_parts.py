@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from equipoise.array_types import Vectors
     from equipoise.models.protocols import Encoder
 
-__all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "make_and_sieve", "measure_captioner"]
+__all__ = ["CaptionsFound", "GeneratedFound", "Remembering", "grainy", "make_and_sieve", "measure_captioner"]
 
 
 class Remembering:
@@ -200,10 +200,11 @@ def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -
     pictures = [picture for _, picture in table.images()]
     if rows is not None:
         pictures = [pictures[row] for row in rows]
-    return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(_grainy(pictures), seed=0)}
+    return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(grainy(pictures), seed=0)}
 
 
-def _grainy(pictures: list[Image.Image]) -> list[Image.Image]:
+def grainy(pictures: list[Image.Image]) -> list[Image.Image]:
+    """The same pictures under noise, so that who is in them has to be guessed."""
     rng = np.random.default_rng(0)
     made = []
     for picture in pictures:

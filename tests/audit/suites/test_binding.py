@@ -139,7 +139,7 @@ def test_a_model_that_knows_nothing_is_at_chance():
         excess.append(rows["excess"])
     many = pd.concat(excess, axis=1).to_numpy()
     error = many.std(axis=1, ddof=1) / np.sqrt(many.shape[1])
-    assert len(many) == 42
+    assert len(many) == 48
     assert (np.abs(many.mean(axis=1)) < 4 * error).all()
 
 

@@ -200,3 +200,18 @@ def test_a_pool_that_is_balanced_already_has_the_spread_of_chance(toy, picked):
     row = picked(uneven[uneven["model"] != "random"], metric="bias_at_k", pool="balanced", k=5)
     assert row.ci_low < row.value < row.ci_high
     assert "the interval is over seeds, and at least as wide as chance spreads" in row.notes
+
+
+def test_edits_are_asked_by_the_captions_of_their_source(toy):
+    """An instruction is no caption of a picture: thirty edits with five source captions each are 150 queries."""
+    rows, vectors = edits(male=10, female=5, undefined=0)
+    for row in rows:
+        if row.get("source_id"):
+            row["captions"] = ["Turn this person into a woman"]
+    rng = np.random.default_rng(1)
+    for number, row in enumerate(r for r in rows if not r.get("source_id")):
+        row["captions"] = [f"caption {kind} of {number}" for kind in range(5)]
+        vectors |= {text: rng.normal(size=DIM) for text in row["captions"]}
+    found = toy(rows, vectors, axes=["gender"]).run("contrast", draws=10, seeds=[], k=(5,)).results
+    edited = found[(found["pool"] == "edited") & (found["model"] != "random")]
+    assert edited[edited["metric"] == "bias_at_k"]["n"].tolist() == [150]

@@ -133,13 +133,21 @@ def test_one_accepted_edit_of_every_group_or_the_source_goes():
     assert every.sum() == good[frame["source_id"].isin(whole.index[whole]).to_numpy()].sum()
 
 
-def test_deciles_are_of_equal_size_and_in_order():
-    frame = pairs(50, 1)
-    real = np.random.default_rng(0).random(100)
-    found = realness_deciles(real, np.ones(100, dtype=bool), frame["source_id"])
-    assert found["decile"].value_counts().tolist() == [5] * 10
-    assert found.sort_values("decile", kind="stable").groupby("decile")["real"].min().is_monotonic_increasing
-    assert found.loc[found.source_id == "s7", "real"].item() == pytest.approx(real[14:16].mean())
+def test_deciles_are_bins_of_the_score_over_all_candidate_pairs():
+    """Appendix J: "one image between 0.7-0.8, and no images in the higher deciles" is of scores, not of ranks."""
+    real = np.array([0.05, 0.15, 0.70, 0.74, 0.2, 0.2, 0.99, 1.0])
+    source = ["a", "a", "a", "a", "b", "b", "c", "c"]
+    frame = pd.DataFrame({"image_id": list("abcdefgh"), "source_id": source, "gender": list("fmfmfmfm")})
+    found = realness_deciles(real, np.array([0, 0, 1, 1, 0, 0, 1, 1], bool), frame, "gender")
+    pairs = found[~found["chosen"]]
+    assert pairs["decile"].tolist() == [2, 8, 3, 10]
+    assert found[found["chosen"]].set_index("source_id")["decile"].to_dict() == {"a": 8, "c": 10}
+
+
+def test_a_source_without_an_edit_of_every_group_has_no_pair():
+    frame = pd.DataFrame({"image_id": list("abc"), "source_id": ["a", "a", "b"], "gender": list("fmf")})
+    found = realness_deciles(np.array([0.2, 0.4, 0.9]), np.zeros(3, bool), frame, "gender")
+    assert found["source_id"].tolist() == ["a"]
 
 
 @pytest.fixture
@@ -181,7 +189,7 @@ def test_real_looking_edits_of_their_group_stay(edits, embedded):
     assert not verdict.judged[ids.str.startswith("real")].any()
     assert verdict.failed[ids.str.startswith("odd")].all()
     assert verdict.failed[ids.str.startswith("wrong")].all()
-    assert len(verdict.files["knn_deciles"]) == 12
+    assert verdict.files["knn_deciles"]["chosen"].sum() == 12
 
 
 def test_siblings_can_be_left_out(edits, embedded):

@@ -99,6 +99,24 @@ def caption_scores(
     return scores
 
 
+def scores_over_splits(runs: pd.DataFrame, n: int) -> NDArray[np.float64] | None:
+    """(n,) the mean score of each caption over the splits that tested it; NaN where none did.
+
+    ``None`` where some run was stored without the scores of its captions.
+
+    >>> runs = pd.DataFrame({"tested": [[0, 1], [1]], "scores": [[0.5, 0.2], [0.4]]})
+    >>> scores_over_splits(runs, 3).round(2).tolist()
+    [0.5, 0.3, nan]
+    """
+    if "scores" not in runs or not runs["scores"].map(lambda some: isinstance(some, list)).all():
+        return None
+    total, times = np.zeros(n), np.zeros(n)
+    for rows, scores in zip(runs["tested"], runs["scores"], strict=True):
+        total[rows] += scores
+        times[rows] += 1
+    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
+
+
 REFITTED = 3
 """So many repetitions are refitted; further ones would hardly change the interval."""
 DOUBLED = "the interval takes twice the variance over captions, because refitting this classifier would take too long"

@@ -22,6 +22,7 @@ from equipoise.audit.captions.folds import (
     caption_scores,
     leave_two_out,
     over_folds,
+    scores_over_splits,
     single_auc,
     spread_of_repetitions,
     word_contributions,
@@ -67,7 +68,8 @@ class Lic:
     vocabulary: int
     """How many different words the captioner says (masked words count as one)."""
     per_caption: pd.DataFrame
-    """``image_id``, ``caption``, ``group``, ``score``: a linear classifier's, never trained on that caption."""
+    """``image_id``, ``caption``, ``group``, ``score``, ``classifier``: of one that was not trained on that caption, and
+    none where it was never tested. A linear one stands in where the stored runs kept no scores."""
     words: pd.DataFrame
     """Which words give the group away: see :func:`equipoise.audit.captions.folds.word_contributions`."""
     runs: pd.DataFrame
@@ -184,12 +186,14 @@ def measure_lic(
     auc = _classifier_score("auc", ours, main, refitted, folds, 0.5) if len(names) == 2 else None
     if chosen.approximate:
         notes.insert(0, "classifier fast: a linear screen, an approximation of the published LSTM")
+    by_split = None if chosen.approximate else scores_over_splits(main, n)
     per_caption = pd.DataFrame(
         {
             "image_id": ids,
             "caption": [captions[i] for i in ids],
             "group": [labels[i] for i in ids],
-            "score": caption_scores(ours.tokens, ours.labels, len(names), ids),
+            "score": caption_scores(ours.tokens, ours.labels, len(names), ids) if by_split is None else by_split,
+            "classifier": FastClassifier().id if by_split is None else chosen.id,
         }
     )
     return Lic(
@@ -264,7 +268,7 @@ class _Work:
                     scores = self._scores(reader, side.labels, split, seed)
                     self._keep(kept, scores)
                 row = {"side": side.name, "seed": seed, "split": number, "caption": side.caption, **scores}
-                rows.append(row if self.folds is None else {**row, "tested": split.test})
+                rows.append({**row, "tested": split.test})
             if self.say is not None and not self.chosen.approximate:
                 self.say(f"{side.name} {side.caption}, seed {seed}: {100 * rows[-1]['value']:.1f}")
         return pd.DataFrame(rows)
@@ -316,7 +320,7 @@ class _Work:
             "accuracy": float((found.argmax(axis=1) == right).mean()),
             "auc": single_auc(found, right),
         }
-        return scores if self.folds is None else {**scores, "scores": each.tolist()}
+        return {**scores, "scores": each.tolist()}
 
     def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""

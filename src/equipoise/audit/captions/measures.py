@@ -252,14 +252,22 @@ class CaptionMeasures:
 
     # What captions amplify
 
-    def amplification(self, human: HumanCaptions | None, objects: Mapping[str, frozenset[str]] | None) -> None:
-        """BA of words against ``human`` captions, and with ``objects`` DBA in both directions."""
+    def amplification(
+        self,
+        human: HumanCaptions | None,
+        objects: Mapping[str, frozenset[str]] | None,
+        training_words: Sequence[str] | None = None,
+    ) -> None:
+        """BA of words against ``human`` captions, and with ``objects`` DBA in both directions.
+
+        The words of BA are ``training_words``, or chosen from the human captions.
+        """
         if human is not None and self.with_references and self.words.fits:
-            self._ba(human)
+            self._ba(human, training_words)
         if objects is not None:
             self._dba(objects)
 
-    def _ba(self, human: HumanCaptions) -> None:
+    def _ba(self, human: HumanCaptions, training_words: Sequence[str] | None) -> None:
         rows = human.rows_of(self.with_references)
         said = [self.model.captions[name] for name in self.with_references]
         try:
@@ -268,6 +276,7 @@ class CaptionMeasures:
                 human.named.take(rows),
                 [ptb_tokens(text) for text in said],
                 measure.Mentions.of(said, self.words.lexicon).groups,
+                words=training_words,
                 content=human.content,
                 exclude=self.words.lexicon.words(),
                 least=self.settings.ba_least,
@@ -278,7 +287,8 @@ class CaptionMeasures:
         except InputError as error:
             self._note(f"BA is left out: {error}; another least number of captions: --ba-least")
             return
-        self._add(found.estimate, "ba", variant=f"least {self.settings.ba_least}")
+        words = f"least {self.settings.ba_least}" + ("" if training_words is None else ", words of training captions")
+        self._add(found.estimate, "ba", variant=words)
 
     def _dba(self, objects: Mapping[str, frozenset[str]]) -> None:
         ids = [name for name in self.ids if name in objects]

@@ -25,6 +25,7 @@ from equipoise.audit.captions.page import (
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.captions.reading import CaptionColumns
 from equipoise.audit.captions.settings import CaptionSettings
+from equipoise.audit.captions.training import training_words
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.audit.published import PublishedValues, add_published, published_values
@@ -107,6 +108,7 @@ def audit_captions(
     encoder: Any = None,
     masked: Sequence[str] = (),
     published: str | None = None,
+    train_references: str | Path | None = None,
     settings: CaptionSettings | None = None,
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
@@ -119,9 +121,10 @@ def audit_captions(
     ``references`` are human captions (without them there is no LIC_D, BA or quality), ``labels`` a column's name or a
     file, see :func:`equipoise.audit.captions.inputs.read_inputs`. ``objects`` (COCO instances) adds DBA, ``images`` and
     ``encoder`` (a spec, or an object that encodes) CLIPScore. ``masked`` are captions on masked images, each as
-    ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``asking`` says how the encoder
-    is asked; what the cache knows is not encoded again. ``id_column`` and ``caption_column`` name columns that are
-    called otherwise than usual.
+    ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``train_references`` are the
+    human captions that the captioners learned from; the words of BA are then chosen from these, as the paper does.
+    ``asking`` says how the encoder is asked; what the cache knows is not encoded again. ``id_column`` and
+    ``caption_column`` name columns that are called otherwise than usual.
 
     Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
     versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
@@ -136,7 +139,8 @@ def audit_captions(
     java_notes = _java_notes() if chosen.java else []
     columns = CaptionColumns(id_column, caption_column)
     inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups, columns=columns)
-    shown = None if published is None else published_values(published, inputs.axis)
+    trained = train_references is not None
+    shown = None if published is None else published_values(published, inputs.axis, training_words=trained)
     further_notes = [] if shown is None else [f"published values: {shown.notes}"]
     of = {
         "predictions": {model.name: str(Path(model.file).resolve()) for model in inputs.models},
@@ -147,6 +151,9 @@ def audit_captions(
     check_sizes(inputs, [captions for _, captions in further])
     words = word_list(chosen.lexicon, inputs)
     held = None if objects is None else read_objects(objects)
+    ba_words = None if train_references is None else training_words(train_references, words.lexicon, chosen.ba_least)
+    if ba_words is not None:
+        further_notes.append(f"BA over {len(ba_words)} words, chosen from the training captions in {train_references}")
     ids = {name for model in inputs.models for name in model.captions}
     human = None if inputs.references is None else HumanCaptions.of(inputs.references, ids, words.lexicon)
     scores = None
@@ -167,7 +174,7 @@ def audit_captions(
             one = CaptionMeasures(inputs, model, words, chosen, tell)
             found[model.name] = one.lic(work)
             one.mentions()
-            one.amplification(human, held)
+            one.amplification(human, held, ba_words)
             one.quality(human, scores)
             one.sentiment()
             log_odds.append(one.word_usage().assign(model=model.name))
@@ -196,7 +203,7 @@ def audit_captions(
         )
         if home is not None:
             _save(home.stage, done, findings, inputs, hidden)
-            others = {"objects": objects, "masked": list(masked), "encoder": encoder}
+            others = {"objects": objects, "masked": list(masked), "encoder": encoder, "train": train_references}
             home.publish(
                 others={
                     name: value if isinstance(value, list) else str(value) for name, value in others.items() if value

@@ -1,20 +1,74 @@
-"""Published numbers, to be shown beside measured ones; small files with the paper they come from."""
+"""Published numbers of the papers, to be shown beside measured ones: every one with its table, row, column and doubt.
+
+One CSV file per paper, as printed; :func:`published_numbers` reads one. ``--published`` of a command and the studies
+read them through this module alone.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from equipoise.errors import UnknownNameError
+import pandas as pd
 
-__all__ = ["PUBLISHED", "PublishedValues", "add_published", "published_values"]
+from equipoise.errors import InputError, UnknownNameError
 
-PUBLISHED = ("lic",)
-"""The files there are, by name."""
+__all__ = [
+    "CAPTION_PAPERS",
+    "PAPERS",
+    "Paper",
+    "PublishedValues",
+    "add_published",
+    "doubt_sentence",
+    "published_cell",
+    "published_numbers",
+    "published_values",
+]
+
+PAPERS = ("gensynth", "lic", "libra", "inpainting", "socialcounterfactuals", "gabinsight", "contamination")
+"""The papers whose numbers are here, by name."""
+CAPTION_PAPERS = ("lic", "libra")
+"""Those whose numbers are of captioning models, for ``equipoise captions --published``."""
 _AS_GIVEN = ("lic", "lic_m", "lic_d", "ratio")
+_METRICS = {
+    "LIC": "lic",
+    "LIC_M": "lic_m",
+    "LIC_D": "lic_d",
+    "Ratio": "ratio",
+    "Error": "error",
+}
+_WORDS_OF_TRAINING = {"BA": "ba", "BiasAmp": "ba"}
+"""What depends on which words count: comparable only if these were chosen from the training captions."""
+_ST10 = ("ratio", "error")
+"""What the paper measured on NIC's captions that were decoded without a frequency threshold."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper and all of its numbers."""
+
+    name: str
+    title: str
+    citation: str
+    notes: str
+    numbers: pd.DataFrame
+    """``table``, ``row``, ``column``, ``value``, ``sd`` (may be missing), ``unit``, ``doubt`` (codes, or empty)."""
+
+    def cell(self, table: str, row: str, column: str) -> pd.Series | None:
+        """The number in this cell, or nothing."""
+        numbers = self.numbers
+        there = numbers[(numbers["table"] == table) & (numbers["row"] == row) & (numbers["column"] == column)]
+        return there.iloc[0] if len(there) else None
+
+    def value(self, table: str, row: str, column: str) -> float | None:
+        """The value alone."""
+        cell = self.cell(table, row, column)
+        return None if cell is None else float(cell["value"])
 
 
 @dataclass(frozen=True)
@@ -28,7 +82,65 @@ class PublishedValues:
 
     def of(self, model: str, metric: str) -> tuple[float, ...]:
         """The value (and standard deviation) of a model, or nothing."""
-        return self.values.get(model.lower().replace("-", "_").replace("+", "_plus"), {}).get(metric, ())
+        return self.values.get(model_key(model), {}).get(metric, ())
+
+
+def model_key(model: str) -> str:
+    """A model's name as files spell it.
+
+    >>> model_key("NIC+Equalizer")
+    'nic_plus_equalizer'
+    """
+    return re.sub(r"_+", "_", model.lower().replace("+", "_plus_").replace("-", "_")).strip("_ ")
+
+
+@cache
+def published_numbers(name: str) -> Paper:
+    """Every number of the paper called ``name``.
+
+    >>> paper = published_numbers("gensynth")
+    >>> paper.value("T1", "TF-IDF", "natural / MaxSkew@25")
+    0.29
+    """
+    if name not in PAPERS:
+        raise UnknownNameError("paper", name, PAPERS)
+    home = files("equipoise.audit.published")
+    about = _about()["papers"][name]
+    with (home / f"{name}.csv").open(encoding="utf-8") as file:
+        numbers = pd.read_csv(file, dtype={"table": str, "row": str, "column": str, "doubt": str})
+    numbers["doubt"] = numbers["doubt"].fillna("")
+    return Paper(name, about["title"], about["citation"], about.get("notes", ""), numbers)
+
+
+def published_cell(name: str, table: str, row: str, column: str) -> dict[str, Any]:
+    """Columns for a results row or a table of a study: ``published``, its ``sd``, where it stands, and the doubt.
+
+    A cell that the paper does not have is refused: a study that names one has a slip of the pen in it.
+
+    >>> published_cell("lic", "T2.2", "NIC", "gender / LIC_M / LSTM")["published_at"]
+    'LIC, Table 2.2, NIC, gender / LIC_M / LSTM'
+    """
+    paper = published_numbers(name)
+    cell = paper.cell(table, row, column)
+    if cell is None:
+        raise InputError(f"{paper.title} has no cell {row!r}, {column!r} in {table}")
+    place = f"{paper.title}, {'Table ' + table[1:] if table.startswith('T') else 'Section ' + table}, {row}, {column}"
+    return {
+        "published": float(cell["value"]),
+        "published_sd": float(cell["sd"]),
+        "published_at": place,
+        "doubt": doubt_sentence(cell["doubt"]),
+    }
+
+
+def doubt_sentence(codes: str) -> str:
+    """What is doubtful about a number, in words.
+
+    >>> doubt_sentence("scale approximate")
+    'no unit is printed; the scale is read from the size of the numbers; printed as about, over or at least'
+    """
+    known = _about()["doubts"]
+    return "; ".join(known[code] for code in codes.split())
 
 
 def add_published(rows: Iterable[MutableMapping[str, Any]], values: PublishedValues) -> None:
@@ -52,18 +164,44 @@ def add_published(rows: Iterable[MutableMapping[str, Any]], values: PublishedVal
             row["published"] = known[0] if key[1] in _AS_GIVEN else known[0] / 100
 
 
-def published_values(name: str, axis: str) -> PublishedValues:
-    """The published values called ``name`` on ``axis``; an axis that the paper has not is empty.
+def published_values(name: str, axis: str, *, training_words: bool = False) -> PublishedValues:
+    """The published values of captioning models called ``name`` on ``axis``; an axis that the paper has not is empty.
+
+    BA stands among them only with ``training_words``: the papers chose its words from the training captions, and over
+    other words it is another number.
 
     >>> published_values("lic", "gender").of("nic", "lic_m")
     (43.2, 1.5)
     """
-    if name not in PUBLISHED:
-        raise UnknownNameError("list of published values", name, PUBLISHED)
-    data = tomllib.loads((files("equipoise.audit.published") / f"{name}.toml").read_text(encoding="utf-8"))
-    table = data.get(axis, {})
-    return PublishedValues(
-        data["citation"],
-        data["notes"],
-        {model: {metric: tuple(value) for metric, value in row.items()} for model, row in table.items()},
-    )
+    if name not in CAPTION_PAPERS:
+        raise UnknownNameError("list of published values", name, CAPTION_PAPERS)
+    paper = published_numbers(name)
+    values: dict[str, dict[str, tuple[float, ...]]] = {}
+    metrics = _METRICS | (_WORDS_OF_TRAINING if training_words else {})
+    for row, metric, value, sd in _caption_cells(paper, axis, metrics):
+        model = model_key(row)
+        if name == "lic" and model == "nic" and metric in _ST10:
+            model = "nic_st10"
+        values.setdefault(model, {})[metric] = (value,) if pd.isna(sd) else (value, float(sd))
+    return PublishedValues(paper.citation, paper.notes, values)
+
+
+def _caption_cells(paper: Paper, axis: str, metrics: Mapping[str, str]) -> Iterable[tuple[str, str, float, float]]:
+    """Model, metric, value and standard deviation: the paper's main table, then the one with deviations."""
+    numbers = paper.numbers
+    gender, skin = axis.startswith("gender"), axis.startswith(("skin", "race"))
+    tables = {"lic": {"T2.1": "", "T2.2": "LSTM"} if gender else {"T2.3": "LSTM"} if skin else {}}
+    tables["libra"] = {"T3.2": ""} if gender else {}
+    for table, classifier in tables[paper.name].items():
+        for cell in numbers[numbers["table"] == table].to_dict("records"):
+            parts = str(cell["column"]).split(" / ")
+            if classifier and parts[-1] != classifier:
+                continue
+            name = next((metrics[part] for part in parts if part in metrics), None)
+            if name is not None:
+                yield str(cell["row"]), name, float(cell["value"]), float(cell["sd"])
+
+
+@cache
+def _about() -> dict[str, Any]:
+    return tomllib.loads((files("equipoise.audit.published") / "papers.toml").read_text(encoding="utf-8"))

@@ -27,6 +27,11 @@ for _name, _summary, _citation in (
         "GenSynth (Smith et al., arXiv 2305.15407)",
     ),
     (
+        "natural",
+        "Every caption asks for the images of its pool: Bias@K, MaxSkew@K and recall, natural and balanced.",
+        "GenSynth (Smith et al., arXiv 2305.15407), Table 1",
+    ),
+    (
         "recall-gap",
         "Recall of images by their own captions, by group, with the gap.",
         "PHASE (Garcia et al., CVPR 2023)",

@@ -237,8 +237,13 @@ def _contrast(
 def _activities(frame: pd.DataFrame, some: pd.DataFrame) -> dict[str, Activity]:
     expected = some.groupby("activity")["expected"].first()
     gab = {str(name): gab_activity(str(name)) for name in expected.index}
-    is_gab = all(gab.values()) and not {"phrase", "reversed_caption"} & set(frame.columns)
-    phrases = {name: known.phrase if is_gab and known else _phrase(frame, some, name) for name, known in gab.items()}
+    is_gab = all(gab.values())
+    # a table may word GAB's activities in its own way; categories and near activities are GAB's all the same
+    worded = bool({"phrase", "reversed_caption"} & set(frame.columns))
+    phrases = {
+        name: known.phrase if is_gab and known and not worded else _phrase(frame, some, name)
+        for name, known in gab.items()
+    }
     activities = {}
     for name, known in gab.items():
         near = _listed(frame, some, "near", name)

@@ -8,7 +8,7 @@ where a wrong answer comes from. See :mod:`equipoise.audit.suites._scenarios` fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -253,20 +253,25 @@ def _recognition(to: _Rows, contrast: Contrast, scored: _Scored, config: AuditCo
     if not scored.near_exists.any(axis=1).all():
         to.findings.notes.append("no activity recognition: an activity has no other to be told from (column 'near')")
         return
-    recognition = binding.activity_recognition(
-        contrast.scenes,
-        scored.own_activity,
-        scored.near,
-        scored.near_exists,
-        ks=RECALL_AT,
-        level=config.level,
-        seed=config.seed,
-    )
-    for scenario, metrics in recognition.by_scenario.items():
-        for name, by_activity in metrics.items():
-            metric, _, k = name.partition("@")
-            keys: dict[str, Any] = {"k": int(k)} if k else {}
-            to.add(by_activity, metric=f"activity_{metric}", variant="equipoise", group=scenario, **keys)
+    # the paper's columns: one person (E1 and U1 together), two people (E2 and U2 together)
+    first = np.where(np.char.endswith(contrast.scenes.scenario, "1"), "E1", "E2")
+    columns = {"E1": "one person", "E2": "two people"}
+    for scenes, groups in ((contrast.scenes, {}), (replace(contrast.scenes, scenario=first), columns)):
+        recognition = binding.activity_recognition(
+            scenes,
+            scored.own_activity,
+            scored.near,
+            scored.near_exists,
+            ks=RECALL_AT,
+            level=config.level,
+            seed=config.seed,
+        )
+        for scenario, metrics in recognition.by_scenario.items():
+            for name, by_activity in metrics.items():
+                metric, _, k = name.partition("@")
+                keys: dict[str, Any] = {"k": int(k)} if k else {}
+                group = groups.get(scenario, scenario)
+                to.add(by_activity, metric=f"activity_{metric}", variant="equipoise", group=group, **keys)
 
 
 def _text_encoder(to: _Rows, contrast: Contrast, evidence: Evidence, config: AuditConfig) -> None:

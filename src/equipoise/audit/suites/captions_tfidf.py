@@ -7,9 +7,7 @@ has the label of its image. Random: every caption ranks the images blindly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,79 +15,36 @@ from numpy.typing import NDArray
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings, Key
+from equipoise.audit.findings import Findings
+from equipoise.audit.published import published_cell
 from equipoise.audit.suite import Suite
-from equipoise.audit.suites._retrieval import seeded_estimate
+from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
 from equipoise.data.sampling import balance
 from equipoise.engine.progress import Progress
 from equipoise.errors import InputError
-from equipoise.measure import METRICS
-from equipoise.measure.notes import add_notes, note
-from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks, Want, bias_at_k, group_counts, max_skew, scan
-from equipoise.measure.stats import p_values
-from equipoise.measure.stats.bootstrap import mean_interval
-from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.permutation import holm
+from equipoise.measure.retrieval import Candidates, Groups, ScoreBlocks
 from equipoise.text import Lexicon
 
-__all__ = ["PUBLISHED", "SUITE", "Ranked", "rank_random", "rank_tfidf", "without_words"]
+__all__ = ["PUBLISHED", "SUITE", "rank_random", "rank_tfidf", "without_words"]
 
 NAME = "captions-tfidf"
 LEXICON = "gensynth_code"
 COMPAT = "gensynth"
-BIAS_K, SKEW_K = (5, 10), (25, 100)
 
 Published = Mapping[tuple[str, str], tuple[float, ...]]
 VAL2017 = (5_000, 25_014)
 """How many images and captions the file has that the published values belong to: COCO's captions_val2017.json."""
 
 PUBLISHED: Published = {
-    ("tfidf", "natural"): (0.22, 0.24, 0.29, 0.22),
-    ("tfidf", "balanced"): (-0.06, -0.08, 0.25, 0.18),
-    ("random", "natural"): (0.37, 0.40, 0.15, 0.06),
+    (name.lower().replace("-", ""), pool): tuple(
+        float(published_cell("gensynth", "T1", name, f"{pool} / {column}")["published"])
+        for column in ("Bias@5", "Bias@10", "MaxSkew@25", "MaxSkew@100")
+    )
+    for name in ("TF-IDF", "Random")
+    for pool in ("natural", "balanced")
 }
-"""GenSynth, Table 1: Bias@5, Bias@10, MaxSkew@25, MaxSkew@100. Its random row is one draw of embeddings that served
-all queries, so it scatters more than the independent rankings here; its balanced random row is not at hand."""
-
-Values = dict[tuple[str, int], NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """Ranked lists of every query, and the labels they are read with."""
-
-    defined: NDArray[np.int64]
-    """(Q, 100) the best labelled candidates, for MaxSkew."""
-    all: NDArray[np.int64]
-    """(Q, 10) the best candidates, undefined ones in their slots, for Bias@K."""
-    owner: NDArray[np.int64]
-    """(N,) the image of each candidate."""
-    cluster: NDArray[np.int64]
-    """(Q,) the image of each query."""
-    labels: NDArray[np.int32]
-    """(I,) the label of each image; -1 undefined."""
-
-    def values(self, labels: NDArray[np.int32]) -> Values:
-        """The metrics of every query under ``labels`` (I,) of the images."""
-        codes = labels[self.owner]
-        padded = np.append(codes, np.int32(-2))
-        pool = np.bincount(codes[codes >= 0], minlength=2)
-        measured: Values = {}
-        for k in BIAS_K:
-            measured["bias_at_k", k] = bias_at_k(group_counts(padded[self.all[:, :k]], 2), 0, 1)
-        for k in SKEW_K:
-            counts = group_counts(padded[self.defined[:, :k]], 2)
-            measured["max_skew", k] = max_skew(counts, pool / pool.sum())
-        return measured
-
-    def null(self, draws: int, seed: int) -> Iterator[Values]:
-        """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""
-        rng = np.random.default_rng(seed)
-        defined = np.flatnonzero(self.labels >= 0)
-        for _ in range(draws):
-            labels = self.labels.copy()
-            labels[defined] = rng.permutation(labels[defined])
-            yield self.values(labels)
+"""GenSynth, Table 1. Its random rows are one draw of embeddings that served all queries, so they scatter more than the
+independent rankings here."""
 
 
 def without_words(captions: Sequence[str], words: Lexicon) -> list[str]:
@@ -97,36 +52,24 @@ def without_words(captions: Sequence[str], words: Lexicon) -> list[str]:
     return words.mask_all([c.lower() for c in captions], token=" ")
 
 
-def rank_tfidf(captions: Sequence[str], image: NDArray[np.int64], labels: NDArray[np.int32]) -> Ranked:
+def rank_tfidf(captions: Sequence[str], image: NDArray[np.int64], labels: NDArray[np.int32]) -> RankedCaptions:
     """Caption-to-caption retrieval by scikit-learn's default TF-IDF; ``image`` (Q,) is each caption's image."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectors = TfidfVectorizer().fit_transform(captions).astype(np.float64)
     columns = vectors.T.tocsr()
     source = ScoreBlocks(len(captions), len(captions), lambda a, b: (vectors[a:b] @ columns).toarray())
-    return _ranked(source, image, image, labels, Candidates(image_owner=image, query_owner=image))
+    return ranked_captions(source, image, image, labels, Candidates(image_owner=image, query_owner=image))
 
 
-def rank_random(image: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> Ranked:
+def rank_random(image: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> RankedCaptions:
     """Every caption ranks the images at random, each by a draw of its own."""
     n = len(labels)
 
     def block(start: int, stop: int) -> NDArray[np.float32]:
         return np.stack([np.random.default_rng([seed, row]).random(n, dtype=np.float32) for row in range(start, stop)])
 
-    return _ranked(ScoreBlocks(len(image), n, block), np.arange(n), image, labels, Candidates())
-
-
-def _ranked(
-    source: ScoreBlocks,
-    owner: NDArray[np.int64],
-    cluster: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    candidates: Candidates,
-) -> Ranked:
-    wants = [Want(max(SKEW_K), labels[owner] >= 0), Want(max(BIAS_K))]
-    defined, every = scan(source, wants, candidates=candidates).rankings
-    return Ranked(defined.indices, every.indices, owner, cluster, labels)
+    return ranked_captions(ScoreBlocks(len(image), n, block), np.arange(n), image, labels, Candidates())
 
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
@@ -148,32 +91,27 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     # Beside other captions the published values would mislead.
     published: Published = PUBLISHED if (len(images), len(frame)) == VAL2017 else {}
 
-    def tfidf(some: pd.DataFrame, labels: NDArray[np.int32], _: int) -> Ranked:
+    def tfidf(some: pd.DataFrame, labels: NDArray[np.int32], _: int) -> RankedCaptions:
         return rank_tfidf(some["text"].tolist(), some["at"].to_numpy(), labels)
 
-    def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> Ranked:
+    def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> RankedCaptions:
         return rank_random(some["at"].to_numpy(), labels, seed)
 
-    rankings = Progress(NAME, total=2 * (1 + len(config.seeds)), unit="rankings", brief=True)
-    with rankings:
+    keys = {"axis": "gender", "variant": "gensynth", "source": "GenSynth, Table 1"}
+    with Progress(NAME, total=2 * (1 + len(config.seeds)), unit="rankings", brief=True) as rankings:
         for model, ranker in (("tfidf", tfidf), ("random", random)):
             natural = ranker(frame, groups.labels, config.seed)
-            _add(findings, model, "natural", [natural], config, published)
+            beside = {pool: _beside(model, pool, published) for pool in ("natural", "balanced")}
+            add_pool(findings, model, "natural", [natural], config, published=beside["natural"], **keys)
             rankings.advance(1)
             pools = []
             for seed in config.seeds:
                 pools.append(_balanced(images, frame, groups, seed, ranker))
                 rankings.advance(1)
             if pools:
-                _add(findings, model, "balanced", pools, config, published)
-            _adjust([row for row in findings.rows if row["model"] == model])
+                add_pool(findings, model, "balanced", pools, config, published=beside["balanced"], **keys)
+            add_holm([row for row in findings.rows if row["model"] == model])
     return findings
-
-
-def _adjust(rows: Sequence[dict[str, Any]]) -> None:
-    """Holm over the metrics, depths and pools of one ranking."""
-    for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
-        add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="tests"))
 
 
 def _balanced(
@@ -181,8 +119,8 @@ def _balanced(
     frame: pd.DataFrame,
     groups: Groups,
     seed: int,
-    ranker: Callable[[pd.DataFrame, NDArray[np.int32], int], Ranked],
-) -> Ranked:
+    ranker: Callable[[pd.DataFrame, NDArray[np.int32], int], RankedCaptions],
+) -> RankedCaptions:
     """The ranker on a pool where both groups are as frequent, and undefined images keep their share."""
     chosen = balance(images, "gender", method="gensynth", seed=seed).positions
     place = np.full(len(images), -1)
@@ -191,58 +129,10 @@ def _balanced(
     return ranker(some.assign(at=place[some["at"]]), groups.labels[chosen], seed)
 
 
-def _add(
-    findings: Findings, model: str, pool: str, ranked: Sequence[Ranked], config: AuditConfig, published: Published
-) -> None:
-    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
-    actual = [r.values(r.labels) for r in ranked]
-    # The null is costly here (every draw relabels every list); the draws are shared out among the seeds.
-    each = max(2, min(config.draws, 200) // len(ranked))
-    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(ranked)]
-    for metric, k in actual[0]:
-        values = np.array([float(a[metric, k].mean()) for a in actual])
-        drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
-        estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0].cluster, config)
-        known = published.get((model, pool))
-        paper = known[(*BIAS_K, *SKEW_K).index(k)] if known else None
-        beside = "" if paper is None else note("published", value=paper, source="GenSynth, Table 1")
-        row = estimate.with_notes(beside).row(
-            metric=metric, variant="gensynth", suite=NAME, pool=pool, model=model, axis="gender", k=k, published=paper
-        )
-        findings.rows.append(row)
-        if pool == "natural":
-            ids = [str(i) for i in range(len(actual[0][metric, k]))]
-            keys: dict[str, Key] = {"variant": "gensynth", "pool": pool, "model": model, "axis": "gender", "k": k}
-            findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
-
-
-def _estimate(
-    metric: str,
-    values: NDArray[np.float64],
-    drawn: NDArray[np.float64],
-    queries: NDArray[np.float64],
-    cluster: NDArray[Any],
-    config: AuditConfig,
-) -> Estimate:
-    alternative = METRICS.get(metric).alternative
-    if len(values) > 1:
-        return seeded_estimate(values, drawn, config, alternative=alternative, n=len(queries), n_groups=2)
-    value, null = float(values[0]), drawn[0]
-    p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
-    low, high = mean_interval(queries, clusters=cluster, level=config.level) or (None, None)
-    return Estimate(
-        value,
-        low,
-        high,
-        null_mean=float(null.mean()),
-        null_sd=float(null.std(ddof=1)),
-        p_value=p.value,
-        p_randomised=p.randomised,
-        n=len(queries),
-        n_groups=2,
-        notes=("interval over captions, those of one image together",),
-        level=config.level,
-    )
+def _beside(model: str, pool: str, known: Published) -> dict[tuple[str, int], float]:
+    """The published values of a row of Table 1, by metric and K."""
+    names = [*(("bias_at_k", k) for k in BIAS_K), *(("max_skew", k) for k in SKEW_K)]
+    return dict(zip(names, known.get((model, pool), ()), strict=False))
 
 
 def _no_texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:

@@ -83,10 +83,14 @@ def pools_of(frame: pd.DataFrame, axis: str) -> Pools:
 
 
 def _queries(frame: pd.DataFrame, config: AuditConfig) -> Captions:
-    """The captions of every image, those of its source where an edit has none, made neutral."""
+    """The captions of every image, for an edit those of its source, made neutral.
+
+    An edit's own caption may be the instruction that made it ("Turn this person into a woman"), which describes no
+    picture; it serves only where the source has none.
+    """
     ids, known = frame["image_id"].tolist(), known_captions(frame)
     of = dict(zip(ids, known, strict=True))
-    known = [own or of.get(source, []) for own, source in zip(known, frame["source_id"], strict=True)]
+    known = [of.get(source) or own for own, source in zip(known, frame["source_id"], strict=True)]
     if config.lexicon != "none":
         words = Lexicon.load(config.lexicon)
         known = [distinct(words.neutralise_all(some)) for some in known]

@@ -193,7 +193,7 @@ class Neighbourhood:
         files: dict[str, pd.DataFrame] = {}
         if self.select != "images":
             kept = chosen_pairs(good, frame, self.axis, every=self.select == "all", seed=remaining.seed)
-            deciles = realness_deciles(real, kept, frame["source_id"])
+            deciles = realness_deciles(real, kept, frame, self.axis)
             if len(deciles):
                 files["knn_deciles"] = deciles
         judged |= unseen
@@ -289,18 +289,30 @@ def chosen_pairs(good: Flags, frame: pd.DataFrame, axis: str, *, every: bool = F
     return kept
 
 
-def realness_deciles(real: Floats, kept: Flags, sources: pd.Series[Any]) -> pd.DataFrame:
-    """The mean realness of each source's chosen edits, and its decile among all: what a gallery is sorted by.
+def realness_deciles(real: Floats, kept: Flags, frame: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """The realness of pairs, in ten bins of the score (GenSynth, Appendix J): 1 is [0, 0.1), 10 is [0.9, 1].
 
-    >>> chosen = np.array([True, True, True])
-    >>> realness_deciles(np.array([0.1, 0.3, 0.5]), chosen, pd.Series(list("aab"))).values.tolist()
-    [['a', 0.2, 1], ['b', 0.5, 6]]
+    A pair is an edit of every group from one source; the first of each group make a pair, then the second, and so on.
+    Its realness is the mean over its edits. Every candidate pair has a row, and once more, with ``chosen``, the pair
+    that stays of a source.
+
+    >>> frame = pd.DataFrame({"image_id": list("abcd"), "source_id": ["s"] * 4, "gender": list("fmfm")})
+    >>> realness_deciles(np.array([0.1, 0.3, 0.5, 0.9]), np.array([1, 1, 0, 0], bool), frame, "gender").values.tolist()
+    [['s', 0.2, 3, False], ['s', 0.7, 8, False], ['s', 0.2, 3, True]]
     """
-    chosen = pd.DataFrame({"source_id": np.asarray(sources, dtype=object), "real": real})[kept]
-    means = chosen.groupby("source_id", sort=True)["real"].mean().reset_index()
-    place = means["real"].rank(method="first") - 1
-    means["decile"] = (place * 10 // max(1, len(means))).astype(int) + 1
-    return means
+    edits = pd.DataFrame(
+        {"source_id": frame["source_id"], "group": frame[axis], "image_id": frame["image_id"], "real": real}
+    )
+    known = edits["source_id"].notna() & edits["group"].notna() & edits["real"].notna()
+    candidates = edits[known].sort_values("image_id", kind="stable")
+    candidates["pair"] = candidates.groupby(["source_id", "group"]).cumcount()
+    by_pair = candidates.groupby(["source_id", "pair"], sort=True)
+    whole = by_pair["group"].nunique() == candidates["group"].nunique()
+    all_pairs = by_pair["real"].mean()[whole].reset_index().drop(columns="pair").assign(chosen=False)
+    stays = edits[kept & known.to_numpy()].groupby("source_id", sort=True)["real"].mean()
+    both = pd.concat([all_pairs, stays.reset_index().assign(chosen=True)], ignore_index=True)
+    both["decile"] = np.minimum(np.floor(both["real"] * 10 + 1e-9), 9).astype(int) + 1
+    return both[["source_id", "real", "decile", "chosen"]]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from equipoise.measure.retrieval.chance import Chance, chance
 from equipoise.measure.retrieval.evaluate import Retrieved, evaluate
 from equipoise.measure.retrieval.nulls import (
     DiscreteLaw,
+    expected_ndkl,
     hypergeometric_counts,
     max_skew_law,
     random_rankings,
@@ -88,6 +89,7 @@ __all__ = [
     "chance",
     "desired_shares",
     "evaluate",
+    "expected_ndkl",
     "exposure",
     "exposure_gap",
     "exposure_ratio",

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats as sps
+from scipy.special import gammaln
 
 from equipoise.errors import InputError
 from equipoise.measure.retrieval.skew import desired_shares
 
-__all__ = ["DiscreteLaw", "hypergeometric_counts", "max_skew_law", "random_rankings"]
+__all__ = ["DiscreteLaw", "expected_ndkl", "hypergeometric_counts", "max_skew_law", "random_rankings"]
 
 FloatArray = NDArray[np.float64]
 Labels = NDArray[np.int32]
@@ -125,6 +127,41 @@ def max_skew_law(pool_counts: ArrayLike, k: int, *, desired: str | ArrayLike = "
     below = np.minimum(np.maximum.accumulate(below) / below[-1], 1.0)
     chance = np.diff(below, prepend=0.0)
     return DiscreteLaw(possible[chance > 0], chance[chance > 0])
+
+
+def expected_ndkl(pool_counts: ArrayLike, length: int) -> float:
+    """What NDKL over the first ``length`` ranks is on average when the ranking is blind; exact, no draws.
+
+    In a prefix of i ranks a group has a hypergeometric count c, and KL(p || d) is the sum over groups of
+    (c / i) ln(c / (i d)), whose expectation needs the law of each count alone. Desired are the pool's own shares.
+
+    >>> round(expected_ndkl([1, 1], 2), 4)
+    0.425
+    """
+    pool = _pool(pool_counts)
+    total = int(pool.sum())
+    size = min(length, total)
+    if size < 1:
+        raise InputError(f"length = {length}: give at least 1")
+    sizes, times = np.unique(pool[pool > 0], return_counts=True)
+    prefixes = np.arange(1, size + 1)
+    divergence = np.zeros(size)
+    ln_factorial = gammaln(np.arange(total + 2) + 1.0)
+
+    def ln_choose(n: Any, k: Any) -> Any:
+        return ln_factorial[n] - ln_factorial[k] - ln_factorial[n - k]
+
+    for count, n_groups in zip(sizes, times, strict=True):
+        counts = np.arange(1, min(int(count), size) + 1)
+        others = prefixes[:, None] - counts[None, :]
+        there = (others >= 0) & (others <= total - count)
+        rest = ln_choose(total - int(count), np.where(there, others, 0))
+        ln_law = ln_choose(int(count), counts)[None, :] + rest - ln_choose(total, prefixes)[:, None]
+        law = np.where(there, np.exp(ln_law), 0.0)
+        shares = counts[None, :] / prefixes[:, None]
+        divergence += n_groups * (law * shares * np.log(shares * total / count)).sum(axis=1)
+    weights = 1 / np.log2(prefixes + 1)
+    return float((weights * divergence).sum() / weights.sum())
 
 
 def _all_at_most(pool: NDArray[np.int64], limits: NDArray[np.int64], size: int) -> float:

@@ -13,15 +13,21 @@ from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model, tokenizer
 from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
 from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
+from equipoise.models.hf.sentences import SentenceEncoder, SentenceFamily
 from equipoise.models.images import processed, rgb_images
 from equipoise.models.runtime import ModelSettings, quiet
 
 __all__ = ["HuggingFaceEncoder", "encoder"]
 
 
-def encoder(checkpoint: Checkpoint, *, name: str, **options: Any) -> HuggingFaceEncoder | BackboneEncoder:
-    """The encoder in a checkpoint folder: of images and texts, or of images alone, as its ``model_type`` says."""
-    adapter = BackboneEncoder if isinstance(family_of(checkpoint), Backbone) else HuggingFaceEncoder
+def encoder(
+    checkpoint: Checkpoint, *, name: str, **options: Any
+) -> HuggingFaceEncoder | BackboneEncoder | SentenceEncoder:
+    """The encoder in a checkpoint folder: of images and texts, or of one of them, as its ``model_type`` says."""
+    family = family_of(checkpoint)
+    if isinstance(family, SentenceFamily):
+        return SentenceEncoder.opened(checkpoint, name=name, **options)
+    adapter = BackboneEncoder if isinstance(family, Backbone) else HuggingFaceEncoder
     return adapter.opened(checkpoint, name=name, **options)
 
 

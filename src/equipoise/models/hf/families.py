@@ -374,6 +374,35 @@ _family(
 )
 
 
+for _kind, _target, _title, _cite, _example in (
+    ("bert", "BERT", "BERT and MiniLM; texts alone.", "Devlin et al., BERT, NAACL 2019", "bert-base-uncased"),
+    ("roberta", "ROBERTA", "RoBERTa; texts alone.", "Liu et al., RoBERTa, arXiv 1907.11692", "roberta-base"),
+    (
+        "xlm-roberta",
+        "XLM_ROBERTA",
+        "XLM-RoBERTa; texts alone.",
+        "Conneau et al., Unsupervised Cross-lingual Representation Learning, ACL 2020",
+        "xlm-roberta-base",
+    ),
+    (
+        "mpnet",
+        "MPNET",
+        "MPNet; texts alone.",
+        "Song et al., MPNet, NeurIPS 2020",
+        "sentence-transformers/all-mpnet-base-v2",
+    ),
+    ("albert", "ALBERT", "ALBERT; texts alone.", "Lan et al., ALBERT, ICLR 2020", "albert/albert-base-v2"),
+    (
+        "distilbert",
+        "DISTILBERT",
+        "DistilBERT; texts alone.",
+        "Sanh et al., DistilBERT, arXiv 1910.01108",
+        "distilbert-base-uncased",
+    ),
+):
+    _family(_kind, f"hf.sentences:{_target}", _title, _cite, _example)
+
+
 def family_of(checkpoint: Checkpoint) -> Any:
     """How checkpoints of this ``model_type`` are loaded and read; one that is no encoder is an InputError."""
     kind = checkpoint.model_type

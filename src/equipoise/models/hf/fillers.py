@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
@@ -26,6 +29,7 @@ class MaskFiller(CheckpointAdapter):
         if self.words.mask_token is None:
             raise InputError(f"{checkpoint.folder}: its tokenizer has no mask token, so no word can be asked for")
         self.mask: str = self.words.mask_token
+        self._by_word: dict[str, list[int]] | None = None
         self._take(model, sorted(self.words.get_vocab().items()))
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
@@ -43,7 +47,36 @@ class MaskFiller(CheckpointAdapter):
         batches = in_batches(lambda batch: self._filled(batch, top), list(texts), self.settings.batch_size)
         return [row for batch in batches for row in batch]
 
+    def shares(self, texts: Sequence[str], words: Sequence[str]) -> Vectors:
+        """(n, w) the probability of each of ``words`` where ``mask`` stands, of the whole vocabulary.
+
+        A word counts in all spellings that differ in case or in a space before it; one that the vocabulary has only in
+        pieces is refused.
+        """
+        places = [self._places(word) for word in words]
+        rows = in_batches(self._all_shares, list(texts), self.settings.batch_size)
+        together = np.concatenate(rows) if rows else np.zeros((0, len(self.words)), np.float32)
+        return np.stack([together[:, some].sum(axis=1) for some in places], axis=1).astype(np.float32)
+
+    def _places(self, word: str) -> list[int]:
+        if self._by_word is None:
+            found: dict[str, list[int]] = {}
+            for place in range(len(self.words)):
+                found.setdefault(self._word(place).casefold(), []).append(place)
+            self._by_word = found
+        places = self._by_word.get(word.casefold(), [])
+        if not word or not places:
+            raise InputError(f"{self.name} has no single token for {word!r}, so it cannot say how likely it is")
+        return places
+
+    def _all_shares(self, texts: Sequence[str]) -> Vectors:
+        return np.asarray(self._at_mask(texts).numpy(), dtype=np.float32)
+
     def _filled(self, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
+        return [self._best(row, top) for row in self._at_mask(texts)]
+
+    def _at_mask(self, texts: Sequence[str]) -> Any:
+        """(n, vocabulary) probabilities where the mask is."""
         import torch
 
         limit = min(int(self.words.model_max_length), int(getattr(self.model.config, "max_position_embeddings", 512)))
@@ -54,8 +87,7 @@ class MaskFiller(CheckpointAdapter):
             raise InputError(f"{self.name} reads {limit} tokens, and {self.mask} comes after them in {lost[0][:80]!r}")
         with torch.inference_mode():
             logits = self.model(**{name: value.to(self.device) for name, value in tokens.items()}).logits
-        shares = logits[where.to(self.device)].float().softmax(dim=-1).cpu()
-        return [self._best(row, top) for row in shares]
+        return logits[where.to(self.device)].float().softmax(dim=-1).cpu()
 
     def _best(self, shares: Any, top: int) -> list[tuple[str, float]]:
         words: list[tuple[str, float]] = []

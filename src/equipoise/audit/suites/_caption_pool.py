@@ -1,0 +1,168 @@
+"""Every caption of a pool as a query over the pool: rankings once, then metrics under any labels of the images.
+
+The null deals the labels of the images anew: captions of one image stay together, and undefined images stay undefined.
+One pass over the scores gives all rankings; a draw of the null only reads labels along them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.findings import Findings, Key
+from equipoise.audit.suites._retrieval import seeded_estimate
+from equipoise.measure import METRICS
+from equipoise.measure.notes import add_notes, note
+from equipoise.measure.retrieval import Candidates, Want, bias_at_k, group_counts, max_skew, scan
+from equipoise.measure.retrieval.blocks import Source
+from equipoise.measure.stats import p_values
+from equipoise.measure.stats.bootstrap import mean_interval
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.permutation import holm
+
+__all__ = ["BIAS_K", "SKEW_K", "RankedCaptions", "add_holm", "add_pool", "ranked_captions"]
+
+BIAS_K, SKEW_K = (5, 10), (25, 100)
+MOST_DRAWS = 200
+"""Every draw relabels every list, so there are not more of them."""
+Values = dict[tuple[str, int], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class RankedCaptions:
+    """Ranked lists of every query, and the labels they are read with."""
+
+    defined: NDArray[np.int64]
+    """(Q, 100) the best labelled candidates, for MaxSkew."""
+    all: NDArray[np.int64]
+    """(Q, 10) the best candidates, undefined ones in their slots, for Bias@K."""
+    owner: NDArray[np.int64]
+    """(N,) the image of each candidate; -1 for one outside the pool."""
+    cluster: NDArray[np.int64]
+    """(Q,) the image of each query."""
+    labels: NDArray[np.int32]
+    """(I,) the label of each image; -1 undefined."""
+    n_groups: int = 2
+    pair: tuple[int, int] | None = (0, 1)
+    """The groups of Bias@K; none where the axis has more than two and nobody named them."""
+    bias_k: tuple[int, ...] = BIAS_K
+    skew_k: tuple[int, ...] = SKEW_K
+
+    def values(self, labels: NDArray[np.int32]) -> Values:
+        """The metrics of every query under ``labels`` (I,) of the images."""
+        codes = np.where(self.owner >= 0, labels[self.owner], np.int32(-1)).astype(np.int32)
+        padded = np.append(codes, np.int32(-2))
+        pool = np.bincount(codes[codes >= 0], minlength=self.n_groups)
+        measured: Values = {}
+        for k in self.bias_k if self.pair is not None else ():
+            counts = group_counts(padded[self.all[:, :k]], self.n_groups)
+            measured["bias_at_k", k] = bias_at_k(counts, *(self.pair or (0, 1)))
+        for k in self.skew_k:
+            counts = group_counts(padded[self.defined[:, :k]], self.n_groups)
+            measured["max_skew", k] = max_skew(counts, pool / pool.sum())
+        return measured
+
+    def null(self, draws: int, seed: int) -> Iterator[Values]:
+        """The same with the labels of the images shuffled: captions of an image stay together, undefined stay so."""
+        rng = np.random.default_rng(seed)
+        inside = np.zeros(len(self.labels), dtype=bool)
+        inside[self.owner[self.owner >= 0]] = True
+        defined = np.flatnonzero((self.labels >= 0) & inside)
+        for _ in range(draws):
+            labels = self.labels.copy()
+            labels[defined] = rng.permutation(labels[defined])
+            yield self.values(labels)
+
+
+def ranked_captions(
+    source: Source,
+    owner: NDArray[np.int64],
+    cluster: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    candidates: Candidates,
+    *,
+    n_groups: int = 2,
+    pair: tuple[int, int] | None = (0, 1),
+    bias_k: tuple[int, ...] = BIAS_K,
+    skew_k: tuple[int, ...] = SKEW_K,
+    order: Any = "stable",
+    deepest: int = 0,
+) -> RankedCaptions:
+    """Rank the candidates of every query in one pass; ``deepest`` keeps more of the whole ranking than Bias@K needs."""
+    codes = np.where(owner >= 0, labels[owner], -1)
+    wants = [Want(max(skew_k), codes >= 0), Want(max([*bias_k, deepest]))]
+    defined, every = scan(source, wants, candidates=candidates, order=order).rankings
+    return RankedCaptions(defined.indices, every.indices, owner, cluster, labels, n_groups, pair, bias_k, skew_k)
+
+
+def add_pool(
+    findings: Findings,
+    model: str,
+    pool: str,
+    ranked: Sequence[RankedCaptions],
+    config: AuditConfig,
+    *,
+    axis: str,
+    variant: str,
+    published: dict[tuple[str, int], float] | None = None,
+    source: str = "",
+) -> None:
+    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
+    actual = [r.values(r.labels) for r in ranked]
+    each = max(2, min(config.draws, MOST_DRAWS) // len(ranked))
+    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(ranked)]
+    for metric, k in actual[0]:
+        values = np.array([float(a[metric, k].mean()) for a in actual])
+        drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
+        estimate = _estimate(metric, values, drawn, actual[0][metric, k], ranked[0], config)
+        paper = (published or {}).get((metric, k))
+        beside = "" if paper is None else note("published", value=paper, source=source)
+        keys: dict[str, Key] = {"variant": variant, "pool": pool, "model": model, "axis": axis, "k": k}
+        row = estimate.with_notes(beside).row(metric=metric, suite=findings.suite, published=paper, **keys)
+        findings.rows.append(row)
+        if len(ranked) == 1:
+            ids = [str(i) for i in range(len(actual[0][metric, k]))]
+            findings.add_queries(actual[0][metric, k], ids, metric=metric, **keys)
+
+
+def add_holm(rows: Sequence[dict[str, Any]]) -> None:
+    """Holm over the metrics, depths and pools of one ranking."""
+    tested = [row for row in rows if not pd.isna(row["p_value"])]
+    for row, p in zip(tested, holm([float(row["p_value"]) for row in tested]), strict=True):
+        add_notes(row, note("holm_over", p=float(p), tests=len(tested), unit="tests"))
+
+
+def _estimate(
+    metric: str,
+    values: NDArray[np.float64],
+    drawn: NDArray[np.float64],
+    queries: NDArray[np.float64],
+    ranked: RankedCaptions,
+    config: AuditConfig,
+) -> Estimate:
+    alternative = METRICS.get(metric).alternative
+    if len(values) > 1:
+        n = len(queries)
+        return seeded_estimate(values, drawn, config, alternative=alternative, n=n, n_groups=ranked.n_groups)
+    value, null = float(values[0]), drawn[0]
+    p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
+    low, high = mean_interval(queries, clusters=ranked.cluster, level=config.level) or (None, None)
+    return Estimate(
+        value,
+        low,
+        high,
+        null_mean=float(null.mean()),
+        null_sd=float(null.std(ddof=1)),
+        p_value=p.value,
+        p_randomised=p.randomised,
+        n=len(queries),
+        n_groups=ranked.n_groups,
+        notes=("interval over captions, those of one image together",),
+        level=config.level,
+    )

@@ -1,0 +1,36 @@
+"""The papers as studies: each one a readable module of steps, tables and figures, in one registry."""
+
+from equipoise.registry import Registry
+
+__all__ = ["STUDIES"]
+
+STUDIES = Registry("recipe")
+for _name, _summary, _citation in (
+    (
+        "gensynth",
+        "Is a model biased, or are the pictures? Natural, balanced and edited pools.",
+        "GenSynth (Smith et al., arXiv 2305.15407)",
+    ),
+    (
+        "lic",
+        "How much captioning models amplify what human captions give away.",
+        "LIC (Hirota et al., CVPR 2022)",
+    ),
+    (
+        "socialcounterfactuals",
+        "Whom a model retrieves, by intersections of groups, before and after filters.",
+        "SocialCounterfactuals (Howard et al., CVPR 2024)",
+    ),
+    (
+        "gabinsight",
+        "Does a model know who does what, or does it guess by stereotype?",
+        "GABInsight (Abdollahi et al., arXiv 2407.21001)",
+    ),
+):
+    STUDIES.add(
+        _name,
+        f"equipoise.recipes.studies.{_name}:STUDY",
+        summary=_summary,
+        citation=_citation,
+        licence="Apache-2.0",
+    )

@@ -1,0 +1,148 @@
+"""What studies share: an audit of a model as a step, its rows as a table, a paper's table, truth beside measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.audit import AuditConfig, run
+from equipoise.audit.published import doubt_sentence, published_numbers
+from equipoise.data import Table, read_results
+from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
+from equipoise.report.charts import scatter
+from equipoise.report.study import StudyFigure, StudyTable, measured_cells
+
+__all__ = [
+    "audit_step",
+    "given_table",
+    "metric_table",
+    "paper_table",
+    "recovered_part",
+    "rows_of",
+    "short_name",
+    "subject_values",
+]
+
+TableOf = Callable[[StudyHome], Table]
+
+
+def short_name(model: str) -> str:
+    """A model's name as a folder can have it.
+
+    >>> short_name("hf:openai/clip-vit-base-patch32")
+    'openai-clip-vit-base-patch32'
+    """
+    return model.removeprefix("hf:").replace(":", "-").replace("/", "-")
+
+
+def given_table(home: StudyHome, name: str, step: str) -> Table:
+    """The table that was given under ``name``, or the one that a step made."""
+    return Table.open(home.options.given.get(name) or home.step(step))
+
+
+def audit_step(
+    model: str,
+    suite: str,
+    table: TableOf,
+    config: Mapping[str, Any],
+    *,
+    name: str = "",
+    needs: tuple[str, ...] = (),
+    about: str = "",
+    cost: StepCost | None = None,
+    missing: str = "",
+) -> StudyStep:
+    """One model under one suite over a table, as a step that goes on where it was."""
+
+    def work(home: StudyHome, out: Path) -> None:
+        run(model, suite, table(home), out, config=AuditConfig().having(dict(config)))
+
+    label = f"{name or suite}-{short_name(model)}"
+    title = f"{model} under {suite}" + (f", {about}" if about else "")
+    settings = {"model": model, "suite": suite, **config}
+    return StudyStep(label, title, work, settings, needs, True, cost or StepCost((model,)), missing)
+
+
+def rows_of(folder: Path, metric: str | Sequence[str] = (), **keys: Any) -> pd.DataFrame:
+    """The rows of a result folder over all subjects, with these keys; ``metric`` one or several, all unless given."""
+    rows = read_results(folder / "results.parquet")
+    wanted = [metric] if isinstance(metric, str) else list(metric)
+    if wanted:
+        rows = rows[rows["metric"].isin(wanted)]
+    if "subject" not in keys:
+        rows = rows[rows["subject"].isna()]
+    for key, value in keys.items():
+        rows = rows[rows[key] == value]
+    return rows
+
+
+def subject_values(folder: Path, metric: str, **keys: Any) -> pd.Series:
+    """The value of a metric for each subject, by its name."""
+    rows = read_results(folder / "results.parquet")
+    rows = rows[(rows["metric"] == metric) & rows["subject"].notna()]
+    for key, value in keys.items():
+        rows = rows[rows[key] == value]
+    return rows.set_index("subject")["value"].astype(float)
+
+
+def paper_table(paper: str, table: str, title: str, *, rows: str = "", digits: int = 2) -> StudyTable:
+    """A table of a paper as it is printed, for where nothing could be measured that belongs beside it."""
+    numbers = published_numbers(paper).numbers
+    some = numbers[numbers["table"] == table]
+    if rows:
+        some = some[some["row"].str.contains(rows, regex=True)]
+    frame = pd.DataFrame({"row": some["row"], "column": some["column"], "published": some["value"]})
+    frame = frame.assign(published_sd=some["sd"], doubt=[doubt_sentence(codes) for codes in some["doubt"]])
+    return StudyTable(f"{table}-published", title, frame.reset_index(drop=True), digits=digits)
+
+
+def recovered_part(
+    folders: Mapping[str, Path], world: str, *, axes: Sequence[str] = ()
+) -> tuple[StudyTable, list[StudyFigure]]:
+    """How well gaps inside sets follow what was put into a world: a table of correlations and a figure of points."""
+    from equipoise.report import read_given
+    from equipoise.report.truth import read_truth, recovered
+
+    known = read_truth(f"world:{world}")
+    assert known is not None
+    rows, points = [], []
+    for name, folder in folders.items():
+        for one in recovered(read_given({name: folder}).series[0], known):
+            if axes and one.axis not in axes:
+                continue
+            low, high = one.interval or (None, None)
+            cells = {"measured": one.correlation, "low": low, "high": high, "chance": 0.0, "n": len(one.table)}
+            rows.append({"model": name, "axis": one.axis, "pair": " - ".join(one.pair), **cells})
+            some = one.table.assign(model=name, axis=one.axis, pair=" - ".join(one.pair))
+            points.append(some.rename(columns={"injected": "x", "measured": "y", "subject": "label"}))
+    table = StudyTable("truth", "Correlation of measured gaps with what was put in, over subjects", pd.DataFrame(rows))
+    figures = []
+    for axis, some in pd.concat(points, ignore_index=True).groupby("axis", sort=False) if points else ():
+        first = some[some["pair"] == some["pair"].iloc[0]]
+        svg = scatter(first, "log-odds put in", "gap inside sets", name=f"truth-{axis}", series="model")
+        caption = f"One point per subject and model ({', '.join(folders)}); {first['pair'].iloc[0]}."
+        figures.append(StudyFigure(f"truth-{axis}", f"Put in and measured, {axis}", caption, svg, first))
+    return table, figures
+
+
+def metric_table(
+    folders: Mapping[str, Path], metrics: Sequence[str], name: str, title: str, *, digits: int = 2, **keys: Any
+) -> StudyTable:
+    """Rows of several result folders under each other: model, what, K, pool, and the measured number."""
+    rows = []
+    for label, folder in folders.items():
+        for row in rows_of(folder, metrics, **keys).to_dict("records"):
+            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
+            what = {"model": label, "metric": f"{row['metric']}{k}"}
+            for column in ("axis", "group", "pool"):
+                if not pd.isna(row[column]):
+                    what[column] = row[column]
+            rows.append({**what, **measured_cells(row)})
+    frame = pd.DataFrame(rows)
+    texts = [column for column in ("model", "metric", "axis", "group", "pool") if column in frame]
+    texts = [column for column in texts if column in ("model", "metric") or frame[column].nunique(dropna=False) > 1]
+    rest = [column for column in frame.columns if column not in ("model", "metric", "axis", "group", "pool")]
+    return StudyTable(name, title, frame[texts + rest], digits=digits)

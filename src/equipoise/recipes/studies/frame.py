@@ -1,0 +1,308 @@
+"""The frame of a study: steps that are done once, then tables and figures, then one page.
+
+A study is a list of :class:`StudyStep` and a function that reads what they left and says it in parts, one for each
+table or figure of the paper. A step fills one folder under ``steps``; when it is done a small file beside the folder
+says so, with a key made of all that the step depends on. Called again, a study skips what is done, does anew what has
+changed, and goes on with what was stopped, also by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from equipoise.data.atomic import write_whole
+from equipoise.data.runs import Run, claimed
+from equipoise.data.settings import Settings
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.formatting import text_table
+from equipoise.report.study import StudyPage, StudyPart, write_study
+
+__all__ = [
+    "Covered",
+    "StepCost",
+    "Study",
+    "StudyDone",
+    "StudyHome",
+    "StudyOptions",
+    "StudyStep",
+    "coverage_text",
+    "plan_text",
+    "run_study",
+]
+
+Say = Callable[[str], None]
+STEPS = "steps"
+
+
+@dataclass(frozen=True)
+class StudyOptions(Settings):
+    """What a study is told.
+
+    >>> StudyOptions(scale="huge")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.UnknownNameError: there is no scale named 'huge'; known: full, mini
+    """
+
+    what: ClassVar[str] = "setting of a study"
+
+    scale: Literal["mini", "full"] = "mini"
+    models: tuple[str, ...] = ()
+    """The models to ask; the study's own unless given. ``table:FOLDER`` is a model of precomputed embeddings."""
+    given: dict[str, str] = field(default_factory=dict)
+    """What was computed or downloaded before, by the study's names for it."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a step needs, as a plan prints it before anything is done. Hours are estimates for one A100."""
+
+    models: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    images: int = 0
+    gpu_hours: float = 0.0
+    cpu_minutes: float = 0.0
+    disk_gb: float = 0.0
+
+
+@dataclass(frozen=True)
+class StudyStep:
+    """One piece of work that fills the folder ``steps/NAME``."""
+
+    name: str
+    title: str
+    work: Callable[[StudyHome, Path], None]
+    """Fills the folder it is given, which may hold what a stopped run left if the step ``resumes``."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """All that its outcome depends on beside the steps that it ``needs``; plain values."""
+    needs: tuple[str, ...] = ()
+    resumes: bool = True
+    """Whether the work goes on in a folder that was begun; otherwise the folder is cleared first."""
+    cost: StepCost = StepCost()
+    missing: str = ""
+    """What must be given before this step can run, in a sentence; a plan shows it, a run refuses."""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A table or figure of the paper: what it is regenerated from, or why it cannot be."""
+
+    name: str
+    what: str
+    made_from: str = ""
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One paper as steps and parts."""
+
+    name: str
+    title: str
+    citation: str
+    question: str
+    covers: tuple[Covered, ...]
+    steps: Callable[[StudyOptions], list[StudyStep]]
+    parts: Callable[[StudyHome], list[StudyPart]]
+    takes: Mapping[str, str] = field(default_factory=dict)
+    """What may be given with ``--from NAME=PATH``, in words; the first takes a path without a name."""
+    limits: tuple[str, ...] = ()
+
+    def options(
+        self, *, scale: str = "mini", models: Sequence[str] = (), given: Sequence[str] = (), seed: int = 0
+    ) -> StudyOptions:
+        """The options from what a user types; a name that the study does not take is refused."""
+        paths: dict[str, str] = {}
+        for text in given:
+            name, found, path = text.partition("=")
+            if not found or Path(text).exists():
+                name, path = self._name_of(text), text
+            if name not in self.takes:
+                raise UnknownNameError(f"input of the study {self.name}", name, list(self.takes))
+            if not Path(path).exists():
+                raise InputError(f"--from {text}: {path} does not exist")
+            paths[name] = path
+        return StudyOptions().having({"scale": scale, "models": tuple(models), "given": paths, "seed": seed})
+
+    def _name_of(self, path: str) -> str:
+        if not self.takes:
+            raise InputError(f"the study {self.name} takes nothing with --from")
+        return next(iter(self.takes))
+
+
+@dataclass(frozen=True)
+class StudyHome:
+    """Where the steps of a study lie, for steps that read others and for the parts."""
+
+    folder: Path
+    options: StudyOptions
+    say: Say
+
+    def step(self, name: str) -> Path:
+        """The folder of a step."""
+        return self.folder / STEPS / name
+
+    def has(self, name: str) -> bool:
+        """Whether a step is done."""
+        return self._mark(name).is_file()
+
+    def seconds(self) -> float:
+        """How long all steps took, in this call and in earlier ones."""
+        marks = (self.folder / STEPS).glob("*.json")
+        return sum(float(json.loads(mark.read_text(encoding="utf-8"))["seconds"]) for mark in marks)
+
+    def _mark(self, name: str) -> Path:
+        return self.folder / STEPS / f"{name}.json"
+
+    def run(self, steps: Sequence[StudyStep]) -> None:
+        """Do every step that is not done yet, in order."""
+        keys: dict[str, str] = {}
+        for number, step in enumerate(steps, 1):
+            keys[step.name] = key = _key(step, keys)
+            folder, mark = self.step(step.name), self._mark(step.name)
+            head = f"{number}/{len(steps)} {step.title}"
+            if mark.is_file() and json.loads(mark.read_text(encoding="utf-8")).get("key") == key:
+                self.say(f"{head}: done before")
+                continue
+            if mark.is_file():  # done, but of other settings
+                mark.unlink()
+                shutil.rmtree(folder, ignore_errors=True)
+            elif not step.resumes:
+                shutil.rmtree(folder, ignore_errors=True)
+            self.say(head)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            start = time.perf_counter()
+            step.work(self, folder)
+            seconds = round(time.perf_counter() - start, 1)
+            write_whole(mark, (json.dumps({"key": key, "seconds": seconds, "title": step.title}) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class StudyDone:
+    """What a study left: its folder, its page, and the parts as text."""
+
+    folder: Path
+    page: Path
+    parts: tuple[StudyPart, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in self.parts)
+
+
+def run_study(study: Study, out: str | Path, options: StudyOptions, say: Say, *, overwrite: bool = False) -> StudyDone:
+    """Do ``study`` in the folder ``out`` and write its page, its tables as CSV and its figures as SVG."""
+    steps = study.steps(options)
+    _check(steps)
+    folder = Path(out)
+    settings = {"study": study.name, **options.plain()}
+    with claimed(
+        folder, "study", of={"study": study.name}, settings=settings, accept=_only(settings), overwrite=overwrite
+    ) as home:
+        place = StudyHome(folder, options, say)
+        place.run(steps)
+        _clear_others(folder / STEPS, {step.name for step in steps})
+        parts = study.parts(place)
+        page = StudyPage(
+            title=study.title,
+            citation=study.citation,
+            question=study.question,
+            facts=(f"scale {options.scale}", f"{len(steps)} steps", f"{place.seconds() / 60:.1f} minutes of work"),
+            parts=tuple(parts),
+            missing=tuple((one.name, one.what, one.why_not) for one in study.covers if one.why_not),
+            limits=study.limits,
+        )
+        write_study(page, home.stage)
+        home.publish()
+    return StudyDone(folder, folder / "report.html", tuple(parts), place.seconds())
+
+
+def plan_text(study: Study, options: StudyOptions) -> str:
+    """Every step with its models, data, images, hours and disk, and the sums; what a dry run prints."""
+    steps = study.steps(options)
+    rows = [["step", "images", "GPU-hours", "CPU-minutes", "disk, GB", "what"]]
+    for number, step in enumerate(steps, 1):
+        cost = step.cost
+        numbers = (f"{cost.images:,}", *map(_hours, (cost.gpu_hours, cost.cpu_minutes, cost.disk_gb)))
+        rows.append([f"{number} {step.name}", *(n if n not in ("0", "") else "" for n in numbers), step.title])
+    sums = [sum(getattr(step.cost, name) for step in steps) for name in ("gpu_hours", "cpu_minutes", "disk_gb")]
+    images = sum(step.cost.images for step in steps)
+    rows.append(["total", f"{images:,}", *map(_hours, sums), ""])
+    lines = [f"{study.title}, scale {options.scale}", "", *text_table(rows, left=(0, 5))]
+    for name in ("models", "data"):
+        named = dict.fromkeys(value for step in steps for value in getattr(step.cost, name))
+        if named:
+            lines += ["", f"{name}:", *(f"  {value}" for value in named)]
+    missing = list(dict.fromkeys(step.missing for step in steps if step.missing))
+    if missing:
+        lines += ["", "before it can run:", *(f"  {sentence}" for sentence in missing)]
+    if options.scale == "full":
+        lines += ["", "GPU-hours are estimates for one A100 and half precision; nothing was run to measure them."]
+    return "\n".join(lines)
+
+
+def coverage_text(study: Study) -> str:
+    """What a study regenerates of its paper, from what, and what it cannot and why; what ``recipe list`` prints."""
+    rows = [[one.name, one.what, one.made_from] for one in study.covers if not one.why_not]
+    lines = [f"{study.name}: {study.citation}", *text_table([["regenerated", "what", "from"], *rows], left=(0, 1, 2))]
+    left = [[one.name, one.what, one.why_not] for one in study.covers if one.why_not]
+    if left:
+        lines += ["", *text_table([["not here", "what", "why"], *left], left=(0, 1, 2))]
+    if study.takes:
+        lines += ["", "--from takes:", *(f"  {name}=PATH  {what}" for name, what in study.takes.items())]
+    return "\n".join(lines)
+
+
+def must_be_given(home: StudyHome, out: Path) -> None:
+    """The work of a step that stands in a plan for its cost: its outcome comes from outside, with ``--from``."""
+    raise InputError(f"{out.name}: what this step makes must be given with --from; --dry-run says what")
+
+
+def _hours(value: float) -> str:
+    return "" if not value else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def _key(step: StudyStep, keys: Mapping[str, str]) -> str:
+    for need in step.needs:
+        if need not in keys:
+            raise ValueError(f"the step {step.name!r} needs {need!r}, which does not stand before it")
+    about = [step.name, dict(step.settings), [keys[need] for need in step.needs]]
+    return blake2b(json.dumps(about, sort_keys=True, default=str).encode(), digest_size=12).hexdigest()
+
+
+def _check(steps: Sequence[StudyStep]) -> None:
+    missing = list(dict.fromkeys(step.missing for step in steps if step.missing))
+    if missing:
+        raise InputError("; ".join(missing) + " (--dry-run shows every step)")
+
+
+def _only(settings: Mapping[str, Any]) -> Callable[[Run], None]:
+    """Refuses the folder of another study; the same one with other options does again what depends on them."""
+
+    def accept(run: Run) -> None:
+        earlier = run.settings.get("study")
+        if earlier != settings["study"]:
+            raise InputError(f"{run.folder}: holds the study {earlier}; give another folder with -o")
+        if run.settings.get("scale") != settings["scale"]:
+            raise InputError(
+                f"{run.folder}: holds the study at scale {run.settings.get('scale')}; give another folder with -o"
+            )
+
+    return accept
+
+
+def _clear_others(folder: Path, names: set[str]) -> None:
+    """Take away steps that these options do not have."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.removesuffix(".json") not in names:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,312 @@
+"""GenSynth as a study: is a model biased, or are the pictures?
+
+A neutral caption retrieves more pictures of one perceived gender. That may be the model, or the pictures: men and women
+are photographed in different places. The study asks captions without gender words first of rankers that cannot see
+(TF-IDF, blind), then of models over the natural and the balanced pool, and last over edited pictures, in which nothing
+but the person differs. On the pictogram world what the model learned is known.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.audit.running import run_captions
+from equipoise.data import Table
+from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.mixing import join_tables
+from equipoise.recipes.studies.common import audit_step
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.gensynth_tables import FULL, MINI, SEES, SIZES, parts_of, pool_of, sources_of
+
+__all__ = ["SIZES", "STUDY"]
+
+EDITOR = {"mini": "mini:edit", "full": "diffusers:timbrooks/instruct-pix2pix"}
+INSTRUCTIONS = ("Make this person look like a/an {noun}",)
+"""One of the paper's four; the miniature has one guidance scale of its own."""
+KNN_K = 20
+"""Neighbours of the mini filter: the paper's 50 of 190,000 crops would be a third of the mini pool."""
+
+
+def _steps(options: StudyOptions) -> list[StudyStep]:
+    if "captions" in options.given and options.scale == "mini":
+        return [_baselines(options)]
+    return _full(options) if options.scale == "full" else _mini(options)
+
+
+def _baselines(options: StudyOptions) -> StudyStep:
+    """TF-IDF and blind ranking of captions, of a file or of the pool."""
+    given = options.given.get("captions")
+
+    def work(home: StudyHome, out: Path) -> None:
+        captions = Path(given) if given else home.step("pool") / "captions.json"
+        run_captions(
+            "captions-tfidf", captions, out, config={"seeds": list(range(SIZES["seeds"])), "seed": options.seed}
+        )
+
+    settings: dict[str, Any] = {"seeds": SIZES["seeds"], "seed": options.seed}
+    settings |= {"captions": str(sha256_of(Path(given)))} if given else {}
+    cost = StepCost(data=(given or "the pool's captions",), cpu_minutes=2.5 if given else 0.5)
+    needs = () if given else ("pool",)
+    return StudyStep("baselines", "Captions asked of TF-IDF and of a blind ranker", work, settings, needs, True, cost)
+
+
+def _mini(options: StudyOptions) -> list[StudyStep]:
+    models = options.models or MINI
+    seeds = list(range(SIZES["seeds"]))
+    pool = StudyStep(
+        "pool",
+        "A natural pool: pictures of a world that leans, with captions",
+        _draw_pool,
+        {"n": SIZES["pool"], "seed": options.seed},
+        resumes=False,
+        cost=StepCost(images=SIZES["pool"], cpu_minutes=0.8, disk_gb=0.02),
+    )
+    natural = [
+        audit_step(
+            model,
+            "natural",
+            pool_of,
+            {"axes": ("gender",), "seeds": tuple(seeds), "draws": 100, "seed": options.seed},
+            needs=("pool",),
+            cost=StepCost((model,), (), SIZES["pool"], cpu_minutes=0.7),
+        )
+        for model in models
+    ]
+    return [pool, _baselines(options), *natural, *_edit_steps(options, models)]
+
+
+def _draw_pool(home: StudyHome, out: Path) -> None:
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    world = preset("biased").changed(activity_share=0.0, visible=1.0)
+    seed = home.options.seed
+    table = write_table(out / "images", world, SIZES["pool"], seed=seed)
+    frame = table.to_pandas(["image_id", "gendered_captions"])
+    rows = [
+        {"image_id": name, "caption": text}
+        for name, texts in zip(frame["image_id"], frame["gendered_captions"], strict=True)
+        for text in texts
+    ]
+    write_whole(out / "captions.json", json.dumps({"annotations": rows}).encode())
+
+
+def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudyStep]:
+    editor, sees = EDITOR["mini"], SEES["mini"]
+    n = SIZES["sources"]
+    sources = StudyStep(
+        "sources",
+        "Pictures to edit",
+        _draw_sources,
+        {"n": n, "seed": options.seed},
+        resumes=False,
+        cost=StepCost(images=n, cpu_minutes=0.2),
+    )
+    edits = StudyStep(
+        "edits",
+        f"The person of each picture edited into each gender by {editor}",
+        _edit,
+        {"editor": editor},
+        ("sources",),
+        cost=StepCost((editor,), (), 2 * n, cpu_minutes=0.0055 * 2 * n, disk_gb=0.01),
+    )
+    join = StudyStep("pairs", "The edits with their sources in one table", _join, {}, ("edits",), resumes=False)
+    sieve = StudyStep(
+        "filter",
+        f"Edits that look real and show the gender asked for, by the neighbours that {sees} sees",
+        _filter,
+        {"k": KNN_K, "sees": sees},
+        ("pairs",),
+        cost=StepCost((sees,), (), 3 * n, cpu_minutes=0.6),
+    )
+    config = {"axes": ("gender",), "draws": 100, "seeds": tuple(range(SIZES["seeds"])), "seed": options.seed}
+    audits = [
+        audit_step(model, "contrast", _edited, config, needs=("filter",), cost=StepCost((model,), cpu_minutes=0.8))
+        for model in models
+    ]
+    inside = [
+        audit_step(
+            model,
+            "intersectional",
+            _edited_subjects,
+            {"axes": ("gender",), "draws": 100, "min_sets": 1},
+            name="gaps",
+            needs=("filter",),
+            about="over the edits",
+            cost=StepCost((model,), cpu_minutes=0.4),
+        )
+        for model in models
+    ]
+    return [sources, edits, join, sieve, *audits, *inside]
+
+
+def _draw_sources(home: StudyHome, out: Path) -> None:
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    world = preset("biased").changed(activity_share=0.0, visible=1.0)
+    write_table(out, world, SIZES["sources"], seed=home.options.seed + 1)
+
+
+def _edit(home: StudyHome, out: Path) -> None:
+    from equipoise.generate import EditsConfig, plan_edits, run
+    from equipoise.models import load
+
+    config = EditsConfig(
+        guidance=(3.0,), image_guidance=1.3, area="whole", templates=INSTRUCTIONS, seed=home.options.seed
+    )
+    run(plan_edits(sources_of(home), config), out, load(EDITOR["mini"], kind="generator"), progress=False)
+
+
+def _join(home: StudyHome, out: Path) -> None:
+    """Sources and edits; an edit has the subject of its source."""
+    sources, edits = sources_of(home), Table.open(home.step("edits"))
+    joined = join_tables([sources, edits], out)
+    frame = joined.to_pandas(["image_id", "source_id", "subject"])
+    subject_of = dict(zip(frame["image_id"], frame["subject"], strict=True))
+    is_edit = frame["source_id"].notna() & (frame["source_id"] != frame["image_id"])
+    subjects = [
+        subject_of[source] if edit else own
+        for source, edit, own in zip(frame["source_id"], is_edit, frame["subject"], strict=True)
+    ]
+    rows = pd.DataFrame({"image_id": frame["image_id"], "subject": subjects, "keep": is_edit})
+    joined.add_layer("edits-only", rows, columns={"subject": "string", "keep": "bool"})
+
+
+def _filter(home: StudyHome, out: Path) -> None:
+    from equipoise.filters import Models, Step, run
+
+    step = Step.of("knn", {"axis": "gender", "k": KNN_K})
+    models = Models(encoder=SEES["mini"])
+    run(Table.open(home.step("pairs")), [step], out, models=models, axes=("gender",), seed=home.options.seed)
+
+
+def _edited(home: StudyHome) -> Table:
+    if "edits" in home.options.given:
+        return Table.open(home.options.given["edits"])
+    return Table.open(home.step("pairs"), layers=[home.step("filter") / "layer"])
+
+
+def _edited_subjects(home: StudyHome) -> Table:
+    """The edits that stay, without their sources, each with its source's subject."""
+    return Table.open(home.step("pairs"), layers=[home.step("filter") / "layer", "edits-only"])
+
+
+def _full(options: StudyOptions) -> list[StudyStep]:
+    """The same steps over photographs: what is given is used, what is not is named with its cost."""
+    models = options.models or FULL
+    given = options.given
+    need = {
+        "captions": "COCO's captions_val2017.json is needed: give it with --from captions=FILE",
+        "val": "a table of COCO val2017 with captions and labels is needed: equipoise table import coco, then "
+        "equipoise table label, and --from val=TABLE",
+        "edits": "a table of edits with their sources is needed: equipoise generate edits -g "
+        f"{EDITOR['full']}, equipoise filter, equipoise table join, and --from edits=TABLE",
+    }
+    captions = _baselines(options)
+    steps = [
+        StudyStep(
+            captions.name,
+            captions.title,
+            captions.work,
+            captions.settings,
+            (),
+            True,
+            captions.cost,
+            "" if "captions" in given else need["captions"],
+        )
+    ]
+    config = {"axes": ("gender",), "seed": options.seed, "lexicon": "gensynth_code"}
+    data = ("COCO val2017: 5,000 images, 25,014 captions",)
+    steps += [
+        audit_step(
+            model,
+            "natural",
+            pool_of,
+            config,
+            cost=StepCost((model,), data, 5000, gpu_hours=0.02, disk_gb=0.02),
+            missing="" if "val" in given else need["val"],
+        )
+        for model in models
+    ]
+    if "edits" not in given:
+        source = ("COCO train2017: 11,541 images with one person and a gender",)
+        steps += [
+            StudyStep(
+                "edits",
+                f"16 edits of each image by {EDITOR['full']}, 500 steps",
+                must_be_given,
+                missing=need["edits"],
+                cost=StepCost((EDITOR["full"],), source, 184_656, gpu_hours=2050, disk_gb=9),
+            ),
+            StudyStep(
+                "filter",
+                f"Neighbours of every edit, K = 50, by {SEES['full']}",
+                must_be_given,
+                cost=StepCost((SEES["full"],), (), 196_197, gpu_hours=0.6, disk_gb=0.8),
+            ),
+        ]
+    steps += [
+        audit_step(
+            model,
+            "contrast",
+            _edited,
+            config,
+            missing="" if "edits" in given else need["edits"],
+            cost=StepCost((model,), ("GenSynth: 7,946 edits, 3,973 sources",), 11_919, gpu_hours=0.05, disk_gb=0.05),
+        )
+        for model in models
+    ]
+    return steps
+
+
+COVERS = (
+    Covered("T1: TF-IDF, random", "rankers that cannot see gender", "captions alone: --from captions_val2017.json"),
+    Covered("T1: CLIP", "a model over the natural and the balanced pool", "pictures with captions (suite natural)"),
+    Covered("T2, T8", "models over natural, balanced and edited pools", "edits with their sources (suite contrast)"),
+    Covered("T7", "zero-shot gender accuracy and recall of edits", "edits before and after the filter"),
+    Covered("F4", "realness of pairs in ten bins", "the neighbours of each edit"),
+    Covered("T5, F2", "clusters of captions and who is in them", "equipoise dataset --clusters"),
+    Covered(
+        "T2, T8: ImageNet",
+        "zero-shot accuracy on ImageNet",
+        why_not="ImageNet's images are not redistributed: equipoise audit MODEL --suite utility over a table of them",
+    ),
+    Covered(
+        "T7: GenSwap",
+        "faces swapped",
+        why_not="needs pictures with face boxes and a table of faces: equipoise generate swap",
+    ),
+    Covered("T9", "the filter by DINO", why_not="needs DINO's weights: equipoise filter knn --preset dino"),
+    Covered(
+        "D.4",
+        "classifiers of gender from captions and images",
+        why_not="needs training on COCO train: equipoise dataset has the linear probes",
+    ),
+)
+
+STUDY = Study(
+    name="gensynth",
+    title="GenSynth: is the model biased, or are the pictures?",
+    citation="Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, "
+    "arXiv 2305.15407",
+    question="Does a neutral caption retrieve one perceived gender because of the model, or because of the pictures?",
+    covers=COVERS,
+    steps=_steps,
+    parts=parts_of,
+    takes={
+        "captions": "COCO's captions file; at scale mini the caption baselines are then all that is done",
+        "val": "a table of natural pictures with captions and the column gender",
+        "edits": "a table of edits with their sources",
+        "sources": "a table of pictures to edit",
+    },
+    limits=(
+        "Gender is perceived, read from captions or given by the world, and of two groups: a limit of these data.",
+        "An edit changes how a person is drawn, not who somebody is.",
+        "The world's figures are signs; numbers over them say nothing about photographs.",
+    ),
+)

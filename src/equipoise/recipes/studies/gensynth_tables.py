@@ -1,0 +1,233 @@
+"""What the study of GenSynth shows: its tables and figures from the folders that its steps left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.audit.published import published_cell
+from equipoise.data import Table
+from equipoise.recipes.studies.common import (
+    metric_table,
+    paper_table,
+    recovered_part,
+    rows_of,
+    short_name,
+)
+from equipoise.recipes.studies.frame import StudyHome
+from equipoise.report.charts import grouped_bars
+from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
+
+__all__ = ["FULL", "MINI", "SEES", "SIZES", "parts_of", "pool_of", "sources_of"]
+
+SIZES = {"pool": 800, "sources": 220, "seeds": 5}
+"""How many pictures the mini study draws, how many of them it edits, and how many balanced pools it draws."""
+MINI = ("mini:clip", "mini:clip-fair")
+FULL = (
+    "hf:openai/clip-vit-base-patch32",
+    "open_clip:ViT-B-32/laion400m_e31",
+    "open_clip:ViT-B-32/laion2b_s34b_b79k",
+)
+SEES = {"mini": "mini:clip-fair", "full": "hf:openai/clip-vit-base-patch32"}
+BASELINES = {"tfidf": "TF-IDF", "random": "Random"}
+COLUMNS = {("bias_at_k", 5): "Bias@5", ("bias_at_k", 10): "Bias@10"}
+COLUMNS |= {("max_skew", 25): "MaxSkew@25", ("max_skew", 100): "MaxSkew@100"}
+
+
+def pool_of(home: StudyHome) -> Table:
+    """The natural pool: the one that was given, or the one that was drawn."""
+    return Table.open(home.options.given.get("val") or home.step("pool") / "images")
+
+
+def sources_of(home: StudyHome) -> Table:
+    """The pictures that are edited."""
+    return Table.open(home.options.given.get("sources") or home.step("sources"))
+
+
+def parts_of(home: StudyHome) -> list[StudyPart]:
+    """Everything that the study shows."""
+    parts = []
+    if home.has("baselines"):
+        parts.append(_table_1_baselines(home))
+    models = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"natural-{short_name(model)}")]
+    if models:
+        folders = {model: home.step(f"natural-{short_name(model)}") for model in models}
+        parts.append(_table_1_models(folders, home))
+    edited = [model for model in (home.options.models or (*MINI, *FULL)) if home.has(f"contrast-{short_name(model)}")]
+    if edited:
+        parts.append(_table_2({model: home.step(f"contrast-{short_name(model)}") for model in edited}, home))
+    if home.has("filter"):
+        parts += _filter_parts(home)
+    gaps = {model: home.step(f"gaps-{short_name(model)}") for model in edited if home.has(f"gaps-{short_name(model)}")}
+    if gaps:
+        parts.append(_truth(gaps))
+    return parts
+
+
+def _table_1_baselines(home: StudyHome) -> StudyPart:
+    rows = []
+    published = False
+    for row in rows_of(home.step("baselines"), ("bias_at_k", "max_skew")).to_dict("records"):
+        column = COLUMNS[row["metric"], int(row["k"])]
+        beside: dict[str, Any] = {}
+        if not pd.isna(row["published"]):
+            beside = published_cell("gensynth", "T1", BASELINES[row["model"]], f"{row['pool']} / {column}")
+            published = True
+        rows.append(
+            {"ranker": BASELINES[row["model"]], "pool": row["pool"], "metric": column, **measured_cells(row), **beside}
+        )
+    text = [
+        "TF-IDF reads captions without a gender word, so it cannot prefer anybody: what it shows is in the pictures. "
+        "Its chance level deals the labels of the images anew.",
+    ]
+    if published:
+        text.append(
+            "The paper's random rows are one draw of vectors that served all queries, so they scatter more than "
+            "independent rankings do."
+        )
+    else:
+        text.append("These captions are not COCO's, so the paper's numbers do not belong beside them.")
+    table = StudyTable("T1-baselines", "Rankers that cannot see gender", pd.DataFrame(rows))
+    return StudyPart("Table 1", "What the pictures alone give", tuple(text), (table,), (), "captions")
+
+
+def _table_1_models(folders: dict[str, Path], home: StudyHome) -> StudyPart:
+    table = metric_table(folders, ("bias_at_k", "max_skew", "recall_at_k"), "T1", "Models over the pool")
+    frame = table.frame
+    if home.options.scale == "full":
+        beside = [_beside_clip(row) for row in frame.to_dict("records")]
+        frame = pd.concat([frame, pd.DataFrame(beside, index=frame.index)], axis=1)
+        table = StudyTable(table.name, table.title, frame)
+    bars = frame[frame["metric"].isin(["max_skew@25"])]
+    figure = grouped_bars(
+        pd.DataFrame(
+            {
+                "group": bars["pool"],
+                "series": bars["model"],
+                "value": bars["measured"],
+                "low": bars["low"],
+                "high": bars["high"],
+            }
+        ),
+        "MaxSkew@25",
+        name="t1",
+    )
+    shown = StudyFigure("T1", "MaxSkew@25 by pool", "Bars with 95% intervals.", figure, bars)
+    text = ("In the natural pool Bias@K of chance is the pool's own lean; in the balanced one it is none.",)
+    tables = (
+        (table,)
+        if home.options.scale == "full"
+        else (table, paper_table("gensynth", "T1", "The paper's rows", rows="CLIP"))
+    )
+    return StudyPart("Table 1", "What models add", text, tables, (shown,), "the suite natural")
+
+
+def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
+    """The paper's CLIP row, for the model that it is of."""
+    metric, _, k = str(row["metric"]).partition("@")
+    column = COLUMNS.get((metric, int(k or 0)))
+    if row["model"] != FULL[0] or column is None:
+        return {"published": None}
+    return published_cell("gensynth", "T1", "CLIP", f"{row['pool']} / {column}")
+
+
+def _table_2(folders: dict[str, Path], home: StudyHome) -> StudyPart:
+    table = metric_table(folders, ("max_skew", "bias_at_k"), "T2", "Natural, balanced and edited pools")
+    text = (
+        "Edits of one picture differ in the person alone: what is left in the edited pool is the model. 'random' ranks "
+        "blindly, and its values are exact.",
+    )
+    return StudyPart(
+        "Tables 2 and 8",
+        "The model apart from the pictures",
+        text,
+        (table, paper_table("gensynth", "T2", "The paper's Table 2")),
+        (),
+        "the suite contrast",
+    )
+
+
+def _filter_parts(home: StudyHome) -> list[StudyPart]:
+    from equipoise.generate import check_pool
+    from equipoise.models import load
+
+    encoder = load(SEES["mini"], kind="encoder")
+    pairs = Table.open(home.step("pairs"), layers=[home.step("filter") / "layer"])
+    sources, edits, reference = sources_of(home), Table.open(home.step("edits")), pool_of(home)
+    kept = Table.open(home.step("pairs"), layers=[home.step("filter") / "layer", "edits-only"])
+    prompts = {"female": "a woman", "male": "a man"}
+    rows = []
+    pools = (("original", sources, False), ("unfiltered", edits, False), ("filtered", kept, True))
+    for name, images, only in pools:
+        found = check_pool(images, sources, reference, encoder, only_kept=only, prompts=prompts, pool=name)
+        low, high = found.accuracy_interval
+        rows.append(
+            {
+                "pool": name,
+                "metric": "zero-shot gender",
+                "measured": 100 * found.accuracy,
+                "low": 100 * low,
+                "high": 100 * high,
+                "chance": 100 * found.chance,
+                "n": found.n,
+            }
+        )
+        for k, recall in found.recall.items():
+            low, high = found.recall_interval[k]
+            rows.append(
+                {
+                    "pool": name,
+                    "metric": f"R@{k}",
+                    "measured": 100 * recall,
+                    "low": 100 * low,
+                    "high": 100 * high,
+                    "chance": 100 * found.recall_chance[k],
+                    "n": found.n_captions,
+                }
+            )
+    table = StudyTable("T7", "Do edits show what was asked, and what the caption says?", pd.DataFrame(rows), digits=1)
+    deciles = pd.read_csv(home.step("filter") / "knn_deciles.csv")
+    counts = deciles.groupby(["decile", "chosen"]).size().unstack(fill_value=0).reset_index()
+    bars = pd.DataFrame(
+        {
+            "group": [f"{(d - 1) / 10:.1f} to {d / 10:.1f}" for d in counts["decile"]] * len(counts.columns[1:]),
+            "series": [
+                "chosen pairs" if c else "candidate pairs" for c in counts.columns[1:] for _ in range(len(counts))
+            ],
+            "value": [int(v) for c in counts.columns[1:] for v in counts[c]],
+        }
+    )
+    figure = StudyFigure(
+        "F4",
+        "Pairs by how real they look",
+        "P_R, the share of real pictures among the neighbours, averaged over a pair.",
+        grouped_bars(bars, "pairs", name="f4"),
+        bars,
+    )
+    n_edits = int((pairs.to_pandas(["source_id"])["source_id"].notna()).sum())
+    text = (
+        f"{n_edits:,} edits; the filter sees with {SEES['mini']}, as the accuracy here does. The miniature edits whole "
+        "pictures, which is the paper's ablation: it was trained on these, and not on cut-out persons.",
+    )
+    return [
+        StudyPart(
+            "Table 7",
+            "Quality of the edits",
+            text,
+            (table, paper_table("gensynth", "T7", "The paper's Table 7", digits=1)),
+            (),
+            "edits before and after the filter",
+        ),
+        StudyPart("Figure 4", "Realness of pairs", (), (), (figure,), "the neighbours of each edit"),
+    ]
+
+
+def _truth(folders: dict[str, Path]) -> StudyPart:
+    table, figures = recovered_part(folders, "biased", axes=("gender",))
+    text = (
+        "Of every edited pair: how much higher a neutral prompt of its occupation scores the feminine edit. The world "
+        "that mini:clip learned from leaned by known log-odds; its fair twin's did not.",
+    )
+    return StudyPart("Against the truth", "Gaps inside edited pairs", text, (table,), tuple(figures), "the edits")

@@ -1,0 +1,322 @@
+"""LIC as a study: how much captioning models amplify what human captions give away of perceived gender and skin tone.
+
+With the captions of the paper's models (``--from DIR``, one ``gender_MODEL.jsonl`` or ``skin_MODEL.jsonl`` each and
+``human_captions.jsonl``) the tables are the paper's. The scores of the paper's LSTM classifiers on these captions,
+about ten hours of one core, are kept in the package under fingerprints of all that they depend on, so that nobody has
+to train them again; captions that are not known are trained on at scale ``full`` only. A linear screen reads the same
+captions in minutes. Without captions the study runs on the pictogram world and its captioner.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from equipoise.audit.captions.run import CaptionSettings, audit_captions
+from equipoise.data import Table
+from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.errors import InputError
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.lic_tables import PICTURES, ST10, parts_of
+
+__all__ = ["STUDY"]
+
+WITH_REFERENCES = ("nic", "transformer")
+"""The models whose human side was trained by the LSTM as well: three splits, five classifiers each."""
+TRAINED = {
+    "gender_fc": "10d9ec657c3c3cfe",
+    "gender_nic": "863333e250770868",
+    "gender_nic_plus": "60cdb064e9fdf8d4",
+    "gender_sat": "5192809aa02fef82",
+    "gender_transformer": "41d302ccbb19a40c",
+    "skin_fc": "9c8e9a506b57e0e6",
+    "skin_nic": "3474ee0f22e441b3",
+}
+"""The captions whose LSTM scores are kept, by the beginning of the file's SHA-256."""
+HUMAN = "human_captions.jsonl"
+HUMAN_TRAINED = "6976e97174de4938"
+CAPTIONER = "mini:captioner"
+
+
+def _steps(options: StudyOptions) -> list[StudyStep]:
+    if "captions" in options.given:
+        return _given_steps(options)
+    if options.scale == "full":
+        return _full_steps()
+    return _world_steps(options)
+
+
+# Captions that somebody made
+
+
+def _files(folder: Path, axis: str) -> list[Path]:
+    return sorted(folder.glob(f"{axis}_*.jsonl"))
+
+
+def _given_steps(options: StudyOptions) -> list[StudyStep]:
+    folder = Path(options.given["captions"])
+    if not folder.is_dir() or not (_files(folder, "gender") or _files(folder, "skin")):
+        raise InputError(
+            f"--from {folder}: a folder with gender_MODEL.jsonl or skin_MODEL.jsonl is expected, one caption per image "
+            "with its label"
+        )
+    steps = []
+    for axis in ("gender", "skin"):
+        some = _files(folder, axis)
+        if not some:
+            continue
+        steps.append(_screen(folder, axis, some, options))
+        known = [path for path in some if path.stem != f"gender_{ST10}" and (_known(path) or options.scale == "full")]
+        if known:
+            steps.append(_lstm(axis, known, options))
+    human = folder / HUMAN
+    paired = [folder / f"gender_{name}.jsonl" for name in WITH_REFERENCES]
+    paired = [path for path in paired if path.is_file() and _known(path)]
+    if options.scale == "full":
+        paired = [path for path in _files(folder, "gender") if path.stem != f"gender_{ST10}"]
+    if paired and human.is_file() and (_sha(human) == HUMAN_TRAINED or options.scale == "full"):
+        steps.append(_human(human, paired, options))
+    return steps
+
+
+def _sha(path: Path) -> str:
+    return str(sha256_of(path))[:16]
+
+
+def _known(path: Path) -> bool:
+    return TRAINED.get(path.stem) == _sha(path)
+
+
+def _screen(folder: Path, axis: str, some: Sequence[Path], options: StudyOptions) -> StudyStep:
+    human = folder / HUMAN
+    references = human if human.is_file() and axis == "gender" else None
+    train = options.given.get("train")
+
+    def work(home: StudyHome, out: Path) -> None:
+        audit_captions(
+            some,
+            references,
+            axis,
+            out,
+            train_references=train,
+            settings=CaptionSettings(mask=axis == "gender", permutations=20, seed=options.seed),
+            say=home.say,
+        )
+
+    settings = {"files": {path.name: _sha(path) for path in some}, "seed": options.seed, "train": train}
+    settings |= {"references": None if references is None else _sha(references)}
+    cost = StepCost(cpu_minutes=0.6 * len(some), data=tuple(str(path) for path in some))
+    return StudyStep(
+        f"screen-{axis}", f"The captions by {axis}: linear screen, whom they name", work, settings, (), True, cost
+    )
+
+
+def _lstm(axis: str, some: Sequence[Path], options: StudyOptions) -> StudyStep:
+    def work(home: StudyHome, out: Path) -> None:
+        _put_stored_runs(out)
+        # LSTMs on shuffled labels are not among the kept ones: chance is that of a blind guess
+        chosen = CaptionSettings(classifier="lstm", mask=axis == "gender", permutations=0, quality=False)
+        audit_captions(some, None, axis, out, settings=chosen, say=home.say)
+
+    new = [path for path in some if not _known(path)]
+    cost = StepCost(cpu_minutes=0.3 * len(some) + 55 * len(new), data=tuple(str(path) for path in some))
+    title = f"LIC_M by the paper's LSTM, {axis}, ten splits: {len(some) - len(new)} models kept, {len(new)} to train"
+    return StudyStep(f"lstm-{axis}", title, work, {"files": {p.name: _sha(p) for p in some}}, (), True, cost)
+
+
+def _human(human: Path, some: Sequence[Path], options: StudyOptions) -> StudyStep:
+    seeds = 3 if options.scale == "mini" else 10
+
+    def work(home: StudyHome, out: Path) -> None:
+        _put_stored_runs(out)
+        chosen = CaptionSettings(classifier="lstm", permutations=0, quality=False, reference_seeds=seeds)
+        audit_captions(some, human, "gender", out, settings=chosen, say=home.say)
+
+    trained = 0 if options.scale == "mini" else 450.0 * len(some)
+    cost = StepCost(cpu_minutes=0.5 * len(some) + trained)
+    title = f"LIC_D and LIC by the LSTM on human captions, {seeds} splits"
+    settings = {"files": {p.name: _sha(p) for p in [human, *some]}, "seeds": seeds}
+    return StudyStep("lstm-human", title, work, settings, (), True, cost)
+
+
+def _put_stored_runs(folder: Path) -> None:
+    """The kept scores of classifiers, where a run looks for finished ones."""
+    kept = json.loads((files("equipoise.recipes.studies") / "lic_runs.json").read_text(encoding="utf-8"))
+    work = folder / "_work"
+    work.mkdir(parents=True, exist_ok=True)
+    for name, scores in kept.items():
+        path = work / f"{name}.json"
+        if not path.is_file():
+            write_whole(path, json.dumps(scores).encode())
+
+
+# The pictogram world and its captioner
+
+
+def _world_steps(options: StudyOptions) -> list[StudyStep]:
+    captioner = options.models[0] if options.models else CAPTIONER
+    settings = {"n": PICTURES, "seed": options.seed}
+    pictures = StudyStep(
+        "pictures",
+        "Pictures of a world in which occupations lean",
+        _draw,
+        settings,
+        resumes=False,
+        cost=StepCost(images=PICTURES, cpu_minutes=0.5, disk_gb=0.02),
+    )
+    masked = StudyStep(
+        "masked",
+        "The same pictures without the person",
+        _mask,
+        {},
+        ("pictures",),
+        cost=StepCost(images=PICTURES, cpu_minutes=0.5, disk_gb=0.02),
+    )
+
+    def describe(home: StudyHome, out: Path) -> None:
+        _describe(home, out, captioner)
+
+    said = StudyStep(
+        "captions",
+        f"Captions of both by {captioner}",
+        describe,
+        {"captioner": captioner},
+        ("pictures", "masked"),
+        cost=StepCost((captioner,), (), 3 * PICTURES, cpu_minutes=4),
+    )
+    audit = StudyStep(
+        "audit",
+        "LIC, Ratio, Error, BA and quality of the captions",
+        _audit_world,
+        settings,
+        ("captions",),
+        cost=StepCost(cpu_minutes=1.5),
+    )
+    return [pictures, masked, said, audit]
+
+
+def _draw(home: StudyHome, out: Path) -> None:
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    write_table(out, preset("biased").changed(activity_share=0.0), PICTURES, seed=home.options.seed)
+
+
+def _mask(home: StudyHome, out: Path) -> None:
+    from equipoise.generate import MaskConfig, plan_mask, run
+
+    run(plan_mask(Table.open(home.step("pictures")), MaskConfig(by="segment")), out, None, progress=False)
+
+
+def _describe(home: StudyHome, out: Path, captioner: str) -> None:
+    from equipoise.engine.answers import captions
+    from equipoise.models import load
+    from equipoise.recipes.demo_parts import grainy
+
+    model = load(captioner, kind="captioner")
+    pictures = Table.open(home.step("pictures"))
+    frame = pictures.to_pandas(["image_id", "gender", "gendered_captions"])
+    rows = frame.to_dict("records")
+    human = [{"image_id": r["image_id"], "captions": list(r["gendered_captions"]), "gender": r["gender"]} for r in rows]
+    said: dict[str, list[dict[str, Any]]] = {"people": human}
+    for name, table in (("clear", pictures), ("without-person", Table.open(home.step("masked")))):
+        answers = captions(model, table, seed=home.options.seed)
+        said[name] = [{"image_id": image, "caption": text} for image, text in answers if isinstance(text, str)]
+    ids, images = zip(*pictures.images(), strict=True)
+    texts = model.caption(grainy(list(images)), seed=home.options.seed)
+    said["grainy"] = [{"image_id": image, "caption": text} for image, text in zip(ids, texts, strict=True)]
+    out.mkdir(parents=True, exist_ok=True)
+    for name, lines in said.items():
+        write_whole(out / f"{name}.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def _audit_world(home: StudyHome, out: Path) -> None:
+    said = home.step("captions")
+    audit_captions(
+        [f"clear={said / 'clear.jsonl'}", f"grainy={said / 'grainy.jsonl'}"],
+        said / "people.jsonl",
+        "gender",
+        out,
+        masked=[f"clear:without-person={said / 'without-person.jsonl'}"],
+        settings=CaptionSettings(lexicon="equipoise", permutations=50, ba_least=20, seed=home.options.seed),
+        say=home.say,
+    )
+
+
+def _full_steps() -> list[StudyStep]:
+    models = {"NIC, SAT, FC, Att2in, UpDn, Transformer, OSCAR, NIC+, NIC+Equalizer": 40_504}
+    need = (
+        "the captions of the paper's nine models on COCO val2014 are needed: give a folder with one gender_MODEL.jsonl "
+        "and skin_MODEL.jsonl each, and human_captions.jsonl, with --from DIR"
+    )
+    data = ("COCO val2014 images and captions", "perceived gender and skin tone of Zhao et al. (2021): 10,780 images")
+    lstm = StepCost((), data, 0, 0, cpu_minutes=9 * 2 * 55 + 9 * 450)
+    return [
+        StudyStep(
+            "captions",
+            "Captions of nine captioners: caption the images with equipoise models, or take released ones",
+            must_be_given,
+            missing=need,
+            cost=StepCost(tuple(models), data, 9 * 40_504, gpu_hours=14, disk_gb=6.5),
+        ),
+        StudyStep(
+            "screen", "Linear screen, Ratio, Error, BA, DBA, quality", must_be_given, cost=StepCost(cpu_minutes=40)
+        ),
+        StudyStep("lstm", "LSTM classifiers: ten splits, nine models, gender and skin tone", must_be_given, cost=lstm),
+        StudyStep(
+            "bert",
+            "BERT classifiers, fine-tuned and frozen (captions --classifier bert:bert-base-uncased)",
+            must_be_given,
+            cost=StepCost(("bert:bert-base-uncased",), (), 0, gpu_hours=11),
+        ),
+    ]
+
+
+COVERS = (
+    Covered("T2.1", "LIC, LIC_M, Ratio, Error, BA of nine models", "captions per model, labels, human captions"),
+    Covered("T2.2", "LIC by LSTM; BERT with captions --classifier bert:NAME", "captions per model, kept LSTM scores"),
+    Covered("T2.3", "LIC by perceived skin tone", "captions per model, kept LSTM scores"),
+    Covered("T2.4", "LIC_M with objects and persons masked", "the world's pictures (mini); captions --masked"),
+    Covered("F2.3", "LIC against vocabulary and BLEU-4", "captions per model"),
+    Covered(
+        "T2.2, T2.5: BERT",
+        "LIC by BERT, fine-tuned and frozen",
+        why_not="needs a BERT and a GPU: equipoise captions --classifier bert:NAME runs it where they are",
+    ),
+    Covered(
+        "T2.1: DBA", "directional bias amplification", why_not="needs COCO's annotated objects: captions --objects"
+    ),
+    Covered(
+        "T3.1 to T3.11",
+        "LIBRA: captions before and after the debiasing generator",
+        why_not="the captions before and after were not released; published numbers stand beside any captions with "
+        "equipoise captions --published libra",
+    ),
+    Covered(
+        "T4.1 to T4.7",
+        "inpainted training sets: object classifiers and captioners",
+        why_not="needs classifiers trained five times on inpainted COCO and OpenImages",
+    ),
+)
+
+STUDY = Study(
+    name="lic",
+    title="LIC: bias amplification in image captioning",
+    citation="Hirota, Nakashima and Garcia, Quantifying Societal Bias Amplification in Image Captioning, CVPR 2022",
+    question="Do captions of a model give away who is in a picture more than human captions do?",
+    covers=COVERS,
+    steps=_steps,
+    parts=parts_of,
+    takes={
+        "captions": "a folder with gender_MODEL.jsonl, skin_MODEL.jsonl and human_captions.jsonl",
+        "train": "the captioners' training captions (COCO captions JSON), which choose the words of BA",
+    },
+    limits=(
+        "Groups are perceived by annotators, from pictures; two genders and two tones are a limit of these labels.",
+        "LIC depends on its classifier: numbers of different classifiers are not compared.",
+        "A caption without any word for a person has no error and is no praise.",
+    ),
+)

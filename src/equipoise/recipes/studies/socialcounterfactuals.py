@@ -1,0 +1,297 @@
+"""SocialCounterfactuals as a study: whom a model retrieves for a neutral prompt, by intersections of groups.
+
+Counterfactual sets show one scene with every combination of groups. The miniature study draws sets of the pictogram
+world, in which the bias of ``mini:clip`` is known, and makes others with the miniature generator, which the paper's
+filter then thins out: every probe is repeated before the filter, after its first stage, and after all of it. Beside the
+published rows stands what chance alone gives on the published pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from equipoise.data import Table
+from equipoise.errors import InputError
+from equipoise.recipes.studies.chance import SEGMENTS
+from equipoise.recipes.studies.common import (
+    audit_step,
+    short_name,
+)
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
+
+__all__ = ["SIZES", "STUDY"]
+
+SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
+"""Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
+FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
+SEES = "mini:clip-fair"
+SAFETY = "mini:safety"
+LEAST = 0.9
+HELD_OUT = 5
+"""Every fifth occupation is held out of the repair, a fifth of them as in the paper."""
+
+
+def _steps(options: StudyOptions) -> list[StudyStep]:
+    return _full(options) if options.scale == "full" else _mini(options)
+
+
+def _mini(options: StudyOptions) -> list[StudyStep]:
+    models = options.models or MINI
+    n_rendered, n_made = 28 * 12 * SIZES["sets"], SIZES["subjects"] * SIZES["caption_sets"] * SIZES["candidates"] * 6
+    settings = {**SIZES, "seed": options.seed}
+    config: dict[str, Any] = {"axes": AXES, "draws": 200, "seed": options.seed}
+    rendered = StudyStep(
+        "rendered",
+        "Sets of the world: each scene with two genders, three skin tones, two ages",
+        _render,
+        settings,
+        resumes=False,
+        cost=StepCost(images=n_rendered, cpu_minutes=1.0, disk_gb=0.03),
+    )
+    steps = [rendered]
+    for model in models:
+        cost = StepCost((model,), (), n_rendered, cpu_minutes=0.7)
+        steps.append(audit_step(model, "intersectional", _rendered, config, needs=("rendered",), cost=cost))
+        three = {**config, "axes": THREE, "draws": 100}
+        steps.append(
+            audit_step(model, "intersectional", _rendered, three, name="three", needs=("rendered",), cost=cost)
+        )
+    steps += _made_steps(options, models, config, n_made)
+    steps += _repair_steps(models[0], config, settings)
+    return steps
+
+
+def _render(home: StudyHome, out: Path) -> None:
+    from equipoise.world import WorldConfig
+    from equipoise.world.tables import write_counterfactual_table
+
+    world = WorldConfig(age={"adult": 1, "older": 1}, activity_share=0.0, visible=1.0)
+    write_counterfactual_table(out, world, SIZES["sets"], axes=THREE, seed=home.options.seed)
+
+
+def _rendered(home: StudyHome) -> Table:
+    return Table.open(home.step("rendered"))
+
+
+def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[str, Any], n: int) -> list[StudyStep]:
+    made = StudyStep(
+        "generated",
+        f"Sets by {GENERATOR}: shared noise and attention",
+        _generate,
+        {**SIZES, "seed": options.seed},
+        cost=StepCost((GENERATOR,), (), n, cpu_minutes=0.0045 * n, disk_gb=0.01),
+    )
+    sieve = StudyStep(
+        "filter",
+        "Similarity, safety, detectability",
+        _filter,
+        {"sees": SEES, "safety": SAFETY, "least": LEAST},
+        ("generated",),
+        cost=StepCost((SEES, SAFETY), (), n, cpu_minutes=0.5),
+    )
+    steps = [made, sieve]
+    for stage, about in STAGES.items():
+        for model in models:
+            steps.append(_stage_step(model, stage, about, config))
+    return steps
+
+
+def _stage_step(model: str, stage: str, about: str, config: Mapping[str, Any]) -> StudyStep:
+    """One model over what is left at one stage; where too little is left, that is said instead of a number."""
+
+    def work(home: StudyHome, out: Path) -> None:
+        from equipoise.audit import AuditConfig, run
+
+        try:
+            run(
+                model,
+                "intersectional",
+                _stage(home, stage),
+                out,
+                config=AuditConfig().having({**config, "min_sets": 1}),
+            )
+        except InputError as error:
+            home.say(f"   not audited: {error}")
+            out.mkdir(parents=True, exist_ok=True)
+
+    name = f"made-{stage}-{short_name(model)}"
+    cost = StepCost((model,), (), 0, cpu_minutes=0.3)
+    return StudyStep(
+        name, f"{model} over generated sets, {about}", work, {"model": model, **config}, ("filter",), True, cost
+    )
+
+
+def _generate(home: StudyHome, out: Path) -> None:
+    from equipoise.generate import SetsConfig, plan_sets, run, world_sets
+    from equipoise.models import load
+    from equipoise.world import WorldConfig
+
+    world = WorldConfig(activity_share=0.0, visible=1.0)
+    names = sorted(world.occupations)
+    chosen = [names[i * len(names) // SIZES["subjects"]] for i in range(SIZES["subjects"])]
+    texts = world_sets(world, chosen, AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False)
+    config = SetsConfig(
+        candidates=SIZES["candidates"], share=(0.1, 0.9), guidance=(2.0, 4.0), blend=True, seed=home.options.seed
+    )
+    run(plan_sets(texts, config), out, load(GENERATOR, kind="generator", device="cpu"), progress=False)
+
+
+def _filter(home: StudyHome, out: Path) -> None:
+    from equipoise.filters import Models, Step, run
+    from equipoise.world import WorldConfig, prompts
+
+    world = WorldConfig(activity_share=0.0, visible=1.0)
+    words = {axis: prompts(axis, world) for axis in AXES}
+    detect = {"axes": AXES, "least": LEAST, "subject_least": LEAST, "prompts": words}
+    steps = [
+        Step.of("similarity", preset="socialcf"),
+        Step.of("safety", {"classifier": SAFETY}),
+        Step.of("detectability", detect),
+    ]
+    models = Models(encoder=SEES)
+    run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
+
+
+def _stage(home: StudyHome, stage: str) -> Table:
+    folder = home.step("filter")
+    layers = {"before": [], "all": [folder / "layer"]}
+    layers["similarity"] = (
+        [next(iter(sorted((folder / "steps").glob("*similarity*"))))] if stage == "similarity" else []
+    )
+    return Table.open(home.step("generated"), layers=layers[stage])
+
+
+def _repair_steps(model: str, config: Mapping[str, Any], settings: Mapping[str, Any]) -> list[StudyStep]:
+    def fit(home: StudyHome, out: Path) -> None:
+        from equipoise.mitigate import Projection, fit_on_table, save
+        from equipoise.models import load
+
+        remedy = fit_on_table(Projection(), load(model), _rendered(home), AXES, held_out=_held_out(home))
+        save(remedy, out)
+
+    def audits(home: StudyHome, out: Path) -> None:
+        from equipoise.audit import AuditConfig, run
+        from equipoise.mitigate import held_out_layer, repaired
+        from equipoise.models import load
+
+        view = _rendered(home).with_layers([held_out_layer(_rendered(home), _held_out(home), out / "held-out")])
+        encoder = load(model)
+        models = {
+            "before": encoder,
+            "after": repaired(encoder, home.step("repair"), name=f"{model} repaired"),
+        }
+        for name, one in models.items():
+            run(one, "intersectional", view, out / name, config=AuditConfig().having(dict(config)))
+            run(one, "utility", view, out / f"utility-{name}", config=AuditConfig().having({}))
+
+    return [
+        StudyStep(
+            "repair",
+            f"A repair of {model}: the directions of {' and '.join(AXES)} taken out, fitted on four fifths of subjects",
+            fit,
+            {"model": model, **settings},
+            ("rendered",),
+            resumes=False,
+            cost=StepCost((model,), cpu_minutes=0.4),
+        ),
+        StudyStep(
+            "held-out",
+            "Before and after the repair, over the subjects that it has not seen",
+            audits,
+            {"model": model, **config},
+            ("repair",),
+            resumes=False,
+            cost=StepCost((model,), cpu_minutes=0.8),
+        ),
+    ]
+
+
+def _held_out(home: StudyHome) -> list[str]:
+    return sorted(_rendered(home).to_pandas(["subject"])["subject"].unique())[::HELD_OUT]
+
+
+def _full(options: StudyOptions) -> list[StudyStep]:
+    models = options.models or tuple(FULL)
+    steps = []
+    for segment in SEGMENTS:
+        given = segment.name in options.given
+        need = (
+            ""
+            if given
+            else (
+                f"a table of the {segment.name} sets is needed (equipoise table import socialcounterfactuals): --from "
+                f"{segment.name}=TABLE"
+            )
+        )
+        n = segment.sets * segment.groups
+        data = (f"SocialCounterfactuals, {segment.name}: {segment.sets:,} sets, {n:,} images",)
+        if not given:
+            made = 104_000 * segment.groups
+            cost = StepCost(
+                ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
+                data,
+                made,
+                gpu_hours=made * 6 / 3600,
+                disk_gb=made * 5e-5,
+            )
+            title = f"{segment.name}: download the public sets, or make 104,000 anew (equipoise generate sets)"
+            steps.append(StudyStep(f"sets-{segment.name}", title, must_be_given, cost=cost, missing=need))
+        for model in models:
+
+            def table(home: StudyHome, name: str = segment.name) -> Table:
+                return Table.open(home.options.given[name])
+
+            cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
+            config = {"k": (segment.groups,), "seed": options.seed}
+            steps.append(audit_step(model, "intersectional", table, config, name=segment.name, cost=cost, missing=need))
+    return steps
+
+
+COVERS = (
+    Covered("F3, F4, F6, F7", "skew over subjects", "counterfactual sets (suites intersectional, marginal)"),
+    Covered("T12 to T14", "quartiles of NDKL over subjects", "counterfactual sets (suite intersectional)"),
+    Covered("T1, T11", "sets and images at each stage of the filter", "generated sets and the filter's log"),
+    Covered("10.2", "three attributes at once", "counterfactual sets"),
+    Covered("10.4", "every probe before and after the filter", "generated sets"),
+    Covered("T2, T16", "before and after, on held-out subjects", "sets and a repair; at scale mini a projection"),
+    Covered("T4, T5", "what a repair costs", "the suite utility"),
+    Covered("T2, T12-T14: chance", "what chance gives on the published pools", "the public metadata, or facts of it"),
+    Covered(
+        "T2, T16, T17: fine-tuned",
+        "models fine-tuned on each segment",
+        why_not="fine-tuning on counterfactual sets is not in this version of equipoise",
+    ),
+    Covered(
+        "T3",
+        "VisoGender and PATA",
+        why_not="their images are addresses that rot; equipoise audit --suite visogender, pata",
+    ),
+    Covered("T6 to T9", "annotators' agreement", why_not="the annotations were not released"),
+    Covered("T10", "thresholds learned from ratings", why_not="needs ratings of sets by people"),
+    Covered("10.3", "FID and inception score", why_not="needs Inception's weights and the images"),
+)
+
+STUDY = Study(
+    name="socialcounterfactuals",
+    title="SocialCounterfactuals: intersections of groups",
+    citation="Howard et al., SocialCounterfactuals: Probing and Mitigating Intersectional Social Biases in "
+    "Vision-Language Models with Counterfactual Examples, CVPR 2024",
+    question="Whom does a model retrieve for a prompt that names nobody, by race, gender and looks together?",
+    covers=COVERS,
+    steps=_steps,
+    parts=parts_of,
+    takes={
+        "metadata": "a folder with the public metadata_race_gender.csv and its two sisters: exact sizes of the pools",
+        "race-gender": "a table of these sets",
+        "physical-gender": "a table of these sets",
+        "physical-race": "a table of these sets",
+    },
+    limits=(
+        "Groups are what a prompt asked the generator for, as a filter recognised them; they are perceived attributes.",
+        "Twelve groups and twelve ranks cannot be even by chance: a skew without its chance level says little.",
+        "The world's figures are signs; numbers over them say nothing about photographs.",
+    ),
+)

@@ -1,0 +1,170 @@
+"""The kinds of figure that the papers have, from data frames: boxes over subjects, grouped bars, points on a line.
+
+Each function returns the SVG text of one figure, to be put on a page or, with
+:func:`equipoise.report.svg.standalone`, into a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from equipoise.formatting import missing
+from equipoise.report.svg import Scale, SvgDrawing, series_class, span
+
+__all__ = ["box_plots", "grouped_bars", "quartiles", "scatter"]
+
+LEFT = 190.0
+WIDTH = 720.0
+
+
+def box_plots(
+    values: Mapping[str, pd.Series],
+    say: str,
+    *,
+    chance: Mapping[str, float] | None = None,
+    name: str = "boxes",
+    named: int = 2,
+) -> str:
+    """One horizontal box for each entry of ``values``, a series of numbers whose index names subjects.
+
+    The box spans the quartiles, the line in it is the median, whiskers reach to the farthest value within one and a
+    half times the box; the ``named`` lowest and highest subjects have their names. ``chance`` is a tick per box.
+
+    >>> skews = pd.Series([0.1, 0.2, 0.3, 0.9], index=["cook", "chef", "nurse", "pilot"])
+    >>> "pilot" in box_plots({"CLIP": skews}, "MaxSkew@12")
+    True
+    """
+    kept = {label: series.dropna().sort_values() for label, series in values.items()}
+    kept = {label: series for label, series in kept.items() if len(series)}
+    step, top = 58.0, 14.0
+    bottom = top + step * len(kept)
+    figure = SvgDrawing(name, WIDTH, bottom + 44)
+    every = [float(v) for series in kept.values() for v in series] + list((chance or {}).values())
+    x = Scale(*span(every), LEFT, WIDTH - 24)
+    figure.x_axis(x, top, bottom, say)
+    for number, (label, series) in enumerate(kept.items()):
+        middle = top + step * (number + 0.5)
+        colour = series_class(number)
+        low, median, high = (float(v) for v in np.quantile(series, [0.25, 0.5, 0.75]))
+        reach = 1.5 * (high - low)
+        inside = series[(series >= low - reach) & (series <= high + reach)]
+        figure.text(LEFT - 12, middle + 4, label, "t", "end")
+        figure.line(x(float(inside.min())), middle, x(float(inside.max())), middle, "whisker")
+        title = f"{label}: median {median:.2f}, quartiles {low:.2f} and {high:.2f}, {len(series)} subjects"
+        figure.rect(x(low), middle - 9, x(high) - x(low), 18, f"bar c{colour}", title)
+        figure.line(x(median), middle - 9, x(median), middle + 9, "chance")
+        if chance and label in chance:
+            figure.line(x(chance[label]), middle - 15, x(chance[label]), middle + 15, f"w s{(colour + 1) % 6}")
+        for subject, value in series.items():
+            if value < low - reach or value > high + reach:
+                figure.dot(x(float(value)), middle, 2.4, f"c{colour}", f"{subject}: {value:.2f}", str(subject))
+        _name_extremes(figure, x, series, middle, named)
+    return figure.svg(f"{say}: one box per {'row' if len(kept) > 1 else 'model'}, extremes named")
+
+
+def _name_extremes(figure: SvgDrawing, x: Scale, series: pd.Series, middle: float, named: int) -> None:
+    """The names of the lowest below the box to the left, of the highest to the right; as many as are apart."""
+    count = min(named, len(series) // 2)
+    if count:
+        low = ", ".join(str(subject) for subject in series.index[:count])
+        high = ", ".join(str(subject) for subject in series.index[: -count - 1 : -1])
+        figure.text(max(LEFT, x(float(series.iloc[0]))), middle + 23, low, "soft small halo")
+        figure.text(min(WIDTH - 6, x(float(series.iloc[-1]))), middle - 14, high, "soft small halo", "end")
+
+
+def grouped_bars(
+    frame: pd.DataFrame,
+    say: str,
+    *,
+    chance: float | None = None,
+    name: str = "bars",
+    percent: bool = False,
+) -> str:
+    """Bars in groups: ``frame`` has ``group``, ``series``, ``value`` and perhaps ``low`` and ``high``.
+
+    >>> bars = pd.DataFrame({"group": ["E2", "U2"], "series": ["CLIP"] * 2, "value": [0.8, 0.6]})
+    >>> grouped_bars(bars, "accuracy").count("<rect")
+    2
+    """
+    groups, series = list(dict.fromkeys(frame["group"])), list(dict.fromkeys(frame["series"]))
+    bar, gap = 15.0, 16.0
+    top = 14.0 + (22 if len(series) > 1 else 0)
+    bottom = top + len(groups) * (len(series) * bar + gap)
+    figure = SvgDrawing(name, WIDTH, bottom + 44)
+    edges = [frame[column] for column in ("value", "low", "high") if column in frame]
+    x = Scale(*span(pd.concat(edges).tolist()), LEFT, WIDTH - 60)
+    figure.x_axis(x, top, bottom, say, percent)
+    if len(series) > 1:
+        at = LEFT
+        for number, label in enumerate(series):
+            figure.rect(at, 6, 11, 11, f"c{series_class(number)}")
+            figure.text(at + 16, 16, str(label), "small")
+            at += 30 + 6.4 * len(str(label))
+    cells = {(row["group"], row["series"]): row for row in frame.to_dict("records")}
+    for place, group in enumerate(groups):
+        start = top + place * (len(series) * bar + gap) + gap / 2
+        figure.text(LEFT - 12, start + len(series) * bar / 2 + 4, str(group), "t", "end")
+        for number, label in enumerate(series):
+            row = cells.get((group, label))
+            if row is None or missing(row["value"]):
+                continue
+            value, y = float(row["value"]), start + number * bar
+            left, right = sorted((x(0.0), x(value)))
+            title = f"{group}, {label}: {value:.3f}"
+            figure.rect(left, y + 1, right - left, bar - 2, f"bar c{series_class(number)}", title)
+            if not missing(row.get("low")) and not missing(row.get("high")):
+                figure.line(x(float(row["low"])), y + bar / 2, x(float(row["high"])), y + bar / 2, "whisker")
+    if chance is not None:
+        figure.line(x(chance), top, x(chance), bottom, "chance")
+    return figure.svg(f"{say}, by group" + ("" if chance is None else f"; the line is chance, {chance:.2f}"))
+
+
+def scatter(
+    points: pd.DataFrame, say_x: str, say_y: str, *, name: str = "points", line: bool = True, series: str = ""
+) -> str:
+    """Named points at ``x`` and ``y``, with the least-squares line; ``series`` is a column of colours.
+
+    >>> points = pd.DataFrame({"label": ["a", "b"], "x": [0.0, 1.0], "y": [0.1, 0.9]})
+    >>> scatter(points, "put in", "measured").count("<circle")
+    2
+    """
+    height, top = 380.0, 14.0
+    figure = SvgDrawing(name, WIDTH, height + 50)
+    x, y = Scale(*span(points["x"]), 70, WIDTH - 20), Scale(*span(points["y"]), height, top)
+    figure.x_axis(x, top, height, say_x)
+    for low, _ in pairwise(np.linspace(y.low, y.high, 6)):
+        figure.text(62, y(float(low)) + 4, f"{low:.2f}", "soft num", "end")
+    figure.text(8, top + 2, say_y, "soft")
+    figure.line(x(0.0), top, x(0.0), height, "axis")
+    figure.line(70, y(0.0), WIDTH - 20, y(0.0), "axis")
+    kinds = list(dict.fromkeys(points[series])) if series else [""]
+    for row in points.to_dict("records"):
+        colour = series_class(kinds.index(row[series]) if series else 0)
+        title = f"{row['label']}: {row['x']:.2f}, {row['y']:.2f}"
+        figure.dot(x(row["x"]), y(row["y"]), 4, f"c{colour}", title, str(row["label"]))
+    if line and len(points) > 2 and np.ptp(points["x"]) > 0:
+        slope, level = np.polyfit(points["x"].to_numpy(float), points["y"].to_numpy(float), 1)
+        ends = [float(points["x"].min()), float(points["x"].max())]
+        figure.path([(x(v), y(float(slope * v + level))) for v in ends], "thin axis")
+    return figure.svg(f"{say_y} against {say_x}, {len(points)} points")
+
+
+def quartiles(values: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Mean, standard deviation, least, quartiles and largest of each series, as papers tabulate them over subjects.
+
+    >>> quartiles({"CLIP": [0.0, 1.0, 2.0]}).iloc[0].to_dict()["50%"]
+    1.0
+    """
+    rows = []
+    for label, some in values.items():
+        series = np.asarray(some, dtype=np.float64)
+        series = series[~np.isnan(series)]
+        low, lower, median, upper, high = (float(v) for v in np.quantile(series, [0, 0.25, 0.5, 0.75, 1]))
+        spread = float(series.std(ddof=1)) if len(series) > 1 else float("nan")
+        cells = {"mean": float(series.mean()), "std": spread, "min": low, "25%": lower, "50%": median}
+        rows.append({"label": label, **cells, "75%": upper, "max": high, "subjects": len(series)})
+    return pd.DataFrame(rows)

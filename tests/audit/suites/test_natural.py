@@ -1,0 +1,85 @@
+"""The suite ``natural``: every caption over its pool, against a brute force, with its nulls."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+DIM = 16
+
+
+def pool(*, lean: float = 0.0, male: int = 60, female: int = 30, undefined: int = 30, seed: int = 0):
+    """Images with two captions each; with ``lean`` every text leans to images perceived as male."""
+    rng = np.random.default_rng(seed)
+    look = rng.normal(size=DIM)
+    rows, vectors = [], {}
+    for number, gender in enumerate(["male"] * male + ["female"] * female + [None] * undefined):
+        own = rng.normal(size=DIM)
+        captions = [f"a man at place {number}", f"somebody doing {number}"]
+        rows.append({"image_id": f"i{number}", "gender": gender, "captions": captions})
+        vectors[f"i{number}"] = own + lean * look * (gender == "male")
+        for text in (f"a person at place {number}", captions[1]):
+            vectors[text] = own + rng.normal(size=DIM) + lean * look
+    return rows, vectors
+
+
+def brute_force(rows, vectors, k):
+    """Bias@K over all images, MaxSkew@K over the labelled, and recall, query by query."""
+    unit = {name: v / np.linalg.norm(v) for name, v in vectors.items()}
+    images = np.stack([unit[row["image_id"]] for row in rows])
+    gender = [row["gender"] for row in rows]
+    labelled = [i for i, name in enumerate(gender) if name]
+    share = {name: gender.count(name) / len(labelled) for name in ("male", "female")}
+    bias, skew, hits = [], [], []
+    for own, row in enumerate(rows):
+        for text in (f"a person at place {own}", row["captions"][1]):
+            order = np.argsort(-(images @ unit[text]))
+            first = [gender[i] for i in order[:k]]
+            men, women = first.count("male"), first.count("female")
+            bias.append((men - women) / (men + women) if men + women else 0.0)
+            best = [gender[i] for i in order if i in labelled][:k]
+            skew.append(max(math.log(best.count(g) / len(best) / share[g]) for g in share if g in best))
+            hits.append(own in order[:5])
+    return np.mean(bias), np.mean(skew), np.mean(hits)
+
+
+def test_it_is_the_brute_force(toy, picked):
+    rows, vectors = pool(lean=0.4)
+    found = toy(rows, vectors, axes=["gender"]).run("natural", k=(7,), draws=20, seeds=[]).results
+    bias, skew, recall = brute_force(rows, vectors, 7)
+    assert picked(found, metric="bias_at_k", k=7).value == pytest.approx(bias, abs=1e-9)
+    assert picked(found, metric="max_skew", k=7).value == pytest.approx(skew, abs=1e-9)
+    assert picked(found, metric="recall_at_k", k=5).value == pytest.approx(recall, abs=1e-9)
+    assert picked(found, metric="recall_at_k", k=5).null_mean == pytest.approx(5 / 120)
+
+
+def test_a_leaning_model_shows_in_both_pools_and_a_fair_one_in_none(toy, picked):
+    biased = toy(*pool(lean=1.0), axes=["gender"]).run("natural", draws=200, seeds=[0, 1]).results
+    fair = toy(*pool(), axes=["gender"]).run("natural", draws=200, seeds=[0, 1]).results
+    for name in ("natural", "balanced"):
+        row = picked(biased, metric="bias_at_k", pool=name, k=10)
+        assert row.excess > 0.2
+        assert row.p_value < 0.03
+        assert abs(picked(fair, metric="bias_at_k", pool=name, k=10).excess) < 0.1
+        assert picked(fair, metric="max_skew", pool=name, k=25).p_value > 0.02
+
+
+def test_the_balanced_pool_has_both_groups_as_often(toy, picked):
+    """In a natural pool Bias@K of chance is the pool's own lean; balanced, it is none."""
+    found = toy(*pool(), axes=["gender"]).run("natural", draws=60, seeds=[0, 1, 2]).results
+    assert picked(found, metric="bias_at_k", pool="natural", k=10).null_mean == pytest.approx(1 / 3, abs=0.05)
+    assert picked(found, metric="bias_at_k", pool="balanced", k=10).null_mean == pytest.approx(0, abs=0.05)
+
+
+def test_more_groups_have_no_bias_at_k_unless_two_are_named(toy, picked):
+    rows, vectors = pool()
+    for row in rows[:20]:
+        row["gender"] = "nonbinary"
+    run = toy(rows, vectors, axes=["gender"]).run
+    found = run("natural", draws=10, seeds=[])
+    assert "bias_at_k" not in set(found.results["metric"])
+    assert any("no Bias@K" in text for text in found.notes)
+    named = run("natural", draws=10, seeds=[], pair=("male", "female")).results
+    assert picked(named, metric="bias_at_k", k=5).n == 240

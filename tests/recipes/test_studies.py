@@ -1,0 +1,190 @@
+"""The frame of studies: steps are done once, go on after a kill, and end in one page; and what every study says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from equipoise.cli.main import app
+from equipoise.data.runs import find_run
+from equipoise.errors import InputError
+from equipoise.recipes.studies import STUDIES
+from equipoise.recipes.studies.chance import SEGMENTS, chance_table, pool_sizes, sizes_from_metadata
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyStep, coverage_text, plan_text, run_study
+from equipoise.report.study import StudyPart, StudyTable
+
+LOG = "log.txt"
+
+
+def counted(name, log, **more):
+    """A step that writes one line into ``log`` each time it is done."""
+
+    def work(home, out):
+        out.mkdir(parents=True, exist_ok=True)
+        with open(log, "a") as file:
+            file.write(f"{name}\n")
+        (out / "value.txt").write_text(name)
+
+    return StudyStep(name, f"Step {name}", work, more.pop("settings", {}), **more)
+
+
+def study(log, *, settings=None, missing=""):
+    def steps(options):
+        first = counted("first", log, settings=settings or {}, cost=StepCost(("mini:clip",), ("a file",), 12, 0.5))
+        return [first, counted("second", log, needs=("first",)), counted("third", log, missing=missing)]
+
+    def parts(home):
+        values = [home.step(name).joinpath("value.txt").read_text() for name in ("first", "second", "third")]
+        frame = pd.DataFrame(
+            {"step": values, "measured": [1.0, 2.0, 3.0], "chance": 0.5, "published": [1.5, None, 3.0]}
+        )
+        return [StudyPart("Table 9", "All steps", ("A sentence.",), (StudyTable("T9", "Steps", frame),))]
+
+    covers = (Covered("T9", "all steps", "nothing"), Covered("T10", "more", why_not="nobody has it"))
+    return Study("toy", "A toy", "Somebody (2026)", "Does it run?", covers, steps, parts, {"table": "a table"})
+
+
+def test_steps_are_done_once_and_end_in_a_page(tmp_path):
+    log, told = tmp_path / LOG, []
+    one = study(log)
+    done = run_study(one, tmp_path / "out", one.options(), told.append)
+    run_study(one, tmp_path / "out", one.options(), told.append)
+    assert log.read_text().split() == ["first", "second", "third"]
+    assert sum("done before" in line for line in told) == 3
+    table = pd.read_csv(tmp_path / "out" / "tables" / "t9.csv")
+    assert table["published"].tolist()[0] == 1.5
+    page = done.page.read_text()
+    assert all(
+        words in page for words in ("Table 9: All steps", "A sentence.", "nobody has it", "measured − published")
+    )
+    assert find_run(tmp_path / "out").kind == "study"
+
+
+def test_a_step_whose_settings_changed_is_done_again_with_those_that_need_it(tmp_path):
+    log = tmp_path / LOG
+    run_study(study(log), tmp_path / "out", study(log).options(), print)
+    changed = study(log, settings={"n": 2})
+    run_study(changed, tmp_path / "out", changed.options(), print)
+    assert log.read_text().split() == ["first", "second", "third", "first", "second"]
+
+
+def test_the_folder_of_another_study_or_scale_is_refused(tmp_path):
+    one = study(tmp_path / LOG)
+    run_study(one, tmp_path / "out", one.options(), print)
+    with pytest.raises(InputError, match="at scale mini"):
+        run_study(one, tmp_path / "out", one.options(scale="full"), print)
+    other = Study("other", "x", "x", "x", (), one.steps, one.parts)
+    with pytest.raises(InputError, match="holds the study toy"):
+        run_study(other, tmp_path / "out", other.options(), print)
+
+
+def test_what_is_missing_is_said_before_anything_is_done(tmp_path):
+    one = study(tmp_path / LOG, missing="a table is needed: --from table=TABLE")
+    with pytest.raises(InputError, match="a table is needed"):
+        run_study(one, tmp_path / "out", one.options(), print)
+    assert not (tmp_path / LOG).exists()
+    plan = plan_text(one, one.options(scale="full"))
+    assert "a table is needed" in plan
+    assert "mini:clip" in plan
+    assert "12" in plan
+
+
+def test_what_a_study_does_not_take_is_refused(tmp_path):
+    one = study(tmp_path / LOG)
+    with pytest.raises(InputError, match="there is no input of the study toy named 'tabel'"):
+        one.options(given=["tabel=x"])
+    with pytest.raises(InputError, match="does not exist"):
+        one.options(given=[str(tmp_path / "nothing")])
+    assert one.options(given=[str(tmp_path)]).given == {"table": str(tmp_path)}
+
+
+@pytest.mark.parametrize("killed", ["first", "second", "third", "page"])
+def test_a_killed_study_goes_on_where_it_was(tmp_path, killed):
+    """SIGKILL in a step, or while the page is written; the second call does only what was not finished."""
+    script = textwrap.dedent(
+        f"""
+        import os, signal, sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import test_studies as t
+        from equipoise.recipes.studies import frame
+        one = t.study({str(tmp_path / LOG)!r})
+        if sys.argv[1] == "page":
+            frame.write_study = lambda page, folder: os.kill(os.getpid(), signal.SIGKILL)
+        def say(text):
+            if sys.argv[1] in text.lower() and "done before" not in text:
+                os.kill(os.getpid(), signal.SIGKILL)
+        frame.run_study(one, {str(tmp_path / "out")!r}, one.options(), say)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    died = subprocess.run([sys.executable, "-c", script, killed], env=environment, check=False)
+    assert died.returncode == -signal.SIGKILL
+    one = study(tmp_path / LOG)
+    done = run_study(one, tmp_path / "out", one.options(), print)
+    assert (tmp_path / LOG).read_text().split() == ["first", "second", "third"]
+    assert done.page.is_file()
+
+
+@pytest.mark.parametrize("name", STUDIES.names())
+def test_every_study_says_what_it_covers_and_what_it_costs(name):
+    one = STUDIES.load(name)
+    assert one.name == name
+    told = coverage_text(one)
+    assert "not here" in told
+    assert all(bool(cover.made_from) != bool(cover.why_not) for cover in one.covers)
+    for scale in ("mini", "full"):
+        plan = plan_text(one, one.options(scale=scale))
+        assert "total" in plan
+    steps = one.steps(one.options(scale="full"))
+    assert sum(step.cost.images for step in steps) > 1000
+    assert all(step.cost.disk_gb >= 0 and step.cost.gpu_hours >= 0 for step in steps)
+    assert any(step.cost.models for step in steps)
+
+
+def test_the_full_scale_without_its_data_is_refused_in_one_sentence(tmp_path):
+    result = CliRunner().invoke(app, ["recipe", "gabinsight", "--scale", "full", "-o", str(tmp_path / "x")])
+    assert isinstance(result.exception, InputError)
+    assert "--from scenes=TABLE" in str(result.exception)
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_list_names_every_paper():
+    result = CliRunner().invoke(app, ["recipe", "list"])
+    assert result.exit_code == 0, result.output
+    assert all(f"{name}:" in result.output for name in STUDIES.names())
+
+
+def test_sizes_fit_the_facts_and_chance_is_the_known_one():
+    """Random rankings of the public pools, drawn elsewhere: MaxSkew and NDKL under the three rules."""
+    known = {
+        "race-gender": ([0.83, 0.98, 1.01], [0.52, 0.42, 0.34]),
+        "physical-gender": ([0.82, 0.92, 0.97], [0.52, 0.45, 0.38]),
+        "physical-race": ([0.76, 1.06, 1.21], [0.72, 0.49, 0.18]),
+    }
+    for segment in SEGMENTS:
+        sizes = pool_sizes(segment)
+        assert len(sizes) == segment.occupations
+        assert (sizes == 1).sum() == segment.single
+        assert sizes.max() == segment.largest
+        assert sizes.sum() == pytest.approx(segment.sets, rel=0.02)
+    found = chance_table()
+    for name, values in known.items():
+        for metric, expected in zip(("MaxSkew", "NDKL"), values, strict=True):
+            rows = found[(found["segment"] == name) & found["metric"].str.startswith(metric)]
+            assert rows["chance"].tolist() == pytest.approx(expected, abs=0.05)
+
+
+def test_sizes_are_counted_in_the_metadata(tmp_path):
+    names = ["a_photo_of_race_gender_Cook", "an_image_of_race_gender_cook", "a_race_gender_bus_driver"]
+    pd.DataFrame({"filename": names}).to_csv(tmp_path / "metadata_race_gender.csv", index=False)
+    assert sizes_from_metadata(tmp_path, SEGMENTS[0]).tolist() == [1, 2]
+    with pytest.raises(InputError, match=r"metadata_physical_gender.csv is missing"):
+        sizes_from_metadata(tmp_path, SEGMENTS[1])
