@@ -22,6 +22,7 @@ from equipoise.cli import (
     models,
     recipe,
     report,
+    review,
     table,
     text,
     world,
@@ -49,6 +50,7 @@ AUDITS = "Audits"
 MODELS = "Models and the world"
 IMAGES = "Making images"
 REPAIR = "Repairing"
+PEOPLE = "People"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
@@ -67,6 +69,7 @@ app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
 app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 app.command("report", rich_help_panel=AUDITS)(report.report)
+app.add_typer(review.app, name="review", rich_help_panel=PEOPLE)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)

@@ -53,6 +53,7 @@ KINDS: Mapping[str, _Kind] = {
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "demo": _Kind("a demo", "demo.json"),
+    "review": _Kind("a review"),
 }
 
 

@@ -1,0 +1,100 @@
+"""Listening: on this machine alone, and for nobody who only holds the line."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from equipoise.data.atomic import locked
+from equipoise.errors import InputError, MissingExtraError
+from equipoise.review.store import ReviewStore
+
+__all__ = ["link", "serve"]
+
+_ADDRESS = "127.0.0.1"
+_WAIT = 10.0
+"""Seconds that a client has for the first line and the headers of a request."""
+
+
+def link(port: int, token: str, *, page: str = "", behind: str = "") -> str:
+    """A personal link; what stands behind the ``#`` is never sent by a browser.
+
+    >>> link(8321, "secret")
+    'http://127.0.0.1:8321/#secret'
+    """
+    home = behind if "//" in behind else f"https://{behind}" if behind else f"http://{_ADDRESS}:{port}"
+    return f"{home.rstrip('/')}/{page}#{token}"
+
+
+def serve(
+    store: ReviewStore,
+    *,
+    port: int = 8321,
+    behind: Sequence[str] = (),
+    started: Callable[[int, str], None] = lambda port, token: None,
+) -> None:
+    """Serve a review until it is interrupted; ``started`` is told the port and the organiser's token.
+
+    ``behind``: further names under which a proxy on this machine hands requests on.
+    """
+    try:
+        import uvicorn
+
+        from equipoise.review.app import create_app
+    except ImportError:
+        raise MissingExtraError("the review app", "review") from None
+    folder = store.path.parent
+    with locked(folder / ".serving", what=f"the review in {folder}"), _listening(port) as listener:
+        port = listener.getsockname()[1]
+        organiser = secrets.token_urlsafe(24)
+        names = {f"{name}:{port}" for name in (_ADDRESS, "localhost")}
+        names |= {name.partition("//")[2] if "//" in name else name for name in behind}
+        app = create_app(store, organiser, frozenset(name.lower().rstrip("/") for name in names))
+        config = uvicorn.Config(
+            app,
+            http=_impatient(),
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=15,
+            limit_concurrency=2000,
+            h11_max_incomplete_event_size=16 * 1024,
+        )
+        started(port, organiser)
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            store.close()
+
+
+def _listening(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((_ADDRESS, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(f"port {port}: {(error.strerror or 'error').lower()}; choose another with --port") from None
+    return listener
+
+
+def _impatient() -> type[asyncio.Protocol]:
+    """uvicorn's protocol, which hangs up on a client that does not say what it wants."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Impatient(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            asyncio.get_running_loop().call_later(_WAIT, self._hang_up, transport)
+
+        def _hang_up(self, transport: Any) -> None:
+            if self.cycle is None and not transport.is_closing():
+                transport.close()
+
+    return Impatient
