@@ -4,7 +4,8 @@ The token stands behind the ``#`` of a personal link, which browsers never send:
 each request, so that no log, no ``Referer`` and no page of another site ever has it, and there is no cookie to misuse.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: the framework reads the hints of functions inside create_app, where
+# they name what only exists there.
 
 import hashlib
 import hmac
@@ -14,6 +15,8 @@ from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -120,6 +123,13 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
     def organise(_: Annotated[None, Depends(door.organiser)]) -> dict[str, Any]:
         """Agreement, gold, speed, and who still has what to do."""
         return {"title": sheet.title, **glimpse.take()}
+
+    @app.exception_handler(RequestValidationError)
+    def unreadable(_: Request, error: RequestValidationError) -> JSONResponse:
+        """Say what was wrong, without sending back what was sent."""
+        first = error.errors()[0]
+        place = ".".join(str(part)[:80] for part in first["loc"][1:])
+        return JSONResponse({"detail": f"{place}: {first['msg']}" if place else str(first["msg"])}, 422)
 
     _add_pages(app)
     return Guard(app, hosts)

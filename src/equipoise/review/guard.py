@@ -43,10 +43,9 @@ _RAW = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 class Guard:
     """The app behind it sees only requests that may be answered; every answer gets :data:`HEADERS`."""
 
-    def __init__(self, app: Any, hosts: frozenset[str], *, most_seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, app: Any, hosts: frozenset[str]) -> None:
         self.app = app
         self.hosts = hosts
-        self.most_seconds = most_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -92,7 +91,7 @@ class Guard:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self.most_seconds):
+            async with asyncio.timeout(MOST_SECONDS):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

@@ -6,13 +6,16 @@ import asyncio
 import secrets
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise.data.atomic import locked
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.review.store import ReviewStore
 
-__all__ = ["link", "serve"]
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["link", "listening", "serve", "server_of"]
 
 _ADDRESS = "127.0.0.1"
 _WAIT = 10.0
@@ -40,41 +43,51 @@ def serve(
 
     ``behind``: further names under which a proxy on this machine hands requests on.
     """
+    folder = store.path.parent
+    with locked(folder / ".serving", what=f"the review in {folder}"), listening(port) as listener:
+        organiser = secrets.token_urlsafe(24)
+        server = server_of(store, listener, organiser, behind)
+        started(listener.getsockname()[1], organiser)
+        try:
+            server.run(sockets=[listener])
+        finally:
+            store.close()
+
+
+def server_of(
+    store: ReviewStore, listener: socket.socket, organiser: str, behind: Sequence[str] = ()
+) -> uvicorn.Server:
+    """The server of a review on a socket of this machine, not yet running."""
     try:
         import uvicorn
 
         from equipoise.review.app import create_app
     except ImportError:
         raise MissingExtraError("the review app", "review") from None
-    folder = store.path.parent
-    with locked(folder / ".serving", what=f"the review in {folder}"), _listening(port) as listener:
-        port = listener.getsockname()[1]
-        organiser = secrets.token_urlsafe(24)
-        names = {f"{name}:{port}" for name in (_ADDRESS, "localhost")}
-        names |= {name.partition("//")[2] if "//" in name else name for name in behind}
-        app = create_app(store, organiser, frozenset(name.lower().rstrip("/") for name in names))
-        config = uvicorn.Config(
-            app,
-            http=_impatient(),
-            ws="none",
-            lifespan="off",
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=15,
-            limit_concurrency=2000,
-            h11_max_incomplete_event_size=16 * 1024,
-        )
-        started(port, organiser)
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        finally:
-            store.close()
+    port = listener.getsockname()[1]
+    names = {f"{name}:{port}" for name in (_ADDRESS, "localhost")}
+    names |= {name.partition("//")[2] if "//" in name else name for name in behind}
+    app = create_app(store, organiser, frozenset(name.lower().rstrip("/") for name in names))
+    config = uvicorn.Config(
+        app,
+        http=_impatient(),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=15,
+        limit_concurrency=2000,
+        h11_max_incomplete_event_size=16 * 1024,
+    )
+    return uvicorn.Server(config)
 
 
-def _listening(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def listening(port: int) -> socket.socket:
+    """A socket on this machine alone; port 0 is any that is free."""
+    # Named as TCP, so that asyncio turns Nagle's algorithm off: answers would wait 40 ms for an acknowledgement.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((_ADDRESS, port))

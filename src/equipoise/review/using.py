@@ -283,9 +283,7 @@ def _flags(values: Any, name: str) -> Flags:
 def errors_in(
     store: ReviewStore, table: Table, *, question: str = "", axes: Sequence[str] = (), draws: int = 999
 ) -> list[dict[str, Any]]:
-    """:func:`error_rows` of a review, by the axes of its table; after filtering too, if the table is read with a filter's
-    layer.
-    """
+    """:func:`error_rows` of a review, by the axes of its table; after filtering too, with the layer of a filter."""
     asked = sheet_of(store).first(lambda q: bool(q.accept) and q.kind == "choice", question)
     by = list(axes) or list(table.axes)
     columns = [name for name in ("image_id", "set_id", *by, "keep") if name in table.columns]
