@@ -21,6 +21,8 @@ CONTRAST = (HERE.parent / "report" / "contrast.js").read_text(encoding="utf-8")
 ACCESS = (HERE / "access.js").read_text(encoding="utf-8")
 SHOTS = os.environ.get("EQUIPOISE_SCREENSHOTS", "")
 """A folder to keep the screenshots in, to be looked at."""
+AXE = os.environ.get("EQUIPOISE_AXE", "")
+"""axe.min.js of the npm package axe-core, where it is at hand: its rules are checked as well as our own."""
 ITEM = "!!document.querySelector('#form [data-choice], #form textarea')"
 CODES = {"Enter": 13, "Tab": 9, "Escape": 27, "ArrowDown": 40, "ArrowUp": 38, " ": 32}
 
@@ -54,6 +56,9 @@ def checked(tab, name, width):
     assert contrast["bad"] == []
     assert contrast["seen"] > 5
     assert tab.run("document.documentElement.scrollWidth") <= width
+    if AXE:
+        tab.run(Path(AXE).read_text(encoding="utf-8") + "; 0")
+        assert tab.run("axe.run().then(r => r.violations.map(v => v.id + ': ' + v.nodes[0].html))") == []
     if SHOTS:
         tab.screenshot(Path(SHOTS) / f"{name}.png")
 
@@ -228,7 +233,7 @@ def test_flagged_pictures_are_blurred_until_clicked(browser, tmp_path, review_of
     press(tab, "Enter")
     seen = {}
     for n in (1, 2):
-        tab.until("!!document.querySelector('.frame img').src")
+        tab.until("!!document.querySelector('.frame img[src]')")
         blurred = "getComputedStyle(document.querySelector('.frame img')).filter.startsWith('blur')"
         caption = tab.run("document.querySelector('.told dd').textContent")
         seen[caption] = tab.run(blurred)

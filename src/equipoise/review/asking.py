@@ -40,18 +40,15 @@ def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int)
     shuffled = sorted(numbers[len(first) :], key=lambda one: place_of(seed, name, f"picture {one}"))
     marks = ",".join("?" * len(numbers))
     about = {
-        i: (bool(flagged), problem is not None, label)
-        for i, flagged, problem, label in store.rows(
-            f"SELECT id, flagged, problem, label FROM pictures WHERE id IN ({marks})", *numbers
+        i: {"flagged": bool(flagged), "broken": problem is not None, "label": label, "size": [width, height]}
+        for i, flagged, problem, label, width, height in store.rows(
+            f"SELECT id, flagged, problem, label, width, height FROM pictures WHERE id IN ({marks})", *numbers
         )
     }
     texts = sorted(item["texts"].items(), key=lambda one: place_of(seed, name, f"text {number} {one[0]}"))
     return {
         "item": number,
-        "pictures": [
-            {"id": i, "source": i in first, "flagged": about[i][0], "broken": about[i][1], "label": about[i][2]}
-            for i in (*first, *shuffled)
-        ],
+        "pictures": [{"id": i, "source": i in first, **about[i]} for i in (*first, *shuffled)],
         "told": [{"name": column.replace("_", " "), "text": text} for column, text in item["told"].items()],
         "texts": [{"name": column, "text": text} for column, text in texts],
     }

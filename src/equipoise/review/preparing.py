@@ -260,10 +260,10 @@ def _write(
             for row in batch.to_pylist():
                 image_id = row["image_id"]
                 if image_id in numbers:
-                    media, content, problem = _encoded(row["image"], table)
+                    media, content, problem, size = _encoded(row["image"], table)
                     hidden = sheet.flagged == "all" or image_id in flagged
                     label = _text(labels.get(image_id))
-                    yield numbers[image_id], image_id, media, content, problem, int(hidden), label
+                    yield numbers[image_id], image_id, media, content, problem, int(hidden), label, *size
 
     return ReviewStore.create(path, kept, pictures(), rows)
 
@@ -280,19 +280,19 @@ def _row(number: int, item: _Item, shared: bool, numbers: Mapping[str, int]) -> 
     return number, item.name, pictures, json.dumps(item.told), json.dumps(item.texts), int(shared), gold
 
 
-def _encoded(image: Any, table: Table) -> tuple[str | None, bytes | None, str | None]:
-    """Media type and bytes of a picture, or why there are none; whatever else the file held is left behind."""
+def _encoded(image: Any, table: Table) -> tuple[str | None, bytes | None, str | None, Sequence[int | None]]:
+    """Media type and bytes of a picture, or why there are none, and its size; all else is left behind."""
     try:
         picture = decode(image, root=table.image_root)
     except InputError as error:
-        return None, None, one_line(error)
+        return None, None, one_line(error), (None, None)
     picture.thumbnail((_EDGE, _EDGE))
     target = io.BytesIO()
     if picture.width * picture.height <= _LOSSLESS:
         picture.save(target, "PNG")
-        return "image/png", target.getvalue(), None
+        return "image/png", target.getvalue(), None, picture.size
     picture.save(target, "JPEG", quality=95, subsampling=0)
-    return "image/jpeg", target.getvalue(), None
+    return "image/jpeg", target.getvalue(), None, picture.size
 
 
 def _is_set(flag: Any) -> bool:

@@ -29,7 +29,7 @@ __all__ = ["Annotator", "Progress", "ReviewStore", "check_name"]
 _SCHEMA = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE pictures (id INTEGER PRIMARY KEY, image_id TEXT UNIQUE NOT NULL, media TEXT, content BLOB, problem TEXT,
-  flagged INTEGER NOT NULL, label TEXT) STRICT;
+  flagged INTEGER NOT NULL, label TEXT, width INTEGER, height INTEGER) STRICT;
 CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, pictures TEXT NOT NULL, told TEXT NOT NULL,
   texts TEXT NOT NULL, shared INTEGER NOT NULL, gold TEXT) STRICT;
 CREATE TABLE annotators (name TEXT PRIMARY KEY, token BLOB, made REAL NOT NULL, revoked REAL) STRICT;
@@ -103,7 +103,7 @@ class ReviewStore:
             connection.executemany(
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in settings.items()]
             )
-            connection.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?)", pictures)
+            connection.executemany("INSERT INTO pictures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", pictures)
             connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?)", items)
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -146,7 +146,7 @@
   const asksOf = shown => {
     const looked = shown.pictures.filter(one => !one.source);
     return sheet.questions.flatMap(question => question.each
-      ? looked.map((one, place) => ({ question, key: `${question.name}@${one.id}`, about: `picture ${place + 1}` }))
+      ? looked.map((one, place) => ({ question, key: `${question.name}@${one.id}`, about: looked.length > 1 ? `picture ${place + 1}` : "" }))
       : [{ question, key: question.name, about: "" }]);
   };
   const ordered = asked => {
@@ -181,10 +181,11 @@
     const replies = item.texts.length ? made("div", { class: "replies" }, ...item.texts.map((one, place) =>
       made("div", {}, made("h2", { text: place ? "Second reply" : "First reply" }), made("blockquote", { text: one.text })))) : null;
     const form = made("div", { id: "form" }, ...asks.map(fieldset));
-    if (!single()) form.append(made("p", {}, button("Save and go on", "Enter", save, { class: "main", id: "save" })));
+    byId("save").hidden = single();
     stage.append(made("div", { class: "look" }, made("div", {}, made("h2", { text: "Look", class: "visually" }), told, pictures, replies), form));
     mark(false);
-    byId("main").focus();
+    byId("main").focus({ preventScroll: true });
+    window.scrollTo(0, 0);
     shownAt = performance.now();
   };
   const figure = (one, name, captioned) => {
@@ -195,8 +196,9 @@
       frame.append(made("p", { class: "broken", text: "This picture cannot be shown. Skip it if you cannot answer." }));
       return whole;
     }
-    const image = made("img", { alt: one.flagged ? `${name}, blurred` : name });
-    image.addEventListener("load", () => { if (image.naturalWidth < 200) image.classList.add("small"); });
+    // the size is told beforehand: nothing moves under a finger when the picture comes
+    const image = made("img", { alt: one.flagged ? `${name}, blurred` : name, width: String(one.size[0]), height: String(one.size[1]) });
+    if (one.size[0] < 200) image.classList.add("small");
     frame.append(image);
     if (one.flagged && !one.open) {
       frame.classList.add("hidden");
@@ -312,6 +314,7 @@
     }[key.length === 1 ? key.toLowerCase() : key];
     if (what) act(what);
   });
+  byId("save").addEventListener("click", save);
   byId("undo").addEventListener("click", undo);
   byId("skip").addEventListener("click", skip);
   byId("pause").addEventListener("click", () => { if (state === "looking") pause(); });
