@@ -91,6 +91,7 @@ def listening(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((_ADDRESS, port))
+        listener.listen(256)  # whoever follows a link at once waits for the server instead of being refused
     except OSError as error:
         listener.close()
         raise InputError(f"port {port}: {(error.strerror or 'error').lower()}; choose another with --port") from None
