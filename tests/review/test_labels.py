@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.review import ReviewSettings, labels_frame, majority, people_layer, prepare, preset, summary_of
-from equipoise.review.label_studio import config_of, read_label_studio, tasks_of, write_label_studio
+from equipoise.review.label_studio import _rows, config_of, read_label_studio, tasks_of, write_label_studio
 from equipoise.review.labels import (
     _escaped,
     _unescaped,
@@ -99,8 +99,10 @@ def test_label_studio_out_and_in_is_unchanged(answered, table, review_of, tmp_pa
     first, second = tasks_of(answered, pictures=False), tasks_of(other, pictures=False)
     by_name = {task["data"]["item"]: task for task in second}
     for task in first:
-        results = {a["completed_by"]["first_name"]: a["result"] for a in task["annotations"]}
-        again = {a["completed_by"]["first_name"]: a["result"] for a in by_name[task["data"]["item"]]["annotations"]}
+        results, again = (
+            {t["data"]["annotators"][str(a["completed_by"])]: a["result"] for a in t["annotations"]}
+            for t in (task, by_name[task["data"]["item"]])
+        )
         assert json.dumps(results, sort_keys=True) == json.dumps(again, sort_keys=True)
 
 
@@ -122,13 +124,33 @@ def test_label_studio_of_many_pictures(table, review_of, tmp_path):
 def test_label_studios_own_package_reads_it(answered, tmp_path):
     pytest.importorskip("label_studio_sdk", reason="label-studio-sdk is not installed")
     from label_studio_sdk.label_interface import LabelInterface
-    from label_studio_sdk.label_interface.objects import AnnotationValue
+    from label_studio_sdk.label_interface.objects import TaskValue
 
     interface = LabelInterface(config_of(sheet_of(answered)))
+    interface.validate()
+    checked = 0
     for task in tasks_of(answered):
+        TaskValue.model_validate(task)
+        assert interface.validate_task({"data": task["data"]})
         for annotation in task["annotations"]:
-            assert interface.validate_annotation(AnnotationValue(result=annotation["result"]).model_dump())
-        assert interface.validate_task(task)
+            assert interface.validate_annotation(annotation)
+            checked += len(annotation["result"])
+    assert checked == 31
+    wrong = {"from_name": "gender", "to_name": "image_1", "type": "choices", "value": {"choices": ["purple"]}}
+    assert not interface.validate_annotation({"result": [wrong]})  # so the check can fail
+
+
+def test_an_export_of_label_studio_itself(answered):
+    """Who did it is told as a person there, and an empty result is a skipped task."""
+    data = {"item": "female-0", "image_ids": ["female-0"]}
+    told = {"from_name": "gender", "to_name": "image_1", "type": "choices", "value": {"choices": ["male"]}}
+    by = {"id": 7, "email": "dan@example.org", "first_name": "", "last_name": ""}
+    annotations = [{"completed_by": by, "result": [told]}, {"completed_by": 8, "result": [], "was_cancelled": True}]
+    rows = list(_rows({"data": data, "annotations": annotations}, sheet_of(answered)))
+    assert [(row["annotator"], row["question"], row["answer"]) for row in rows] == [
+        ("dan", "gender", "male"),
+        ("person 8", "", None),
+    ]
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", '[{"data": {}}]', '{"format": "x"}'])

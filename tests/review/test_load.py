@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from tests.review.annotating import Log, annotate
+from tests.review.annotating import LEAST, Log, annotate
 from tests.review.conftest import rows_of
 
 from equipoise.data import Table
@@ -83,15 +83,20 @@ def test_many_people_at_once(tmp_path, people, seconds, think, items, record_pro
     with forks(tmp_path / "review") as server:
         pid, port = server.start()
         log = annotate(tokens, port, seconds, think)
+        used = Path(f"/proc/{pid}/stat").read_text().split() if sys.platform == "linux" else []
         os.kill(pid, signal.SIGTERM)
     figures = {"answers": len(log.confirmed), "requests": len(log.seconds)}
     figures |= {f"p{percent}": round(log.slowest(percent / 100), 4) for percent in (50, 95, 99)}
+    if used:  # what the server itself needed, however busy the machine is
+        figures["cpu_ms_per_request"] = round(
+            1000 * (int(used[13]) + int(used[14])) / os.sysconf("SC_CLK_TCK") / len(log.seconds), 2
+        )
     print(figures)
     record_property("figures", figures)
     assert set(log.statuses) == {200}
     assert kept(store) == log.confirmed  # nothing lost, nothing doubled, nothing else
     assert store.rows("SELECT count(*) FROM history") == [(len(log.confirmed),)]
-    assert len(log.confirmed) > people * 3
+    assert len(log.confirmed) >= people * LEAST
     if people >= 50:  # a short run is all starting up
         assert log.slowest(0.95) < 0.2
     store.close()

@@ -294,14 +294,15 @@ def thresholds(
 
     with _opened(folder) as store:
         found = learned_from_people(Table.open(table, layers=layer), accepted_items(store, question), axis)
-    told = " ".join(f"--set detectability.thresholds.{name}={value}" for name, value in found.thresholds.items())
+    told = ", ".join(f"{name}={value}" for name, value in found.thresholds.items())
     typer.echo(
         f"agreement {found.agreement:.3f} on {found.n} sets, cross-fitted {found.crossfitted:.3f}, the commoner answer "
         f"alone {found.majority:.3f}"
     )
     for name, value in found.thresholds.items():
         typer.echo(f"{name}: at least {value} images of a set recognised")
-    typer.echo(f"use it: equipoise filter {table} --steps detectability {told} -m ... -o ...", err=True)
+    setting = f'--set "detectability.thresholds={{{told}}}"'
+    typer.echo(f"use it: equipoise filter {table} --steps detectability {setting} -m ... -o ...", err=True)
 
 
 @app.command("errors")

@@ -76,7 +76,7 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
     glimpse = _Glimpse(store)
 
     @app.get("/api/task")
-    def task(name: Annotated[str, Depends(door.annotator)]) -> dict[str, Any]:
+    async def task(name: Annotated[str, Depends(door.annotator)]) -> dict[str, Any]:
         """What is asked, and how far one is."""
         return {"name": name, "questionnaire": shown_sheet(sheet), **_progress(store, name)}
 
@@ -110,7 +110,7 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
         return {"undone": taken[0], "said": said, **_next(store, sheet, name)}
 
     @app.get("/api/pictures/{number}", responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}})
-    def picture(
+    async def picture(  # read at once: handing a short read to another thread takes longer than the read
         number: Annotated[int, Path(ge=1, le=_BIGGEST)], name: Annotated[str, Depends(door.annotator)]
     ) -> Response:
         """One picture of the review, by its number."""

@@ -34,7 +34,7 @@ def shown_sheet(sheet: Questionnaire) -> dict[str, Any]:
 def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int) -> dict[str, Any]:
     """What an annotator is shown of an item; pictures and replies stand in an order of the annotator's own."""
     item = store.item(number)
-    seed = store.setting("plan")["seed"]
+    seed = store.seed
     numbers: list[int] = item["pictures"]
     first = numbers[:1] if sheet.about == "source" else []
     shuffled = sorted(numbers[len(first) :], key=lambda one: place_of(seed, name, f"picture {one}"))

@@ -1,7 +1,8 @@
 """Label Studio's JSON, out and in: tasks with annotations, and the labelling configuration that goes with them.
 
 Tasks follow Label Studio's own export ("JSON"): ``data`` with what is shown, ``annotations`` with ``result`` regions of
-type ``choices`` or ``textarea``. The ids of item and images stand in ``data``, so that what comes back can be placed.
+type ``choices`` or ``textarea``. The ids of item and images and the names of
+people stand in ``data``, so that what comes back can be placed.
 """
 
 from __future__ import annotations
@@ -58,16 +59,16 @@ def tasks_of(store: ReviewStore, *, pictures: bool = True) -> list[dict[str, Any
         for place, picture in enumerate(shown, 1):
             data[f"image_{place}"] = _address(store, picture) if pictures else f"picture/{picture}"
         annotations = [
-            _annotation(sheet, who, people[who], skipped, seconds, at, shown, answers.get((who, number), []), number)
+            _annotation(sheet, people[who], skipped, seconds, at, shown, answers.get((who, number), []), number)
             for who, skipped, seconds, at in done.get(number, [])
         ]
+        data["annotators"] = {str(people[who]): who for who, *_ in done.get(number, [])}
         tasks.append({"id": number, "data": data, "annotations": annotations, "predictions": []})
     return tasks
 
 
 def _annotation(
     sheet: Questionnaire,
-    who: str,
     person: int,
     skipped: bool,
     seconds: float | None,
@@ -80,7 +81,7 @@ def _annotation(
     moment = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "id": item * 10_000 + person,
-        "completed_by": {"id": person, "email": "", "first_name": who, "last_name": ""},
+        "completed_by": person,
         "result": result,
         "was_cancelled": skipped,
         "ground_truth": False,
@@ -145,8 +146,7 @@ def _rows(task: dict[str, Any], sheet: Questionnaire) -> Iterator[dict[str, Any]
     data = task["data"]
     images = [str(one) for one in data["image_ids"]]
     for annotation in task.get("annotations") or []:
-        by = annotation.get("completed_by")
-        who = str(by.get("first_name") or by.get("email") or by["id"]) if isinstance(by, dict) else f"person {by}"
+        who = _person(annotation.get("completed_by"), data.get("annotators") or {})
         about = {"annotator": who, "item": str(data["item"]), "seconds": annotation.get("lead_time")}
         regions = [] if annotation.get("was_cancelled") else annotation["result"]
         for region in regions:
@@ -159,6 +159,13 @@ def _rows(task: dict[str, Any], sheet: Questionnaire) -> Iterator[dict[str, Any]
             yield {**about, "image_id": images[place - 1] if place else images[0], "question": question, "answer": told}
         if not regions:
             yield {**about, "image_id": images[0], "question": "", "answer": None}
+
+
+def _person(by: Any, names: dict[str, Any]) -> str:
+    """The name of whoever did it: known from the export, or as Label Studio tells it."""
+    if isinstance(by, dict):
+        return str(by.get("first_name") or by.get("email") or by["id"]).partition("@")[0]
+    return str(names.get(str(by)) or f"person {by}")
 
 
 def _asked(name: str, sheet: Questionnaire) -> tuple[str, int]:

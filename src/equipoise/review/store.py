@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,11 @@ class ReviewStore:
         """One of the settings that the review was made with."""
         return json.loads(self.rows("SELECT value FROM settings WHERE name = ?", name)[0][0])
 
+    @cached_property
+    def seed(self) -> int:
+        """The seed of orders; it never changes."""
+        return int(self.setting("plan")["seed"])
+
     # people and their links
 
     def annotators(self) -> list[Annotator]:
@@ -233,20 +239,11 @@ class ReviewStore:
 
     def next_item(self, annotator: str) -> int | None:
         """The next item in this annotator's order; ``None`` when all are done."""
-        found = self.rows(
-            "SELECT item, shown FROM assigned WHERE annotator = ?1 AND NOT EXISTS (SELECT 1 FROM done WHERE "
-            "done.annotator = ?1 AND done.item = assigned.item) ORDER BY shown IS NULL, shown, place LIMIT 1",
-            annotator,
-        )
-        if not found:
-            return None
-        item, shown = found[0]
-        if shown is None:
+        found = self._connection().execute(_NEXT, (annotator,)).fetchone()
+        if found is not None and found[1] is None:
             with self.writing() as file:
-                file.execute(
-                    "UPDATE assigned SET shown = ? WHERE annotator = ? AND item = ?", (time.time(), annotator, item)
-                )
-        return int(item)
+                return _shown_next(file, annotator)
+        return None if found is None else int(found[0])
 
     def item(self, number: int) -> dict[str, Any]:
         """What an item shows."""
@@ -283,6 +280,7 @@ class ReviewStore:
             if not file.execute("SELECT 1 FROM assigned WHERE annotator = ? AND item = ?", mine).fetchone():
                 return False
             _keep(file, mine, answers, skipped, seconds, "skip" if skipped else "answer")
+            _shown_next(file, annotator)  # in the same transaction: writing to the disk is what takes time
         return True
 
     def take_in(self, said: Mapping[tuple[str, int], tuple[Mapping[tuple[str, int], str], float | None]]) -> None:
@@ -322,6 +320,24 @@ class ReviewStore:
             found = self._own.connection = _connected(self.path)
             self._open.append(found)
         return found
+
+
+_NEXT = """
+SELECT item, shown FROM assigned WHERE annotator = ?1 AND NOT EXISTS (
+  SELECT 1 FROM done WHERE done.annotator = ?1 AND done.item = assigned.item)
+ORDER BY shown IS NULL, shown, place LIMIT 1
+"""
+
+
+def _shown_next(file: sqlite3.Connection, annotator: str) -> int | None:
+    """The next item, which is now this annotator's to answer, inside a transaction."""
+    found = file.execute(_NEXT, (annotator,)).fetchone()
+    if found is None:
+        return None
+    if found[1] is None:
+        now = (time.time(), annotator, found[0])
+        file.execute("UPDATE assigned SET shown = ? WHERE annotator = ? AND item = ?", now)
+    return int(found[0])
 
 
 def _keep(
