@@ -28,6 +28,7 @@ LEAVES = {
     "audit-my-captioner": ["captions.html", "runs/captions/words.csv"],
     "make-and-filter-sets": ["made.html", "runs/filter/funnel.csv"],
     "add-a-metric": ["runs/clip/results.parquet"],
+    "people-look": ["labels.csv", "pages-dan/index.html"],
 }
 
 

@@ -4,7 +4,7 @@ A questionnaire says what one item is (an image, a counterfactual set, an image 
 replies), and what is asked of it. Answers are short texts, so that they can stand in a table of labels.
 
 >>> sheet = preset("matches-caption")
->>> [(q.name, q.answers) for q in sheet.questions][0]
+>>> [(q.name, q.choices) for q in sheet.questions][0]
 ('matches_caption', ('yes', 'partly', 'no', 'unsure'))
 """
 
@@ -233,7 +233,7 @@ def preset_names() -> list[str]:
     """The questionnaires that come with the package.
 
     >>> preset_names()[:2]
-    ['activity-and-group', 'matches-caption']
+    ['activity-and-group', 'counterfactual-set']
     """
     return sorted(path.name.removesuffix(".toml") for path in _presets().iterdir() if path.name.endswith(".toml"))
 

@@ -25,7 +25,7 @@ from typing import Any
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.review.dealing import dealt, place_of
 
-__all__ = ["Annotator", "Progress", "ReviewStore", "check_name"]
+__all__ = ["Annotator", "AnnotatorProgress", "ReviewStore", "check_name"]
 
 _SCHEMA = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -58,7 +58,7 @@ class Annotator:
 
 
 @dataclass(frozen=True)
-class Progress:
+class AnnotatorProgress:
     """How far somebody is."""
 
     done: int
@@ -228,14 +228,14 @@ class ReviewStore:
 
     # looking and answering
 
-    def progress(self, annotator: str) -> Progress:
+    def progress(self, annotator: str) -> AnnotatorProgress:
         """How many of this annotator's items are done."""
         [(done, total)] = self.rows(
             "SELECT (SELECT count(*) FROM done WHERE annotator = ?1), "
             "(SELECT count(*) FROM assigned WHERE annotator = ?1)",
             annotator,
         )
-        return Progress(done, total)
+        return AnnotatorProgress(done, total)
 
     def next_item(self, annotator: str) -> int | None:
         """The next item in this annotator's order; ``None`` when all are done."""
