@@ -31,6 +31,7 @@ LEAVES = {
     "my-own-photographs": ["people/_table.json", "people-again/_table.json", "runs/people/report.html"],
     "my-own-embeddings": ["runs/faces/report.html", "runs/again/report.html", "runs/scores/report.html"],
     "my-own-prompts": ["runs/prompts/report.html"],
+    "people-look": ["labels.csv", "pages-dan/index.html"],
 }
 
 

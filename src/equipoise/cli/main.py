@@ -27,6 +27,7 @@ from equipoise.cli import (
     models,
     recipe,
     report,
+    review,
     table,
     text,
     train,
@@ -56,6 +57,7 @@ AUDITS = "Audits"
 MODELS = "Models and the world"
 IMAGES = "Making images"
 REPAIR = "Training and repairing"
+PEOPLE = "People"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
@@ -76,6 +78,7 @@ app.command("captions", rich_help_panel=AUDITS)(captions.captions)
 app.command("report", rich_help_panel=AUDITS)(report.report)
 app.command("check", rich_help_panel=AUDITS)(dossier.check)
 app.command("dossier", rich_help_panel=AUDITS)(dossier.dossier)
+app.add_typer(review.app, name="review", rich_help_panel=PEOPLE)
 app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)

@@ -56,6 +56,7 @@ KINDS: Mapping[str, _Kind] = {
     "dossier": _Kind("a dossier"),
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
+    "review": _Kind("a review"),
 }
 
 

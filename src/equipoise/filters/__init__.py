@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equipoise.filters.rules.knn import nearest
     from equipoise.filters.running import FilterRun, run
     from equipoise.filters.steps import Step, planned, read_steps, steps_from_toml
-    from equipoise.filters.thresholds import learn_thresholds, recognised_counts
+    from equipoise.filters.thresholds import learn_thresholds, learned_from_people, recognised_counts
 
 __all__ = [
     "FILTERS",
@@ -31,6 +31,7 @@ __all__ = [
     "Step",
     "bias_test",
     "learn_thresholds",
+    "learned_from_people",
     "nearest",
     "planned",
     "rank_sum",
@@ -50,6 +51,7 @@ _HOMES = {
     "FilterVerdict": "protocol",
     "bias_test": "bias",
     "learn_thresholds": "thresholds",
+    "learned_from_people": "thresholds",
     "nearest": "rules.knn",
     "planned": "steps",
     "rank_sum": "rules.fidelity",

@@ -31,6 +31,7 @@ __all__ = [
     "columns_for",
     "compared",
     "learn_thresholds",
+    "learned_from_people",
     "mean_rows",
     "recognised_counts",
 ]
@@ -160,6 +161,19 @@ def recognised_counts(table: Table, axes: Sequence[str] = ()) -> pd.DataFrame:
     frame = table.to_pandas(["set_id", *(prefix + axis for axis in chosen)])
     hits = {axis: frame[prefix + axis].fillna(-1) > 0 for axis in chosen}
     return pd.DataFrame(hits).groupby(frame["set_id"], sort=True).sum().astype(int)
+
+
+def learned_from_people(table: Table, accepted: pd.Series[Any], axes: Sequence[str] = ()) -> LearnedThresholds:
+    """Thresholds from a review: ``accepted`` says by ``set_id`` whether people would let the set stay.
+
+    ``accepted`` comes from :func:`equipoise.review.labels.accepted_items`; ``table`` as for :func:`recognised_counts`.
+    """
+    counts = recognised_counts(table, axes)
+    looked_at = counts[counts.index.isin(accepted.index)]
+    if looked_at.empty:
+        raise InputError("people looked at no set of this table; learn from the review of the same sets")
+    wanted = accepted.reindex(looked_at.index).to_numpy(dtype=bool)
+    return learn_thresholds({str(axis): looked_at[axis].to_numpy() for axis in looked_at.columns}, wanted)
 
 
 def _agreements(columns: NDArray[np.int64], wanted: Flags, grid: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -146,6 +146,7 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
     say(f"\nOpen {page} in a browser. Then try:")
     say(f"  equipoise compare {folder}/biased {folder}/fair")
     say(f"  equipoise measure {folder}/biased --k 5 --variant berg -o {folder}/biased-berg")
+    say(f"  equipoise review {folder}/generated -o {folder}/review --ask counterfactual-set -n 40 -a me")
     say(f"  equipoise mitigate projection mini:clip --table {folder}/sets --axis gender -o {folder}/my-remedy")
     return Demo(folder, audits, gaps, recovered, captions, generated, page, verdict, digest)
 

@@ -1,0 +1,253 @@
+"""What people said, as tables: one row per answer, majorities, CSV; and back.
+
+A row says who said what of which image (``image_id``, ``annotator``, ``question``, ``answer``). An answer about a whole
+item stands once, at its first image (of a source with what was made from it: at the source), and ``item`` names the
+item: the set, the source or the image.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equipoise.data import Table
+from equipoise.data.atomic import write_whole
+from equipoise.errors import InputError
+from equipoise.formatting import plural
+from equipoise.review.asking import read_answers
+from equipoise.review.preparing import sheet_of
+from equipoise.review.store import ReviewStore, check_name
+
+__all__ = [
+    "COLUMNS",
+    "accepted_items",
+    "gold_of",
+    "labels_frame",
+    "majority",
+    "people_layer",
+    "read_labels_csv",
+    "take_in",
+    "write_labels_csv",
+    "write_labels_table",
+]
+
+COLUMNS = ("image_id", "annotator", "question", "answer", "item", "about", "skipped", "seconds", "at")
+_FURTHER = {"item": "string", "about": "string", "skipped": "bool", "seconds": "float64", "at": "float64"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "'")
+"""What a spreadsheet may take for a formula at the beginning of a cell; and our own mark."""
+
+
+def labels_frame(store: ReviewStore, *, skipped: bool = False) -> pd.DataFrame:
+    """One row per answer, with the columns :data:`COLUMNS`; ``skipped`` adds a row without answer per skipped item."""
+    sheet = sheet_of(store)
+    rows = store.rows(
+        "SELECT items.pictures, done.annotator, answers.question, answers.answer, items.name, answers.picture, "
+        "done.skipped, done.seconds, done.at FROM done JOIN items ON items.id = done.item "
+        "LEFT JOIN answers ON answers.annotator = done.annotator AND answers.item = done.item "
+        "ORDER BY items.name, done.annotator, answers.question, answers.picture"
+    )
+    ids = dict(store.rows("SELECT id, image_id FROM pictures"))
+    made = []
+    for pictures, annotator, question, answer, item, picture, was_skipped, seconds, at in rows:
+        if question is None and not skipped:
+            continue
+        number = picture or json.loads(pictures)[0]
+        about = "image" if picture else sheet.about
+        made.append((ids[number], annotator, question or "", answer, item, about, bool(was_skipped), seconds, at))
+    frame = pd.DataFrame(made, columns=list(COLUMNS))
+    return frame.astype({"seconds": "float64", "at": "float64", "skipped": "bool"})
+
+
+def write_labels_table(store: ReviewStore, path: str | Path) -> Table:
+    """A table of kind ``labels``, whose parent is the table that was looked at."""
+    frame = labels_frame(store)
+    parents = [store.setting("table")["fingerprint"]]
+    return Table.create(path, frame, kind="labels", columns=_FURTHER, parents=parents)
+
+
+def write_labels_csv(store: ReviewStore, path: str | Path) -> Path:
+    """A CSV file of all answers; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in labels_frame(store, skipped=True).itertuples(index=False):
+        writer.writerow([_escaped(value) for value in row])
+    target = Path(path)
+    write_whole(target, text.getvalue().encode())
+    return target
+
+
+def read_labels_csv(path: str | Path) -> list[dict[str, str]]:
+    """The rows of a CSV file of labels, apostrophes taken off again.
+
+    A file of one's own needs the columns ``image_id``, ``annotator``, ``question`` and ``answer``.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        rows = [
+            {str(k): _unescaped(v or "") for k, v in row.items()}
+            for row in csv.DictReader(io.StringIO(text, newline=""))
+        ]
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from None
+    for column in COLUMNS[:4]:
+        if not rows or column not in rows[0]:
+            raise InputError(f"{path}: has no column {column!r}; it needs {', '.join(COLUMNS[:4])}")
+    return rows
+
+
+def _escaped(value: Any) -> Any:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _unescaped(text: str) -> str:
+    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+
+
+def take_in(store: ReviewStore, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Keep labels that came from elsewhere (CSV, Label Studio, pages without a server); how many items and people.
+
+    Rows name ``annotator``, ``question``, ``answer``, and ``item`` or ``image_id``; ``skipped`` and ``seconds`` may be
+    there. People who are not known are added without a link. An item that somebody has answered here is replaced.
+    """
+    sheet = sheet_of(store)
+    items = {
+        name: (i, json.loads(pictures)) for i, name, pictures in store.rows("SELECT id, name, pictures FROM items")
+    }
+    numbers = {image: i for i, image in store.rows("SELECT id, image_id FROM pictures")}
+    item_of = {picture: name for name, (_, pictures) in items.items() for picture in pictures}
+    said: dict[tuple[str, str], dict[str, Any]] = {}
+    seconds: dict[tuple[str, str], float | None] = {}
+    for row in rows:
+        image = str(row.get("image_id") or "")
+        name = str(row.get("item") or item_of.get(numbers.get(image, 0), ""))
+        if name not in items:
+            raise InputError(f"item {name or image!r} is not in this review; import labels of the same review")
+        who = str(row["annotator"])
+        answers = said.setdefault((who, name), {})
+        seconds[who, name] = _number(row.get("seconds"))
+        if not row.get("question"):
+            continue
+        question = sheet.question(str(row["question"]))
+        value = row["answer"]
+        if question.kind == "several" and isinstance(value, str):
+            value = _listed(value)
+        answers[question.name if not question.each else f"{question.name}@{numbers.get(image, 0)}"] = value
+    kept = {}
+    for (who, name), answers in said.items():
+        try:
+            read = read_answers(sheet, items[name][1], answers) if answers else {}
+        except ValueError as error:
+            raise InputError(f"item {name!r}, {who}: {error}") from None
+        kept[check_name(who), items[name][0]] = (read, seconds[who, name])
+    store.take_in(kept)
+    return len(kept), len({who for who, _ in kept})
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number < 1e7 else None
+
+
+def _listed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return [text]
+
+
+def majority(labels: pd.DataFrame, question: str, *, unsure: str = "", least: int = 1) -> pd.DataFrame:
+    """What most people say, one row per item and image: ``item``, ``image_id``, ``answer``, ``share``, ``n``.
+
+    A tie, or fewer than ``least`` answers, is no answer; "unsure" is counted, and is no answer if it wins.
+
+    >>> told = pd.DataFrame({"item": ["a"] * 3, "image_id": ["a"] * 3, "annotator": [*"xyz"], "question": ["q"] * 3,
+    ...                      "answer": ["yes", "yes", "no"]})
+    >>> majority(told, "q").values.tolist()
+    [['a', 'a', 'yes', 0.6666666666666666, 3]]
+    """
+    rows = []
+    asked = labels[(labels["question"] == question) & labels["answer"].notna()]
+    for (item, image), group in asked.groupby(["item", "image_id"], sort=True):
+        counts = group["answer"].value_counts()
+        top = int(counts.iloc[0])
+        clear = (counts == top).sum() == 1 and len(group) >= least and counts.index[0] != unsure
+        rows.append((item, image, counts.index[0] if clear else None, top / len(group), len(group)))
+    return pd.DataFrame(rows, columns=["item", "image_id", "answer", "share", "n"])
+
+
+def accepted_items(store: ReviewStore, question: str = "") -> pd.Series[Any]:
+    """Whether people would let each item stay, by its name: what thresholds are learned from.
+
+    ``question``: the one that counts; the first that says which answers are accepted, unless given. Items on which
+    people are split, or unsure, are left out.
+    """
+    sheet = sheet_of(store)
+    asked = sheet.question(question) if question else next((q for q in sheet.questions if q.accept), None)
+    if asked is None or not asked.accept:
+        raise InputError("no question says which answers are accepted; add accept = [...] to one of them")
+    labels = labels_frame(store)
+    verdicts = labels.assign(answer=labels["answer"].map(lambda answer: _word(asked.accepted(answer))))
+    said = majority(verdicts, asked.name).dropna(subset=["answer"])
+    if said.empty:
+        raise InputError(f"nobody has answered {asked.name!r} clearly yet")
+    by_item = said.assign(good=said["answer"] == "yes").groupby("item")["good"].all()
+    return by_item.astype(bool)
+
+
+def _word(verdict: bool | None) -> str | None:
+    return None if verdict is None else "yes" if verdict else "no"
+
+
+def people_layer(store: ReviewStore, table: Table, *, least: int = 1, path: str | Path | None = None) -> Table:
+    """The table, read with a layer of what people perceive: each axis that a question asks about.
+
+    Where most people agree, the axis and ``label_source`` (``annotator``) are replaced; where they are unsure or split,
+    or nobody has looked, the table keeps what it says.
+    """
+    sheet = sheet_of(store)
+    labels = labels_frame(store)
+    asked = [q for q in sheet.questions if q.axis and q.kind in ("choice", "swatches")]
+    if not asked:
+        raise InputError('no question asks about an axis; add axis = "..." to one of them')
+    columns = {}
+    for question in asked:
+        said = majority(labels, question.name, unsure=question.unsure, least=least).dropna(subset=["answer"])
+        columns[question.axis] = said.set_index("image_id")["answer"]
+    frame = pd.DataFrame(columns)
+    if frame.empty:
+        raise InputError("no image has a clear answer yet")
+    frame = frame.assign(label_source="annotator").rename_axis("image_id").reset_index()
+    frame = frame.astype(object).where(frame.notna(), None)
+    frame = frame.dropna(subset=list(columns)) if len(columns) > 1 else frame
+    uses = [store.setting("table")["fingerprint"]]
+    config = {"least": least, "questions": [q.name for q in asked]}
+    return table.add_layer(
+        "people", frame, axes=list(columns), columns={"label_source": "string"}, config=config, uses=uses, path=path
+    )
+
+
+def gold_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Known answers from rows of labels: of an item or image, by question; who gave them does not matter."""
+    known: dict[str, dict[str, str]] = {}
+    for row in rows:
+        name = str(row.get("item") or row["image_id"])
+        earlier = known.setdefault(name, {}).setdefault(str(row["question"]), str(row["answer"]))
+        if earlier != str(row["answer"]):
+            raise InputError(f"gold: {name!r} has two answers to {row['question']!r}; {plural(1, 'answer')} is right")
+    return known

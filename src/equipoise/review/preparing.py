@@ -1,0 +1,299 @@
+"""From a table of images to a review: which items, which pictures, which hidden gold.
+
+The pictures are copied into the review, decoded and encoded anew: nothing but pixels is served, at most 1,600 to a
+side, and the table may be moved meanwhile. Annotators see numbers, never ids: an id often tells the group.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from equipoise.data import Table
+from equipoise.data.images import decode
+from equipoise.data.labels import with_joined_labels
+from equipoise.data.runs import Run, claimed, find_run
+from equipoise.data.settings import Settings
+from equipoise.errors import InputError, OtherSettingsError, one_line
+from equipoise.formatting import missing, plural
+from equipoise.review.questions import Questionnaire, questionnaire_of
+from equipoise.review.store import WHOLE, ReviewStore
+from equipoise.text.labels import read_labels
+
+__all__ = ["FILE", "GoldAnswers", "ReviewSettings", "open_review", "prepare", "sheet_of"]
+
+FILE = "review.sqlite"
+_EDGE = 1600
+_LOSSLESS = 512 * 512
+"""Pictures of up to so many pixels are encoded without loss."""
+
+GoldAnswers = Mapping[str, Mapping[str, str]]
+"""Right answers that are known: of an item or image id, by question."""
+
+
+@dataclass(frozen=True)
+class ReviewSettings(Settings):
+    """How much is looked at, and by how many."""
+
+    what: ClassVar[str] = "setting of a review"
+
+    items: Annotated[int, Field(ge=0)] = 0
+    """So many items, drawn at random; 0 takes all."""
+    raters: Annotated[int, Field(ge=1)] = 1
+    """How many people see each item."""
+    shared: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """The share of items that everybody sees: agreement is measured on those."""
+    gold: Annotated[int, Field(ge=0)] = 0
+    """So many items with known answers, hidden among the others and seen by everybody."""
+    only_kept: bool = False
+    """Leave out images that a filter dropped."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class _Item:
+    name: str
+    images: list[str]
+    told: dict[str, str]
+    texts: dict[str, str]
+    gold: dict[str, Any] | None
+
+
+def prepare(
+    table: Table,
+    sheet: Questionnaire,
+    out: str | Path,
+    settings: ReviewSettings | None = None,
+    *,
+    gold: GoldAnswers | None = None,
+    overwrite: bool = False,
+) -> ReviewStore:
+    """The review of ``table`` in the folder ``out``: made now, or the one that was made there with the same settings.
+
+    A folder with answers is never replaced, also not with ``overwrite``.
+    """
+    chosen = settings or ReviewSettings()
+    folder = Path(out)
+    frame = _frame(table, sheet, chosen.only_kept)
+    sheet = sheet.with_answers(
+        {q.answers_from: _values(frame, q.answers_from) for q in sheet.questions if q.answers_from}
+    )
+    told = {"questionnaire": json.loads(json.dumps(sheet.plain())), **chosen.plain()}
+    if gold:
+        told["gold_answers"] = {name: dict(answers) for name, answers in sorted(gold.items())}
+    before = find_run(folder) if folder.is_dir() else None
+    if before is not None and before.kind == "review" and before.finished and not overwrite:
+        _refuse_others(before, told, table.fingerprints)
+        return open_review(folder)
+    items = _items(frame, sheet, chosen, gold or {})
+    _refuse_losing_answers(folder)
+    parents = {"table": table.fingerprint} | {f"layer {i}": one.fingerprint for i, one in enumerate(table.layers, 1)}
+    with claimed(
+        folder, "review", of={"table": str(table.path)}, settings=told, parents=parents, overwrite=overwrite
+    ) as run:
+        _write(run.stage / FILE, table, frame, sheet, chosen, items).close()
+        run.publish()
+    return open_review(folder)
+
+
+def open_review(folder: str | Path) -> ReviewStore:
+    """The review in ``folder``."""
+    from equipoise.data.runs import read_run
+
+    read_run(folder, "review")
+    return ReviewStore(Path(folder) / FILE)
+
+
+def sheet_of(store: ReviewStore) -> Questionnaire:
+    """What is asked in a review."""
+    return questionnaire_of(store.setting("questionnaire"), str(store.path))
+
+
+def _refuse_others(before: Run, told: Mapping[str, Any], fingerprints: Sequence[str]) -> None:
+    if before.settings != told or tuple((before.about.get("parents") or {}).values()) != tuple(fingerprints):
+        raise OtherSettingsError(
+            f"{before.folder}: holds a review of another table or with other questions or settings; give the same ones "
+            "to go on with it, or another folder with -o"
+        )
+
+
+def _refuse_losing_answers(folder: Path) -> None:
+    if not (folder / FILE).is_file():
+        return
+    store = ReviewStore(folder / FILE)
+    try:
+        [(answers,)] = store.rows("SELECT count(*) FROM done")
+    finally:
+        store.close()
+    if answers:
+        raise InputError(
+            f"{folder}: holds what people said of {plural(answers, 'item')}, which is not replaced; give another "
+            "folder with -o, or delete this one yourself"
+        )
+
+
+def _frame(table: Table, sheet: Questionnaire, only_kept: bool) -> pd.DataFrame:
+    """What items are made of, all but the pictures."""
+    for name in sheet.columns:
+        if name not in table.columns:
+            raise InputError(f"{table.path} has no column {name!r}, which the questionnaire needs")
+    wanted = ["image_id", *sheet.columns, *(a for a in table.axes if a not in sheet.columns)]
+    frame = table.to_pandas(wanted, only_kept=only_kept)
+    joined, _ = with_joined_labels(frame, table.axes)
+    return joined
+
+
+def _values(frame: pd.DataFrame, column: str) -> list[str]:
+    return list(read_labels(frame[column].tolist()).names)
+
+
+def _items(
+    frame: pd.DataFrame, sheet: Questionnaire, settings: ReviewSettings, gold: GoldAnswers
+) -> list[tuple[_Item, bool]]:
+    """The items that are looked at, each with whether everybody sees it."""
+    made = [item for item in _all_items(frame, sheet, gold) if item.images]
+    if not made:
+        raise InputError(f"the table has no item about {sheet.about!r}; is {sheet.columns} filled in?")
+    rng = np.random.default_rng(settings.seed)
+    order = [made[i] for i in rng.permutation(len(made))]
+    known = [item for item in order if item.gold]
+    if len(known) < settings.gold:
+        raise InputError(
+            f"{plural(settings.gold, 'gold item')} wanted, but the right answer is known of {len(known)} only; name a "
+            "column with gold in the questionnaire, or give answers with --gold-answers"
+        )
+    hidden = known[: settings.gold]
+    names = {item.name for item in hidden}
+    rest = [item for item in order if item.name not in names]
+    if settings.items:
+        rest = rest[: max(0, settings.items - len(hidden))]
+    n_shared = int(settings.shared * len(rest) + 0.5)
+    chosen = [(item, True) for item in hidden]
+    chosen += [(_Item(i.name, i.images, i.told, i.texts, None), n < n_shared) for n, i in enumerate(rest)]
+    return [chosen[i] for i in rng.permutation(len(chosen))]  # a gold item is not told by its number
+
+
+def _all_items(frame: pd.DataFrame, sheet: Questionnaire, gold: GoldAnswers) -> Iterator[_Item]:
+    if sheet.about in ("image", "replies"):
+        for row in frame.to_dict("records"):
+            yield _made(str(row["image_id"]), [row], sheet, gold)
+        return
+    column = "set_id" if sheet.about == "set" else "source_id"
+    records = frame[frame[column].notna()]
+    for name, group in records.groupby(column, sort=True):
+        rows = group.to_dict("records")
+        if sheet.about == "source":
+            sources = frame[frame["image_id"] == name].to_dict("records")
+            made = [row for row in rows if row["image_id"] != name]
+            if not sources or not made:
+                continue
+            rows = [sources[0], *made]
+        if len(rows) > sheet.pictures:
+            raise InputError(f"item {name!r} has {len(rows)} pictures; set pictures (at most 60) in the questionnaire")
+        yield _made(str(name), rows, sheet, gold)
+
+
+def _made(name: str, rows: list[dict[Any, Any]], sheet: Questionnaire, gold: GoldAnswers) -> _Item:
+    told = {column: str(rows[0][column]) for column in sheet.show if not missing(rows[0][column])}
+    texts = {column: "" if missing(rows[0][column]) else str(rows[0][column]) for column in sheet.texts}
+    return _Item(name, [str(row["image_id"]) for row in rows], told, texts, _gold(name, rows, sheet, gold))
+
+
+def _gold(name: str, rows: list[dict[Any, Any]], sheet: Questionnaire, gold: GoldAnswers) -> dict[str, Any] | None:
+    """The right answers that are known of an item: question to image (or the whole) to answer."""
+    found: dict[str, dict[str, str]] = {}
+    looked_at = rows[1:] if sheet.about == "source" else rows
+    for question in sheet.questions:
+        if question.each:
+            told = {str(r["image_id"]): gold.get(str(r["image_id"]), {}).get(question.name) for r in looked_at}
+            if question.gold:
+                told = {str(r["image_id"]): told[str(r["image_id"])] or _text(r[question.gold]) for r in looked_at}
+        else:
+            right = gold.get(name, {}).get(question.name)
+            if right is None and question.gold:
+                values = {_text(row[question.gold]) for row in looked_at}
+                right = values.pop() if len(values) == 1 else None
+            told = {"": right}
+        known = {image: answer for image, answer in told.items() if answer is not None and question.fits(answer)}
+        if known:
+            found[question.name] = known
+    return found or None
+
+
+def _text(value: Any) -> str | None:
+    return None if missing(value) else str(value)
+
+
+def _write(
+    path: Path,
+    table: Table,
+    frame: pd.DataFrame,
+    sheet: Questionnaire,
+    settings: ReviewSettings,
+    items: Sequence[tuple[_Item, bool]],
+) -> ReviewStore:
+    numbers: dict[str, int] = {}
+    for item, _ in items:
+        for image in item.images:
+            numbers.setdefault(image, len(numbers) + 1)
+    labels = dict(zip(frame["image_id"], frame[sheet.label], strict=True)) if sheet.label else {}
+    flagged: set[str] = set()
+    if sheet.flagged and sheet.flagged != "all":
+        flagged = {str(i) for i, flag in zip(frame["image_id"], frame[sheet.flagged], strict=True) if _is_set(flag)}
+    rows = [_row(number, item, shared, numbers) for number, (item, shared) in enumerate(items, 1)]
+    kept = {
+        "questionnaire": sheet.plain(),
+        "plan": {"raters": settings.raters, "seed": settings.seed},
+        "table": {"path": str(table.path), "fingerprint": table.fingerprint, "axes": list(table.axes)},
+    }
+
+    def pictures() -> Iterator[tuple[Any, ...]]:
+        for batch in table.batches(["image_id", "image"]):
+            for row in batch.to_pylist():
+                image_id = row["image_id"]
+                if image_id in numbers:
+                    media, content, problem, size = _encoded(row["image"], table)
+                    hidden = sheet.flagged == "all" or image_id in flagged
+                    label = _text(labels.get(image_id))
+                    yield numbers[image_id], image_id, media, content, problem, int(hidden), label, *size
+
+    return ReviewStore.create(path, kept, pictures(), rows)
+
+
+def _row(number: int, item: _Item, shared: bool, numbers: Mapping[str, int]) -> tuple[Any, ...]:
+    gold = None
+    if item.gold is not None:
+        by_number = {
+            question: {str(numbers[image] if image else WHOLE): answer for image, answer in known.items()}
+            for question, known in item.gold.items()
+        }
+        gold = json.dumps(by_number)
+    pictures = json.dumps([numbers[image] for image in item.images])
+    return number, item.name, pictures, json.dumps(item.told), json.dumps(item.texts), int(shared), gold
+
+
+def _encoded(image: Any, table: Table) -> tuple[str | None, bytes | None, str | None, Sequence[int | None]]:
+    """Media type and bytes of a picture, or why there are none, and its size; all else is left behind."""
+    try:
+        picture = decode(image, root=table.image_root)
+    except InputError as error:
+        return None, None, one_line(error), (None, None)
+    picture.thumbnail((_EDGE, _EDGE))
+    target = io.BytesIO()
+    if picture.width * picture.height <= _LOSSLESS:
+        picture.save(target, "PNG")
+        return "image/png", target.getvalue(), None, picture.size
+    picture.save(target, "JPEG", quality=95, subsampling=0)
+    return "image/jpeg", target.getvalue(), None, picture.size
+
+
+def _is_set(flag: Any) -> bool:
+    return not missing(flag) and flag not in (False, 0, "", "false", "0", "no")

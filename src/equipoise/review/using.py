@@ -1,0 +1,323 @@
+"""What labels are for: errors by group before and after filtering, a detector against people, a judge calibrated.
+
+Thresholds are learned from labels by :func:`equipoise.filters.thresholds.learned_from_people`; axes come from
+:func:`equipoise.review.labels.people_layer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.array_types import Flags
+from equipoise.data import Table
+from equipoise.errors import InputError
+from equipoise.formatting import brackets, p_plain, plain, text_table
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats.agreement import cohen_kappa
+from equipoise.measure.stats.bootstrap import resampling_weights
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import group_means
+from equipoise.measure.stats.shares import pair_probability, share_estimate
+from equipoise.review.labels import accepted_items, labels_frame, majority
+from equipoise.review.preparing import sheet_of
+from equipoise.review.store import ReviewStore
+from equipoise.text.labels import read_labels
+
+__all__ = [
+    "Confusion",
+    "JudgeCalibration",
+    "calibrate_judge",
+    "calibrate_scores",
+    "calibration_in",
+    "confusion_in",
+    "confusion_with_people",
+    "error_rows",
+    "errors_in",
+    "errors_text",
+]
+
+
+def error_rows(
+    answers: pd.DataFrame,
+    frame: pd.DataFrame,
+    *,
+    by: Sequence[str] = (),
+    kept: Any = None,
+    draws: int = 999,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Rows of a results table: how often each answer was given, before filtering and after, by group.
+
+    As Tables 6 and 8 of SocialCounterfactuals (CVPR 2024). ``answers``: one row per image, with ``image_id`` and
+    ``answer`` (:func:`equipoise.review.labels.majority`). ``frame``: ``image_id`` and the columns ``by`` whose groups
+    are compared. ``kept`` (n,) whether each row of ``frame`` stayed; without it there is no "after". Every gap between
+    groups comes with that of shuffled labels; images of one ``set_id`` are not independent.
+
+    >>> told = pd.DataFrame({"image_id": [*"abcd"], "answer": ["good", "good", "bad", "good"]})
+    >>> rows = error_rows(told, pd.DataFrame({"image_id": [*"abcd"]}), kept=[True, True, False, True])
+    >>> [(row["subject"], row["variant"], round(row["value"], 2)) for row in rows if row["subject"] == "bad"]
+    [('bad', 'before', 0.25), ('bad', 'after', 0.0)]
+    """
+    stays = None if kept is None else pd.Series(np.asarray(kept, dtype=bool), index=frame["image_id"].astype(str))
+    said = answers.dropna(subset=["answer"])
+    joined = said.merge(frame.assign(image_id=frame["image_id"].astype(str)), on="image_id", how="inner")
+    if joined.empty:
+        raise InputError("no image of the table has a clear answer; are these labels of the same table?")
+    stages = [("before", joined)]
+    if stays is not None:
+        stages.append(("after", joined[stays.reindex(joined["image_id"]).to_numpy(dtype=bool)]))
+    rows = []
+    for answer in sorted(joined["answer"].unique()):
+        for stage, part in stages:
+            if part.empty:
+                continue
+            hits = (part["answer"] == answer).to_numpy(dtype=np.float64)
+            sets = part["set_id"].to_numpy() if "set_id" in part and part["set_id"].notna().all() else None
+            keys = {"variant": stage, "subject": str(answer)}
+            rows.append(share_estimate(hits, clusters=sets).row(metric="answer_share", **keys))
+            for axis in by:
+                rows += _by_group(hits, part[axis], axis, sets, keys, draws, seed)
+    return rows
+
+
+def _by_group(
+    hits: Any, labels: pd.Series[Any], axis: str, sets: Any, keys: dict[str, str], draws: int, seed: int
+) -> list[dict[str, Any]]:
+    read = read_labels(labels.tolist())
+    if len(read.names) < 2:
+        return []
+    groups = Groups(read.codes.astype(np.int32), read.names, axis=axis)
+    means = group_means(hits, groups, clusters=sets, shuffle_within=sets, share=True, permutations=draws, seed=seed)
+    rows = [e.row(metric="answer_share", axis=axis, group=name, **keys) for name, e in means.by_group.items()]
+    return [*rows, means.gap.row(metric="answer_share_gap", axis=axis, **keys)]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A detector against people, as Table 9 of SocialCounterfactuals (CVPR 2024)."""
+
+    counts: pd.DataFrame
+    """One row per group that people see, one column per group that the detector says."""
+    by_group: pd.DataFrame
+    """``group``, ``precision``, ``recall``, ``f1`` and ``support``; people are taken as right."""
+    accuracy: Estimate
+    """Against always saying the commonest group."""
+    kappa: Estimate | None
+    dropped: int
+    """Images without a clear answer of either."""
+
+    def __str__(self) -> str:
+        lines = [["group", "precision", "recall", "f1", "support"]]
+        for row in self.by_group.itertuples(index=False):
+            numbers = [plain(float(value), 2) for value in (row.precision, row.recall, row.f1)]  # type: ignore[arg-type]
+            lines.append([str(row.group), *numbers, str(row.support)])
+        kappa = "" if self.kappa is None else f", kappa {plain(self.kappa.value, 2)}"
+        return "\n".join([*text_table(lines), "", f"accuracy {self.accuracy}{kappa}", f"left out: {self.dropped}"])
+
+
+def confusion_with_people(people: Sequence[Any], detector: Sequence[Any]) -> Confusion:
+    """How often a detector says what people say of n images; ``None`` is no answer.
+
+    >>> found = confusion_with_people(["f", "f", "m", "m", None], ["f", "m", "m", "m", "m"])
+    >>> found.by_group.values.tolist()[0], found.dropped
+    (['f', 1.0, 0.5, 0.6666666666666666, 2], 1)
+    """
+    if len(people) != len(detector):
+        raise InputError(f"people say something of {len(people)} images, the detector of {len(detector)}")
+    both = read_labels([*people, *detector])
+    codes = both.codes[: len(people)], both.codes[len(people) :]
+    there = (codes[0] >= 0) & (codes[1] >= 0)
+    if not there.any():
+        raise InputError("no image has both a clear answer of people and one of the detector")
+    k = len(both.names)
+    counts = np.zeros((k, k), dtype=np.int64)
+    np.add.at(counts, (codes[0][there], codes[1][there]), 1)
+    support, said, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
+    with np.errstate(invalid="ignore"):
+        precision, recall = right / said, right / support
+        f1 = 2 * right / (said + support)
+    table = pd.DataFrame({"group": both.names, "precision": precision, "recall": recall, "f1": f1, "support": support})
+    hits = (codes[0] == codes[1])[there].astype(np.float64)
+    accuracy = share_estimate(hits, null_value=float(support.max() / there.sum()), alternative="greater")
+    kappa = None
+    if (support > 0).sum() > 1 or (said > 0).sum() > 1:
+        kappa = cohen_kappa(codes[0][there].tolist(), codes[1][there].tolist())
+    frame = pd.DataFrame(counts, index=pd.Index(both.names, name="people"), columns=list(both.names))
+    return Confusion(frame, table, accuracy, kappa, int((~there).sum()))
+
+
+@dataclass(frozen=True)
+class JudgeCalibration:
+    """What a judge's word is worth, measured on items that people looked at."""
+
+    accuracy: Estimate
+    """Against always saying the commoner answer."""
+    sensitivity: Estimate
+    """The share of what people accept that the judge accepts."""
+    specificity: Estimate
+    """The share of what people reject that the judge rejects."""
+    kappa: Estimate | None
+    judged: float
+    """The share that the judge accepts of all items."""
+    corrected: Estimate
+    """The share that people would accept of all items (Rogan and Gladen 1978)."""
+    threshold: float | None = None
+    """For a judge that gives scores: items of at least so much are accepted."""
+    area: Estimate | None = None
+    """For scores: how often an accepted item scores above a rejected one."""
+
+    def __str__(self) -> str:
+        lines = [["", "value", "95%", "chance"]]
+        named = {"accuracy": self.accuracy, "sensitivity": self.sensitivity, "specificity": self.specificity}
+        named |= {"accepted, corrected": self.corrected}
+        for name, one in named.items():
+            lines.append([name, plain(one.value), brackets(one.ci_low, one.ci_high), plain(one.null_mean)])
+        told = [*text_table(lines), "", f"the judge accepts {self.judged:.1%} of all"]
+        return "\n".join(told + ([f"threshold learned: {self.threshold:g}"] if self.threshold is not None else []))
+
+
+def calibrate_judge(
+    verdicts: Any, people: Any, *, everything: Any = None, replicates: int = 1000, seed: int = 0
+) -> JudgeCalibration:
+    """How far a judge's ``verdicts`` (n,) can be trusted, by what ``people`` (n,) accepted of the same items.
+
+    ``everything`` (N,): the judge's verdicts on all items, of which the n are a random part; the share that people
+    would accept is (judged + specificity - 1) / (sensitivity + specificity - 1), cut at 0 and 1, with a bootstrap
+    interval over items.
+
+    >>> found = calibrate_judge([True] * 8 + [False] * 2, [True] * 7 + [False] * 3)
+    >>> found.accuracy.value, found.sensitivity.value, round(found.corrected.value, 2)
+    (0.9, 1.0, 0.7)
+    """
+    said, wanted = _flags(verdicts, "verdicts"), _flags(people, "people")
+    if len(said) != len(wanted):
+        raise InputError(f"the judge spoke of {len(said)} items, people of {len(wanted)}")
+    if wanted.all() or not wanted.any():
+        raise InputError("people gave one answer only; a judge is calibrated on accepted and rejected items")
+    everywhere = said if everything is None else _flags(everything, "everything")
+    share = float(wanted.mean())
+    kappa = None if said.all() or not said.any() else cohen_kappa(said.tolist(), wanted.tolist(), seed=seed)
+    return JudgeCalibration(
+        share_estimate(
+            (said == wanted).astype(np.float64), null_value=max(share, 1 - share), alternative="greater", seed=seed
+        ),
+        share_estimate(said[wanted].astype(np.float64), seed=seed),
+        share_estimate((~said[~wanted]).astype(np.float64), seed=seed),
+        kappa,
+        float(everywhere.mean()),
+        _corrected(said, wanted, everywhere, replicates, seed),
+    )
+
+
+def _corrected(said: Flags, wanted: Flags, everywhere: Flags, replicates: int, seed: int) -> Estimate:
+    judged = float(everywhere.mean())
+
+    def share(weights: Any) -> Any:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            sensitivity = (weights @ (said & wanted)) / (weights @ wanted)
+            specificity = (weights @ (~said & ~wanted)) / (weights @ ~wanted)
+            return np.clip((judged + specificity - 1) / (sensitivity + specificity - 1), 0, 1)
+
+    value = float(share(np.ones((1, len(said))))[0])
+    rng = np.random.default_rng(seed)
+    draws = np.concatenate(
+        [share(block.astype(np.float64)) for block in resampling_weights(len(said), replicates, rng)]
+    )
+    draws = draws[np.isfinite(draws)]
+    if not np.isfinite(value):
+        raise InputError("the judge says the same whatever people say; its verdicts cannot be corrected")
+    low, high = np.quantile(draws, [0.025, 0.975])
+    notes = ("no null: a share is not a bias",)
+    return Estimate(value, float(low), float(high), n=len(said), notes=notes)
+
+
+def calibrate_scores(
+    scores: Any, people: Any, *, everything: Any = None, folds: int = 5, seed: int = 0
+) -> JudgeCalibration:
+    """The threshold on a judge's ``scores`` (n,) that agrees best with ``people`` (n,), and what it is worth.
+
+    Accuracy, sensitivity and specificity are cross-fitted: each item is judged by a threshold learned without it.
+    """
+    numbers, wanted = np.asarray(scores, dtype=np.float64), _flags(people, "people")
+    if numbers.shape != wanted.shape or not np.isfinite(numbers).all():
+        raise InputError("scores must be one finite number for each item that people looked at")
+    if wanted.all() or not wanted.any() or len(wanted) < folds:
+        raise InputError("a threshold is learned from accepted and rejected items, at least one for each fold")
+    fold = np.random.default_rng(seed).permutation(np.arange(len(wanted)) % folds)
+    said = np.zeros(len(wanted), dtype=bool)
+    for f in range(folds):
+        learn = fold != f
+        said[~learn] = numbers[~learn] >= _threshold(numbers[learn], wanted[learn])
+    threshold = _threshold(numbers, wanted)
+    everywhere = None if everything is None else np.asarray(everything, dtype=np.float64) >= threshold
+    found = calibrate_judge(said, wanted, everything=everywhere, seed=seed)
+    area = pair_probability(numbers[wanted], numbers[~wanted])
+    return JudgeCalibration(**{**found.__dict__, "threshold": threshold, "area": area})
+
+
+def _threshold(numbers: Any, wanted: Flags) -> float:
+    """The cut between two neighbouring scores at which most items are on the right side; the middle of the best."""
+    order = np.argsort(numbers, kind="stable")
+    ranked, good = numbers[order], wanted[order]
+    agreeing = np.concatenate([[0], np.cumsum(~good)]) + np.concatenate([np.cumsum(good[::-1])[::-1], [0]])
+    inside = np.concatenate([[True], ranked[1:] > ranked[:-1], [True]])  # equal scores are on one side
+    best = np.flatnonzero(inside & (agreeing == agreeing[inside].max()))
+    cut = int(best[len(best) // 2])
+    if cut == 0:
+        return float(ranked[0])
+    return float(np.nextafter(ranked[-1], np.inf)) if cut == len(ranked) else float((ranked[cut - 1] + ranked[cut]) / 2)
+
+
+def _flags(values: Any, name: str) -> Flags:
+    given = np.asarray(values)
+    if given.ndim != 1 or not len(given) or not np.isin(given, (0, 1)).all():
+        raise InputError(f"{name} must hold yes or no for each item")
+    return given.astype(bool)
+
+
+def errors_in(
+    store: ReviewStore, table: Table, *, question: str = "", axes: Sequence[str] = (), draws: int = 999
+) -> list[dict[str, Any]]:
+    """:func:`error_rows` of a review, by the axes of its table; after filtering too, with the layer of a filter."""
+    asked = sheet_of(store).first(lambda q: bool(q.accept) and q.kind == "choice", question)
+    by = list(axes) or list(table.axes)
+    columns = [name for name in ("image_id", "set_id", *by, "keep") if name in table.columns]
+    frame = table.to_pandas(columns)
+    kept = frame.pop("keep").fillna(False).to_numpy(dtype=bool) if "keep" in frame else None
+    return error_rows(majority(labels_frame(store), asked.name), frame, by=by, kept=kept, draws=draws)
+
+
+def errors_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows of :func:`error_rows` for a terminal."""
+    lines = [["answer", "stage", "axis", "group", "share", "95%", "chance", "p", "n"]]
+    for row in rows:
+        name = row["group"] or ("gap" if row["metric"].endswith("_gap") else "all")
+        numbers = [plain(row["value"]), brackets(row["ci_low"], row["ci_high"]), plain(row["null_mean"])]
+        keys = [str(row["subject"]), str(row["variant"]), str(row["axis"] or ""), str(name)]
+        lines.append([*keys, *numbers, p_plain(row["p_value"]), str(row["n"])])
+    return "\n".join(text_table(lines, left=(0, 1, 2, 3)))
+
+
+def confusion_in(store: ReviewStore, table: Table, detector: str, *, question: str = "") -> Confusion:
+    """:func:`confusion_with_people` for a review and the column that a ``detector`` filled."""
+    asked = sheet_of(store).first(lambda q: bool(q.axis), question)
+    people = majority(labels_frame(store), asked.name, unsure=asked.unsure).set_index("image_id")["answer"]
+    said = table.to_pandas(["image_id", detector]).set_index("image_id")[detector].reindex(people.index)
+    return confusion_with_people(people.tolist(), said.tolist())
+
+
+def calibration_in(store: ReviewStore, table: Table, judge: str, *, question: str = "") -> JudgeCalibration:
+    """A judge's column, verdicts or scores, against what people of a review accepted."""
+    accepted = accepted_items(store, question)
+    scores = table.to_pandas(["image_id", judge]).dropna(subset=[judge]).set_index("image_id")[judge]
+    shared = accepted.index.intersection(scores.index)
+    if shared.empty:
+        raise InputError("people looked at no image that the judge spoke of; calibrate on a review about images")
+    calibrated = calibrate_judge if table.types[judge] == "bool" else calibrate_scores
+    said, people = scores.loc[shared].to_numpy(), accepted.loc[shared].to_numpy()
+    return calibrated(said, people, everything=scores.to_numpy())

@@ -1,0 +1,327 @@
+"""Labels out and in: table, CSV, Label Studio, majorities, axes; and what they say of errors, detectors and judges."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equipoise.errors import InputError
+from equipoise.review import ReviewSettings, labels_frame, majority, people_layer, prepare, preset, summary_of
+from equipoise.review.label_studio import _rows, config_of, read_label_studio, tasks_of, write_label_studio
+from equipoise.review.labels import (
+    _escaped,
+    _unescaped,
+    accepted_items,
+    gold_of,
+    read_labels_csv,
+    take_in,
+    write_labels_csv,
+    write_labels_table,
+)
+from equipoise.review.preparing import sheet_of
+from equipoise.review.static_pages import read_static
+from equipoise.review.using import (
+    _threshold,
+    calibrate_judge,
+    calibrate_scores,
+    calibration_in,
+    confusion_in,
+    confusion_with_people,
+    error_rows,
+    errors_in,
+    errors_text,
+)
+
+
+def said(store, name, answers):
+    """Let somebody answer items by name; ``None`` skips."""
+    numbers = {item: i for i, item in store.rows("SELECT id, name FROM items")}
+    for item, told in answers.items():
+        kept = {} if told is None else {(question, 0): answer for question, answer in told.items()}
+        assert store.record(name, numbers[item], kept, skipped=told is None, seconds=1.25)
+
+
+@pytest.fixture
+def answered(table, review_of):
+    store = review_of(table, shared=1.0, gold=4)
+    store.add("ana", "ben", "cem")
+    names = [row["image_id"] for row in table.rows(["image_id"])]
+    said(store, "ana", {n: {"gender": n.split("-")[0], "note": "=1+1, «ok»\nline"} for n in names[:10]})
+    said(store, "ben", {n: {"gender": "male"} for n in names[:10]})
+    said(store, "cem", {names[0]: {"gender": "unsure"}, names[1]: None})
+    return store
+
+
+def same_labels(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    columns = ["image_id", "annotator", "question", "answer", "item", "about", "skipped", "seconds"]
+    order = ["item", "annotator", "question", "image_id"]
+    left, right = (f[columns].sort_values(order).reset_index(drop=True) for f in (one, other))
+    pd.testing.assert_frame_equal(left, right)
+    return True
+
+
+def test_the_table_of_labels(answered, tmp_path):
+    table = write_labels_table(answered, tmp_path / "labels")
+    assert table.kind == "labels"
+    assert table.columns[:4] == ["image_id", "annotator", "question", "answer"]
+    assert len(table) == 31  # 10 answers and 10 notes, 10 answers, 1
+    assert table.parents == (answered.setting("table")["fingerprint"],)
+
+
+def test_csv_out_and_in_is_unchanged(answered, table, review_of, tmp_path):
+    path = write_labels_csv(answered, tmp_path / "labels.csv")
+    other = review_of(table, name="other", shared=1.0)
+    assert take_in(other, read_labels_csv(path)) == (22, 3)
+    assert same_labels(labels_frame(answered, skipped=True), labels_frame(other, skipped=True))
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_any_text_survives_the_csv(text):
+    cell = _escaped(text)
+    assert _unescaped(cell) == text
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def test_label_studio_out_and_in_is_unchanged(answered, table, review_of, tmp_path):
+    path = write_label_studio(answered, tmp_path / "studio")
+    tasks = json.loads(path.read_text(encoding="utf-8"))
+    assert len(tasks) == 12
+    assert tasks[0]["data"]["image_1"].startswith("data:image/png;base64,")
+    assert '<Choices name="gender" toName="image_1"' in (tmp_path / "studio" / "config.xml").read_text()
+    other = review_of(table, name="other", shared=1.0)
+    take_in(other, read_label_studio(path, sheet_of(other)))
+    assert same_labels(labels_frame(answered, skipped=True), labels_frame(other, skipped=True))
+    first, second = tasks_of(answered, pictures=False), tasks_of(other, pictures=False)
+    by_name = {task["data"]["item"]: task for task in second}
+    for task in first:
+        results, again = (
+            {t["data"]["annotators"][str(a["completed_by"])]: a["result"] for a in t["annotations"]}
+            for t in (task, by_name[task["data"]["item"]])
+        )
+        assert json.dumps(results, sort_keys=True) == json.dumps(again, sort_keys=True)
+
+
+def test_label_studio_of_many_pictures(table, review_of, tmp_path):
+    store = review_of(table, preset("similar-to-source"), shared=1.0)
+    store.add("ana")
+    item = store.next_item("ana")
+    [_, made] = store.item(item)["pictures"]
+    names = ("objects_alike", "colours_alike", "gap_filled")
+    store.record("ana", item, {**{(name, made): "yes" for name in names}, ("skin_tone", made): "7"})
+    path = write_label_studio(store, tmp_path / "studio", pictures=False)
+    other = review_of(table, preset("similar-to-source"), "other", shared=1.0)
+    take_in(other, read_label_studio(path, sheet_of(other)))
+    assert sorted(labels_frame(other)["answer"]) == ["7", "yes", "yes", "yes"]
+    assert same_labels(labels_frame(store), labels_frame(other))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_label_studios_own_package_reads_it(answered, tmp_path):
+    pytest.importorskip("label_studio_sdk", reason="label-studio-sdk is not installed")
+    from label_studio_sdk.label_interface import LabelInterface
+    from label_studio_sdk.label_interface.objects import TaskValue
+
+    interface = LabelInterface(config_of(sheet_of(answered)))
+    interface.validate()
+    checked = 0
+    for task in tasks_of(answered):
+        TaskValue.model_validate(task)
+        assert interface.validate_task({"data": task["data"]})
+        for annotation in task["annotations"]:
+            assert interface.validate_annotation(annotation)
+            checked += len(annotation["result"])
+    assert checked == 31
+    wrong = {"from_name": "gender", "to_name": "image_1", "type": "choices", "value": {"choices": ["purple"]}}
+    assert not interface.validate_annotation({"result": [wrong]})  # so the check can fail
+
+
+def test_an_export_of_label_studio_itself(answered):
+    """Who did it is told as a person there, and an empty result is a skipped task."""
+    data = {"item": "female-0", "image_ids": ["female-0"]}
+    told = {"from_name": "gender", "to_name": "image_1", "type": "choices", "value": {"choices": ["male"]}}
+    by = {"id": 7, "email": "dan@example.org", "first_name": "", "last_name": ""}
+    annotations = [{"completed_by": by, "result": [told]}, {"completed_by": 8, "result": [], "was_cancelled": True}]
+    rows = list(_rows({"data": data, "annotations": annotations}, sheet_of(answered)))
+    assert [(row["annotator"], row["question"], row["answer"]) for row in rows] == [
+        ("dan", "gender", "male"),
+        ("person 8", "", None),
+    ]
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", '[{"data": {}}]', '{"format": "x"}'])
+def test_files_that_are_something_else_are_refused(answered, tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"x\.json"):
+        read_label_studio(path, sheet_of(answered)) if content != '{"format": "x"}' else read_static(path, answered)
+    with pytest.raises(InputError, match="no column 'image_id'"):
+        read_labels_csv(path)
+
+
+def test_nothing_of_a_file_is_taken_if_a_row_is_wrong(answered):
+    before = len(labels_frame(answered))
+    good = {"image_id": "female-0", "annotator": "dan", "question": "gender", "answer": "male"}
+    for wrong in ({"answer": "purple"}, {"image_id": "nobody"}, {"question": "what"}, {"annotator": "<b>"}):
+        with pytest.raises(InputError):
+            take_in(answered, [good, {**good, "image_id": "male-1", **wrong}])
+    assert len(labels_frame(answered)) == before
+    assert [one.name for one in answered.annotators()] == ["ana", "ben", "cem"]
+
+
+def test_majorities_and_the_axis_that_people_see(answered, table):
+    told = majority(labels_frame(answered), "gender", unsure="unsure").set_index("image_id")["answer"]
+    assert told["male-1"] == "male"
+    assert pd.isna(told["female-2"])  # one says female, one male
+    view = people_layer(answered, table, least=2)
+    frame = view.to_pandas(["image_id", "gender", "label_source"]).set_index("image_id")
+    assert frame.loc["male-1"].tolist() == ["male", "annotator"]
+    assert frame.loc["female-2"].tolist() == ["female", "world"]  # split: what the table says stays
+    assert frame.loc["male-11"].tolist() == ["male", "world"]  # nobody looked
+    assert view.axes == ("gender",)
+
+
+def test_the_summary_by_hand(answered):
+    summary = summary_of(answered)
+    ana, ben, cem = summary.people
+    assert (ana.done, ana.skipped, ana.left, ana.seconds) == (10, 0, 2, 1.25)
+    assert (cem.done, cem.skipped) == (2, 1)
+    gold = {n for (n,) in answered.rows("SELECT name FROM items WHERE gold NOT NULL")}
+    seen = gold & {f"{'male' if i % 2 else 'female'}-{i}" for i in range(10)}
+    assert ana.gold.n == len(seen)
+    assert ana.gold.value == 1.0
+    assert ana.gold.null_mean == 0.5
+    assert ben.gold.value == sum(n.startswith("male") for n in seen) / len(seen)
+    [gender] = summary.questions
+    assert gender.counts == {"male": 15, "female": 5, "unsure": 1}
+    assert list(gender.kappas) == ["ana, ben", "ana, cem", "ben, cem"][: len(gender.kappas)]
+    assert gender.kappas["ana, ben"].value == 0.0  # ben always says the same
+    # pairs on the same item: 9 items with (f,m) or (m,m), one with (f, m, unsure)
+    assert gender.same == pytest.approx(2 * 5 / (2 * 9 + 6))
+    assert "10 of" not in str(summary)
+    assert "gender" in str(summary)
+
+
+def test_accepted_items(table, review_of):
+    store = review_of(table, preset("counterfactual-set"), shared=1.0)
+    store.add("ana", "ben")
+    said(store, "ana", {f"set-{i}": {"same_except": "yes" if i < 3 else "no"} for i in range(6)})
+    said(store, "ben", {f"set-{i}": {"same_except": "yes" if i < 2 else "unsure"} for i in range(5)})
+    assert accepted_items(store).to_dict() == {f"set-{i}": i < 3 for i in range(6)}
+    with pytest.raises(InputError, match="no question says which answers are accepted"):
+        accepted_items(store, "failures")
+
+
+def test_errors_by_group_before_and_after(table, review_of):
+    store = review_of(table, preset("group-failures", axis="gender"), shared=1.0)
+    store.add("ana")
+    names = [row["image_id"] for row in table.rows(["image_id"])]
+    bad = {"female-0", "female-2", "male-1"}
+    answers = {
+        n: {"perceived_gender": n.split("-")[0], "failure": "wrong group" if n in bad else "good"} for n in names
+    }
+    said(store, "ana", answers)
+    keep = [{"image_id": n, "keep": n not in {"female-0", "male-1", "male-3"}} for n in names]
+    view = table.add_layer("filter", keep, columns=["keep"])
+    rows = errors_in(store, view, axes=["gender"], draws=99)
+    wrong = {(r["variant"], r["group"], r["metric"]): r for r in rows if r["subject"] == "wrong group"}
+    assert wrong["before", None, "answer_share"]["value"] == 3 / 12
+    assert wrong["before", "female", "answer_share"]["value"] == 2 / 6
+    assert wrong["after", None, "answer_share"]["value"] == 1 / 9
+    assert wrong["after", "male", "answer_share"]["value"] == 0
+    gap = wrong["before", None, "answer_share_gap"]
+    assert gap["value"] == pytest.approx(1 / 6)
+    assert gap["null_mean"] > 0
+    assert gap["p_value"] > 0.05
+    assert "wrong group" in errors_text(rows)
+
+
+def test_errors_need_labels_of_the_same_table():
+    told = pd.DataFrame({"image_id": ["x"], "answer": ["good"]})
+    with pytest.raises(InputError, match="labels of the same table"):
+        error_rows(told, pd.DataFrame({"image_id": ["y"]}))
+
+
+def test_the_published_table_of_a_detector_is_reached():
+    """SocialCounterfactuals, Table 9: precision .99 and .96, recall .95 and .99 with support 549 and 589."""
+    people = ["male"] * 549 + ["female"] * 589
+    detector = ["male"] * 524 + ["female"] * 25 + ["female"] * 584 + ["male"] * 5
+    found = confusion_with_people(people, detector).by_group.set_index("group").round(2)
+    assert found.loc["male", ["precision", "recall", "f1", "support"]].tolist() == [0.99, 0.95, 0.97, 549]
+    assert found.loc["female", ["precision", "recall", "f1", "support"]].tolist() == [0.96, 0.99, 0.97, 589]
+
+
+def test_a_detector_against_people(answered, table):
+    view = table.add_layer(
+        "detector",
+        [{"image_id": f"{'male' if i % 2 else 'female'}-{i}", "seen": "male"} for i in range(12)],
+        columns={"seen": "string"},
+    )
+    found = confusion_in(answered, view, "seen")
+    assert found.counts.loc["male", "male"] == 5
+    assert found.dropped == 5  # people are split
+    with pytest.raises(InputError, match="no image has both"):
+        confusion_with_people([None], ["male"])
+
+
+def test_a_judge_of_known_errors_is_corrected():
+    """Sensitivity .9 and specificity .75: intervals hold the truth about as often as they say."""
+    rng = np.random.default_rng(0)
+    held = np.zeros(4)
+    for _ in range(40):
+        truth = rng.random(3000) < 0.4
+        judge = np.where(truth, rng.random(3000) < 0.9, rng.random(3000) < 0.25)
+        found = calibrate_judge(judge[:400], truth[:400], everything=judge, replicates=200)
+        known = [(found.sensitivity, 0.9), (found.specificity, 0.75), (found.corrected, truth.mean())]
+        held[:3] += [e.ci_low <= value <= e.ci_high for e, value in known]
+        held[3] += found.corrected.ci_low <= found.judged <= found.corrected.ci_high
+    assert (held[:3] >= 34).all(), held
+    assert held[3] < 5  # the judge alone says about .51
+    assert "accepted, corrected" in str(found)
+
+
+def test_a_threshold_on_scores():
+    scores = np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.8, 0.9, 0.15, 0.65, 0.75])
+    found = calibrate_scores(scores, scores > 0.5)
+    assert 0.3 < found.threshold < 0.6
+    assert found.area.value == 1.0
+    with pytest.raises(InputError, match="accepted and rejected"):
+        calibrate_scores([0.1] * 6, [True] * 6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=12))
+def test_no_threshold_agrees_better(pairs):
+    scores, wanted = np.array([float(s) for s, _ in pairs]), np.array([w for _, w in pairs])
+    found = (scores >= _threshold(scores, wanted)) == wanted
+    best = max(((scores >= t) == wanted).sum() for t in np.arange(-0.5, 8, 0.5))
+    assert found.sum() == best
+
+
+def test_a_judge_in_a_table(table, review_of):
+    store = review_of(table, preset("matches-caption"), shared=1.0)
+    store.add("ana")
+    names = [row["image_id"] for row in table.rows(["image_id"])]
+    said(store, "ana", {n: {"matches_caption": "yes" if i < 8 else "no"} for i, n in enumerate(names)})
+    rows = [{"image_id": n, "score_match": float(-i), "keep": i < 6} for i, n in enumerate(names)]
+    view = table.add_layer("judge", rows, columns=["score_match", "keep"])
+    assert calibration_in(store, view, "keep").sensitivity.value == 6 / 8
+    assert -8 < calibration_in(store, view, "score_match").threshold < -7
+
+
+def test_gold_with_two_answers_is_refused():
+    rows = [{"image_id": "a", "question": "q", "answer": answer} for answer in ("x", "y")]
+    assert gold_of(rows[:1]) == {"a": {"q": "x"}}
+    with pytest.raises(InputError, match="two answers"):
+        gold_of(rows)
+
+
+def test_gold_answers_from_a_file(table, tmp_path):
+    known = {"female-0": {"matches_caption": "no"}}
+    store = prepare(table, preset("matches-caption"), tmp_path / "r", ReviewSettings(gold=1), gold=known)
+    [(name, gold)] = store.rows("SELECT name, gold FROM items WHERE gold NOT NULL")
+    assert (name, json.loads(gold)) == ("female-0", {"matches_caption": {"0": "no"}})
+    store.close()
