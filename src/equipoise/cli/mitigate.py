@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking
@@ -9,15 +11,21 @@ from equipoise.errors import InputError
 
 
 def mitigate(
-    remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy: projection. --list shows all."),
+    remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy; --list shows all. Or: check NAME."),
     model: str = typer.Argument("", metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
     table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, best of sets."),
     layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
     axis: list[str] = typer.Option([], "--axis", help="An axis to repair; repeat for several."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the remedy."),
     held_out: float = typer.Option(0.5, "--held-out", help="The share of subjects kept apart; 0 keeps none apart."),
-    variant: str = typer.Option(
-        "differences", "--variant", help="Which directions: differences. Those of prompts are for Python."
+    variant: str = typer.Option("", "--variant", help="Which variant, of projection: differences, prompts, ..."),
+    prompts: str = typer.Option(
+        "",
+        "--prompts",
+        help="A CSV file of prompts (set, text, and a column for each axis) for what learns from texts.",
+    ),
+    setting: list[str] = typer.Option(
+        [], "--setting", help="A setting of the remedy, as m=100 or estimator=ksg; repeat for several."
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Which subjects are kept apart."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -33,45 +41,61 @@ def mitigate(
 
     [bold]equipoise mitigate projection mini:clip --table sets --axis gender -o remedies/gender[/bold]
 
+    [bold]equipoise mitigate clip-clip mini:clip -t sets --axis gender --setting m=12 -o remedies/clipped[/bold]
+
+    [bold]equipoise mitigate projection mini:clip -t sets --axis gender --variant calibrated --prompts pairs.csv -o DIR
+    [/bold]
+
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
+
+    [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
     """
     from equipoise.data import Table
     from equipoise.data.runs import check_folder
-    from equipoise.data.settings import fitting_all
     from equipoise.mitigate import REMEDIES
     from equipoise.mitigate.fitting import HELD_OUT, fit_into_folder
+    from equipoise.mitigate.prompts import read_prompts
     from equipoise.models import load
 
     if names:
         for entry in REMEDIES:
             typer.echo(f"{entry.name:16} {entry.summary}\n{'':16} {entry.citation}")
         return
+    if remedy == "check":
+        _check(model)
+        return
     for given, told in ((remedy, "a REMEDY, such as projection"), (model, "a MODEL"), (table, "a table with --table")):
         if not given:
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
     if not out:
         raise InputError("say where to keep the remedy with -o")
-    chosen = REMEDIES.load(remedy)
-    made = chosen(**fitting_all(chosen, {"variant": variant}, what=f"setting of the remedy {remedy}"))
-    if variant != "differences":
-        raise InputError(
-            f"--variant {variant}: it takes out what its vectors span, and here that would be the images themselves; "
-            "fit it on vectors of prompts in Python, or leave --variant out"
-        )
+    made = _made(remedy, setting, variant)
+    if prompts and made.learns_from != "texts":
+        raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
     home = check_folder(out, "remedy", overwrite=overwrite)
     opened = Table.open(table, layers=layer)
     encoder = load(model, **({"device": device} if device else {}))
     how = asking(engine, workers, cache)
+    pairs = read_prompts(prompts, axis) if prompts else None
     made, apart = fit_into_folder(
-        made, encoder, opened, axis, home, share=held_out, seed=seed, asking=how, overwrite=overwrite
+        made,
+        encoder,
+        opened,
+        axis,
+        home,
+        share=held_out,
+        seed=seed,
+        asking=how,
+        prompts=pairs,
+        overwrite=overwrite,
     )
     about = made.fitted_on
     assert about is not None
-    typer.echo(
-        f"{made.name} fitted on {about.n:,} images in {about.n_sets:,} sets of {len(about.subjects)} subjects, "
-        f"in {home}" + (f"; {about.n_left_out:,} images could not be used" if about.n_left_out else "")
-    )
+    what = "texts" if about.learnt_from == "texts" else "images"
+    of = f" of {len(about.subjects)} subjects" if about.subjects else ""
+    left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
+    typer.echo(f"{made.name} fitted on {about.n:,} {what} in {about.n_sets:,} sets{of}, in {home}{left}")
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return
@@ -82,3 +106,36 @@ def mitigate(
     typer.echo(f"now audit the model before and after it, on those:\n  {audit} -o runs/before")
     typer.echo(f"  {audit} --remedy {home} -o runs/after")
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
+
+
+def _made(remedy: str, settings: list[str], variant: str) -> Any:
+    """The remedy that is asked for, not fitted yet."""
+    import json
+
+    from equipoise.data.settings import fitting_all
+    from equipoise.mitigate import REMEDIES
+
+    given: dict[str, Any] = {"variant": variant} if variant else {}
+    for one in settings:
+        name, equals, text = one.partition("=")
+        if not equals:
+            raise InputError(f"--setting {one}: give name=value, such as m=100")
+        try:
+            given[name.strip()] = json.loads(text)
+        except ValueError:
+            given[name.strip()] = text.strip()
+    chosen = REMEDIES.load(remedy)
+    return chosen(**fitting_all(chosen, given, what=f"setting of the remedy {remedy}", label=remedy))
+
+
+def _check(name: str) -> None:
+    """Run the conformance suite on a registered remedy; exit with 1 if it fails."""
+    from equipoise.mitigate.conformance import check
+
+    if not name:
+        raise InputError("give the name of a registered remedy: equipoise mitigate check projection")
+    found = check(name)
+    for one in found:
+        typer.echo(f"{'failed' if one.problem else 'ok':7} {one.name:24} {one.problem or one.what}")
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
