@@ -24,6 +24,7 @@ from equipoise.cli import (
     report,
     table,
     text,
+    tournament,
     world,
 )
 from equipoise.cli import recipe as demo
@@ -71,6 +72,7 @@ app.add_typer(generate.app, name="generate", rich_help_panel=IMAGES)
 app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)
 app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
+app.command("tournament", rich_help_panel=REPAIR)(tournament.tournament)
 
 
 def _print_version(wanted: bool) -> None:

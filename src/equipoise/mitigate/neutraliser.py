@@ -38,7 +38,7 @@ class Neutraliser(BaseRemedy):
     def __init__(
         self,
         share: float = 1.0,
-        steps: int = 600,
+        steps: int = 400,
         hidden: int = 128,
         rate: float = 2e-3,
         move: float = 0.05,
