@@ -39,6 +39,7 @@ from equipoise.mitigate.protocol import (
 __all__ = ["Bend"]
 
 _RANK = 1e-6
+_LEAST = 1e-3
 
 
 class Bend(BaseRemedy):
@@ -88,7 +89,7 @@ class Bend(BaseRemedy):
         for i, row in enumerate(rows):
             if query is not None and names_group(query.texts[i], self.fitted_on.groups):
                 continue
-            local = row if query is None or query.naming is None else _without(row, query.naming[i] - row)
+            local = row if query is None or query.naming is None else _away_from(row, unit_rows(query.naming[i]))
             out[i] = unit_rows(self._equalised(local)[None], np.ones(1))[0]
         return out
 
@@ -133,6 +134,12 @@ class Bend(BaseRemedy):
                 means.append(reference[near].mean(axis=0, dtype=np.float64))
             apart += [mean - means[0] for mean in means[1:]]
         return _without(row, np.stack(apart))
+
+
+def _away_from(row: NDArray[Any], named: NDArray[Any]) -> NDArray[Any]:
+    """The first step; a query that lies in the span of its differences altogether stays, or nothing would be left."""
+    left = _without(row, named - row)
+    return left if np.linalg.norm(left) > _LEAST else row
 
 
 def _without(row: NDArray[Any], directions: NDArray[Any]) -> NDArray[np.float64]:

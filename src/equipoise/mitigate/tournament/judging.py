@@ -220,13 +220,14 @@ def _judge_utility(
         {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
     )
     texts = [str(text) for text in suite.texts(frame, asked)]
-    measured = [(_measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), asked), None)]
+    plain = _measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), asked)
+    measured: list[tuple[Findings, str | None]] = [(plain, None)]
     if repair.reranks is not None and not briefly:
         # Which class an image gets, and which text, no re-ranking of images changes.
         captions = _captions(frame)
         if captions is not None:
             again = _measured(suite, _evidence(encoded, seen, repair, texts, named=False), asked)
-            measured = [(measured[0][0], "text_to_image_recall"), (again, "")]
+            measured = [(plain, "text_to_image_recall"), (again, "")]
     for findings, without in measured:
         for row, queries in zip(findings.rows, findings.queries, strict=True):
             metric = str(row["metric"])

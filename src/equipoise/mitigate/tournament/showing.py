@@ -183,8 +183,8 @@ intervals. Blue: fitted remedies; others: re-rankings, checkpoints, and the mode
 <thead><tr><th></th><th>remedy</th><th>strength</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>
 <p>Skews are above chance, in nats, with {100 * how.level:.0f}% intervals; gaps in spreads between sets; shares in
 percent, with the change from the model as it is. All rows are judged on the same subjects, which no remedy was fitted
-on unless marked; strengths were chosen on others again: the least skew that costs at most {100 * how.most_loss:g} points
-of zero-shot accuracy there.</p>{marks}</section>{_published(known)}
+on unless marked; strengths were chosen on others again: the least skew that costs at most {100 * how.most_loss:g}
+points of zero-shot accuracy there.</p>{marks}</section>{_published(known)}
 </main></body></html>
 """
 
@@ -199,6 +199,6 @@ def _published(known: Sequence[PublishedRow]) -> str:
     )
     head = "<tr><th>table</th><th>model</th><th>what</th><th>published</th></tr>"
     return (
-        '<section id="published"><h2>What papers report of this model</h2><p>On other images and other definitions of '
-        f"chance: beside ours, not against them.</p><table><thead>{head}</thead><tbody>{lines}</tbody></table></section>"
+        '<section id="published"><h2>What papers report of this model</h2><p>On other images, with other definitions: '
+        f"beside ours, not against them.</p><table><thead>{head}</thead><tbody>{lines}</tbody></table></section>"
     )
