@@ -40,6 +40,21 @@ def test_prompts_take_out_the_span_of_those_that_name_groups():
         fit_on_prompts(Projection(), model, found)
 
 
+def test_calibration_takes_its_span_from_people_and_its_pairs_from_subjects():
+    model = PlantedVectors()
+    groups = {"gender": ["female", "male"]}
+    jobs = [f"job{i}" for i in range(6)]
+    plain = fit_on_prompts(Projection("prompts"), model, default_prompts(groups))
+    both = fit_on_prompts(Projection("calibrated"), model, default_prompts(groups, jobs, people_apart=True))
+    np.testing.assert_allclose(np.abs(both.directions), np.abs(plain.directions), atol=1e-6)
+    rows = {name: model.text_vectors([f"a photo of a {name} job{i}" for i in range(6)]) for name in ("female", "male")}
+
+    def apart(remedy):
+        return np.linalg.norm(remedy.transform(rows["female"], "text") - remedy.transform(rows["male"], "text"))
+
+    assert apart(both) < 0.2 * apart(plain)
+
+
 def test_a_named_group_stands_before_the_noun():
     assert named("a picture of an usher", "old") == "a picture of an old usher"
     assert not names_group("a photo of a nurse", {"gender": ("female", "male")})

@@ -64,7 +64,7 @@ REMEDIES.add(
     citation="Seth et al., DeAR: Debiasing Vision-Language Models with Additive Residuals, CVPR 2023",
     licence="Apache-2.0",
     needs="models",
-    strengths=tuple({"weight": weight} for weight in (0.1, 0.3, 1.0, 3.0)),
+    strengths=tuple({"weight": weight} for weight in (0.01, 0.03, 0.1, 0.3)),
     check_with={"steps": 40},
 )
 REMEDIES.add(

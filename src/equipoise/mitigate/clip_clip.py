@@ -116,10 +116,14 @@ class ClipClip(BaseRemedy):
     def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
         """(m, d - dropped) vectors of unit length; with ``normalise_then_drop`` two numbers more."""
         checked_side(side)
-        rows = checked_vectors(vectors, len(self.information))
+        rows: NDArray[Any] = np.asarray(vectors)
+        if rows.ndim != 2 or rows.shape[1] != len(self.information) or rows.dtype.kind not in "fiu":
+            rows = checked_vectors(vectors, len(self.information))  # says what is wrong
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        if not np.isfinite(lengths).all():
+            checked_vectors(rows)
         if self.order == "drop_then_normalise":
-            return unit_rows(rows[:, self.kept], lengths)
+            return unit_rows(np.take(rows, self.kept, axis=1), lengths)
         left = unit_rows(rows, 0 * lengths)[:, self.kept]
         rest = np.sqrt(np.clip(1 - np.einsum("ij,ij->i", left, left, dtype=np.float64), 0, None))
         beside = np.zeros((len(rows), 2), dtype=np.float32)
@@ -161,17 +165,19 @@ def mutual_information(
         return np.asarray(mutual_info_classif(vectors, codes, random_state=0))
     parts = []
     for start in range(0, vectors.shape[1], _COLUMNS):
-        some = vectors[:, start : start + _COLUMNS]
+        some = np.ascontiguousarray(vectors[:, start : start + _COLUMNS].T)
         parts.append(_smoothed(some, codes) if estimator == "smoothed" else _by_quantiles(some, codes, bins))
     return np.concatenate(parts)
 
 
 def _by_quantiles(columns: NDArray[np.float64], codes: NDArray[np.int64], bins: int) -> NDArray[np.float64]:
-    n, d = columns.shape
-    ends = np.partition(columns, [n * b // bins for b in range(1, bins)], axis=0)[
-        [n * b // bins for b in range(1, bins)]
-    ]
-    places = np.stack([np.searchsorted(ends[:, j], columns[:, j], side="right") for j in range(d)])
+    """From (d, n) numbers, each row one of the embedding's."""
+    n = columns.shape[1]
+    cuts = [n * b // bins for b in range(1, bins)]
+    places = np.empty(columns.shape, dtype=np.int64)
+    for row, place in zip(columns, places, strict=True):
+        ends = np.partition(row, cuts)[cuts]
+        place[:] = np.searchsorted(ends, row, side="right")
     n_groups = int(codes.max()) + 1
     counts = _counts(places, codes, bins, n_groups)
     # Miller and Madow: a plain histogram finds (bins - 1)(groups - 1) / 2n nats in noise
@@ -181,9 +187,9 @@ def _by_quantiles(columns: NDArray[np.float64], codes: NDArray[np.int64], bins: 
 def _smoothed(columns: NDArray[np.float64], codes: NDArray[np.int64], bins: int = 64) -> NDArray[np.float64]:
     from scipy.ndimage import gaussian_filter
 
-    low, high = columns.min(axis=0), columns.max(axis=0)
+    low, high = columns.min(axis=1, keepdims=True), columns.max(axis=1, keepdims=True)
     width = np.where(high > low, high - low, 1.0)
-    places = np.minimum(((columns - low) / width * bins).astype(np.int64), bins - 1).T
+    places = np.minimum(((columns - low) / width * bins).astype(np.int64), bins - 1)
     spread = max(1, int(codes.max()))
     across = np.minimum(codes * bins // spread, bins - 1)
     counts = _counts(places, across, bins, bins)

@@ -70,7 +70,7 @@ def fit_on_table(
     if remedy.learns_from == "texts":
         groups = {axis: sorted(map(str, mine[axis].dropna().unique())) for axis in axes}
         named = subjects if getattr(remedy, "names_subjects", False) else ()
-        fit_on_prompts(remedy, model, prompts or default_prompts(groups, named), asking=asking)
+        fit_on_prompts(remedy, model, prompts or _usual_prompts(remedy, groups, named), asking=asking)
         assert remedy.fitted_on is not None
         if prompts is None:
             remedy.fitted_on = replace(remedy.fitted_on, table=table.fingerprint, subjects=subjects)
@@ -92,6 +92,11 @@ def fit_on_table(
         subjects=subjects,
     )
     return remedy
+
+
+def _usual_prompts(remedy: Remedy, groups: Mapping[str, Sequence[str]], subjects: Sequence[str]) -> PromptSets:
+    apart = remedy.settings().get("variant") == "calibrated"
+    return default_prompts(groups, subjects, people_apart=apart)
 
 
 def fit_on_prompts(

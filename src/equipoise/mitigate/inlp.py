@@ -17,11 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve
 
 from equipoise.errors import InputError
 from equipoise.mitigate.base import LinearRemedy, fitted_on, indicators
 from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
-from equipoise.mitigate.within import within_sets
+from equipoise.mitigate.within import covariance_within, within_sets
 
 __all__ = ["Inlp"]
 
@@ -52,9 +53,9 @@ class Inlp(LinearRemedy):
         """Learn from (n, d) ``vectors`` and their ``groups``; with ``sets``, from what differs inside them."""
         every = checked_vectors(vectors)
         known = checked_groups(every, groups, sets)
-        centred, shown = within_sets(known.vectors, known.sets), within_sets(indicators(known), known.sets)
-        n, d = centred.shape
-        within, across = centred.T @ centred / n, centred.T @ shown / n
+        n, d = known.vectors.shape
+        shown = within_sets(indicators(known), known.sets)
+        within, across = covariance_within(known.vectors, known.sets) / n, known.vectors.T @ shown / n
         directions = _nullspace(within, across, self.rounds)
         if not len(directions):
             raise InputError("the groups do not differ in these vectors; there is no direction to take out")
@@ -75,14 +76,17 @@ def _nullspace(within: NDArray[np.float64], across: NDArray[np.float64], rounds:
     found = np.zeros((0, d))
     first = 0.0
     for _ in range(rounds):
-        left = np.eye(d) - found.T @ found
-        some, signal = left @ within @ left, left @ across
+        # (I - F'F) S (I - F'F) without a product of two large matrices: F has few rows
+        taken = found @ within
+        some = within - found.T @ taken - taken.T @ found + found.T @ (taken @ found.T) @ found
+        signal = across - found.T @ (found @ across)
         size = float(np.linalg.norm(signal))
         first = first or size
         if size <= 1e-9 * max(first, 1e-300):
             break
-        weights = np.linalg.solve(some + _RIDGE * max(np.trace(within) / d, 1e-300) * np.eye(d), signal)
-        rows, sizes, _ = np.linalg.svd(left @ weights, full_matrices=False)
+        some[np.diag_indices(d)] += _RIDGE * max(np.trace(within) / d, 1e-300)
+        weights = solve(some, signal, assume_a="pos")
+        rows, sizes, _ = np.linalg.svd(weights - found.T @ (found @ weights), full_matrices=False)
         new = rows[:, sizes > 1e-6 * sizes[0]].T if sizes[0] > 0 else rows[:, :0].T
         if not len(new):
             break

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from equipoise.errors import InputError
 from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators
 from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
-from equipoise.mitigate.within import within_sets
+from equipoise.mitigate.within import covariance_within, within_sets
 
 __all__ = ["Leace"]
 
@@ -58,8 +58,8 @@ class Leace(LinearRemedy):
             raise InputError("within=True erases what differs inside sets; say which with sets=...")
         mean = known.vectors.mean(axis=0)
         inside = known.sets if self.within else None
-        centred, shown = within_sets(known.vectors, inside), within_sets(indicators(known), inside)
-        self._set_from(centred, shown, mean)
+        shown = within_sets(indicators(known), inside)
+        self._set_from(covariance_within(known.vectors, inside), known.vectors.T @ shown, mean, len(known.vectors))
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
 
@@ -71,14 +71,16 @@ class Leace(LinearRemedy):
         """The keywords that make such a remedy again."""
         return {"share": self.share, "within": self.within}
 
-    def _set_from(self, centred: NDArray[np.float64], shown: NDArray[np.float64], mean: NDArray[np.float64]) -> None:
-        n, d = centred.shape
-        values, axes = np.linalg.eigh(centred.T @ centred / max(1, n - 1))
+    def _set_from(
+        self, within: NDArray[np.float64], across: NDArray[np.float64], mean: NDArray[np.float64], n: int
+    ) -> None:
+        d = len(within)
+        values, axes = np.linalg.eigh(within / max(1, n - 1))
         there = values > values[-1] * d * np.finfo(np.float64).eps
         roots = np.sqrt(np.where(there, values, 1.0))
         whitening = (axes * np.where(there, 1 / roots, 0.0)) @ axes.T
         unwhitening = (axes * np.where(there, roots, 0.0)) @ axes.T
-        columns, sizes, _ = np.linalg.svd(whitening @ (centred.T @ shown / max(1, n - 1)), full_matrices=False)
+        columns, sizes, _ = np.linalg.svd(whitening @ across / max(1, n - 1), full_matrices=False)
         kept = columns[:, sizes > max(_RANK * float(sizes.max(initial=0.0)), 1e-12)]
         if not kept.shape[1]:
             raise InputError("the groups do not differ in these vectors; there is nothing to erase")

@@ -11,7 +11,9 @@ What the directions are is the ``variant``:
     the groups, "a photo of a woman", "a photo of a man".
 ``calibrated``
     The same, times (lambda M + I)^-1, where M is the mean of (z_i - z_j)(z_i - z_j)' over pairs of one set that differ
-    in the group: what names another group should land at the same place. Lambda is 1,000 there.
+    in the group: what names another group should land at the same place. Lambda is 1,000 there. The span is that of
+    prompts without a set ("a photo of a woman"), the pairs are those with one ("a female nurse", "a male nurse").
+    Where every prompt has a set, all of them span it, and then calibration has nothing left to do.
 ``equalised``
     (lambda M + I)^-1 alone, as they use it for generators (with lambda 500): not a projection, nothing is cut out.
 
@@ -70,7 +72,8 @@ class Projection(LinearRemedy):
         self.share = checked_share(share)
         self.learns_from = "images" if variant == "differences" else "texts"
         self.changes = "both" if variant == "differences" else "texts"
-        self.names_subjects = variant == "equalised"  # the span of a subject's own prompts would take the subject out
+        # the span of a subject's own prompts would take the subject out; its pairs tell where the group lies
+        self.names_subjects = variant in ("equalised", "calibrated")
         self._directions: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
@@ -91,9 +94,15 @@ class Projection(LinearRemedy):
         is taken out too.
         """
         every = checked_vectors(vectors)
+        people = [i for i, name in enumerate(sets or ()) if name in (None, "")] if self.variant == "calibrated" else []
         known = checked_groups(every, groups, sets)
         unit = known.vectors / _lengths(known)[:, None]
         found = _effects(unit, known) if self.variant == "differences" else unit
+        if people:
+            alone = checked_groups(
+                every[people], {axis: [labels[i] for i in people] for axis, labels in groups.items()}, None
+            )
+            found = alone.vectors / _lengths(alone)[:, None]
         none = np.zeros((0, every.shape[1]))
         directions = none if self.variant == "equalised" else _span(found)
         if self.variant != "equalised" and not len(directions):

@@ -1,7 +1,8 @@
 """Texts that name groups: which do, how one is made to, and pairs of prompts from a file.
 
 A file of prompts is CSV with the columns ``set`` and ``text`` and one column for each axis: the texts of a set say the
-same of people of different groups. A text without a group is the neutral one of its set::
+same of people of different groups. A text without a group is the neutral one of its set; one without a set is for the
+span of ``projection --variant calibrated``::
 
     set,gender,text
     1,female,a photo of a woman
@@ -57,8 +58,12 @@ def read_prompts(path: str | Path, axes: Sequence[str]) -> PromptSets:
     return PromptSets(tuple(row["text"].strip() for row in rows), groups, tuple(row["set"] or "" for row in rows))
 
 
-def default_prompts(groups: Mapping[str, Sequence[str]], subjects: Sequence[str] = ()) -> PromptSets:
+def default_prompts(
+    groups: Mapping[str, Sequence[str]], subjects: Sequence[str] = (), *, people_apart: bool = False
+) -> PromptSets:
     """For every axis "a photo of a person", "of a woman", "of a man", and the same of each of ``subjects``.
+
+    ``people_apart``: those of a person, a woman, a man belong to no set; see the variant ``calibrated`` of projection.
 
     >>> found = default_prompts({"gender": ["female", "male"]}, ["nurse"])
     >>> found.texts[:3]
@@ -78,11 +83,12 @@ def default_prompts(groups: Mapping[str, Sequence[str]], subjects: Sequence[str]
 
     for axis, names in groups.items():
         for noun in ("person", *subjects):
-            add(f"a photo of {with_article(noun)}", None, axis, f"{axis}: {noun}")
+            name = "" if people_apart and noun == "person" else f"{axis}: {noun}"
+            add(f"a photo of {with_article(noun)}", None, axis, name)
             for group in names:
                 own = _PERSON.get(group) if noun == "person" and axis == "gender" else None
                 said = own or with_article(_WORDS.get(axis, "{group} {noun}").format(group=group, noun=noun))
-                add(f"a photo of {said}", group, axis, f"{axis}: {noun}")
+                add(f"a photo of {said}", group, axis, name)
     return PromptSets(tuple(texts), {axis: tuple(some) for axis, some in labels.items()}, tuple(sets))
 
 

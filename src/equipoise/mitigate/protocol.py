@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
@@ -201,19 +202,22 @@ def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[An
         if len(sets) != len(vectors):
             raise InputError(f"sets has {len(sets)} names for {len(vectors)} vectors; give one each")
         there &= np.array([_known(name) for name in sets], dtype=bool)
-        names = np.array([str(name) for name in sets], dtype=object)
-        _, number, count = np.unique(names, return_inverse=True, return_counts=True)
-        there &= np.bincount(number, weights=there)[number] > 1 if len(count) else there
+        names = pd.Index([str(name) for name in sets], dtype=object)
+        number = pd.factorize(names)[0]
+        there &= np.bincount(number, weights=there)[number] > 1 if len(number) else there
     codes, known = {}, {}
     for axis, labels in groups.items():
-        mine = np.array([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
-        found, codes[axis] = np.unique(mine, return_inverse=True)
+        mine = pd.Index([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
+        codes[axis], found = pd.factorize(mine, sort=True)
         if len(found) < 2:
             told = f"only {found[0]!r}" if len(found) else "no group"
             raise InputError(f"groups[{axis!r}] shows {told}; two groups or more are needed to tell how they differ")
         known[axis] = tuple(map(str, found))
-    numbers = None if sets is None else np.unique(names[there], return_inverse=True)[1]
-    return Labelled(vectors[there], codes, known, numbers, np.flatnonzero(there))
+    numbers = (
+        None if sets is None else pd.factorize(names[there])[0]
+    )  # in order of appearance: sets that lie together stay together
+    kept = vectors if there.all() else vectors[there]
+    return Labelled(kept, codes, known, numbers, np.flatnonzero(there))
 
 
 def _known(label: Any) -> bool:

@@ -72,10 +72,10 @@ class Rerank(BaseRemedy):
             codes = codes * len(known.names[axis]) + some
         cells, codes = np.unique(codes, return_inverse=True)
         counts = np.bincount(codes)
-        means = np.stack([known.vectors[codes == c].mean(axis=0) for c in range(len(cells))])
-        rest = known.vectors - means[codes]
-        d = rest.shape[1]
-        spread = rest.T @ rest / max(1, len(rest) - len(cells))
+        n, d = known.vectors.shape
+        means = (np.eye(len(cells))[codes].T @ known.vectors) / counts[:, None]
+        spread = known.vectors.T @ known.vectors - means.T @ (means * counts[:, None])
+        spread /= max(1, n - len(cells))
         spread += 1e-4 * max(np.trace(spread) / d, 1e-12) * np.eye(d)
         self._weights = np.linalg.solve(spread, means.T).T
         self._offsets = np.log(counts / counts.sum()) - 0.5 * np.einsum("ij,ij->i", means, self._weights)

@@ -184,7 +184,17 @@ def finding(rows: Sequence[Row], axis: str, k: int, most_loss: float) -> Finding
             )
         else:
             said.append("None of them looks good on the natural pool alone.")
-        neither = [row for row in natural if not _lower(row, "natural", axis) and _lower(row, "sets", axis)]
+        worse = [row for row in natural if _lower(row, "sets", axis) and _higher(row, "natural", axis)]
+        if worse:
+            said.append(
+                f"Look worse on the natural pool, though they repair on the sets: {_names(worse)}. A skew is measured "
+                "against the pool's own shares, and a model that leans as its pool does shows none there."
+            )
+        neither = [
+            row
+            for row in natural
+            if row not in worse and not _lower(row, "natural", axis) and _lower(row, "sets", axis)
+        ]
         if neither:
             said.append(f"The natural pool does not show what the sets do of {_names(neither)}.")
     said += _cost(fair, most_loss)
@@ -209,6 +219,11 @@ def finding(rows: Sequence[Row], axis: str, k: int, most_loss: float) -> Finding
 def _lower(row: Row, pool: str, axis: str) -> bool:
     cell = row.cell("max_skew", pool, axis)
     return cell is not None and cell.is_lower
+
+
+def _higher(row: Row, pool: str, axis: str) -> bool:
+    cell = row.cell("max_skew", pool, axis)
+    return cell is not None and cell.change_low is not None and cell.change_low > 0
 
 
 def _cost(fair: Sequence[Row], most_loss: float) -> list[str]:
