@@ -62,7 +62,7 @@ def _cases(vectors, groups, sets):
     yield "rerank", Rerank(), covariance, "the covariance"
     yield "clip-clip", ClipClip(100), sorting, "sorting every number"
     yield "bend", Bend(), covariance, "the covariance"
-    yield "residual", Residual(steps=40), lambda: steps(40, 512, 128), "its bare forward and backward passes"
+    yield "residual", Residual(), lambda: steps(300, 512, 128), "its bare forward and backward passes"
 
 
 def _reranking():

@@ -46,6 +46,9 @@ def mitigate(
     [bold]equipoise mitigate projection mini:clip -t sets --axis gender --variant calibrated --prompts pairs.csv -o DIR
     [/bold]
 
+    [bold]equipoise mitigate learned-tokens mini:clip -t sets --axis gender --held-out 0.4 -o tuned[/bold]: a new
+    model, hf:tuned
+
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
 
@@ -61,6 +64,8 @@ def mitigate(
     if names:
         for entry in REMEDIES:
             typer.echo(f"{entry.name:16} {entry.summary}\n{'':16} {entry.citation}")
+        typer.echo(f"{'learned-tokens':16} Vectors before every text of a CLIP, learnt against an adversary.")
+        typer.echo(f"{'':16} Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022, arXiv 2203.11933")
         return
     if remedy == "check":
         _check(model)
@@ -70,6 +75,11 @@ def mitigate(
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
     if not out:
         raise InputError("say where to keep the remedy with -o")
+    if remedy == "learned-tokens":
+        _learn_tokens(
+            model, table, layer, axis, out, held_out, setting, seed, asking(engine, workers, cache), overwrite
+        )
+        return
     made = _made(remedy, setting, variant)
     if prompts and made.learns_from != "texts":
         raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
@@ -108,14 +118,55 @@ def mitigate(
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
 
 
+def _learn_tokens(
+    model: str,
+    table: str,
+    layer: list[str],
+    axis: list[str],
+    out: str,
+    held_out: float,
+    setting: list[str],
+    seed: int,
+    how: Any,
+    overwrite: bool,
+) -> None:
+    """Learn tokens into a folder that opens as a model of its own."""
+    from equipoise.data import Table
+    from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
+
+    if len(axis) != 1:
+        raise InputError("learned tokens repair one axis; name it with --axis")
+    settings = TokenSettings(seed=seed).having(_settings(setting))
+    folder, apart = learn_tokens(
+        model,
+        Table.open(table, layers=layer),
+        axis[0],
+        out,
+        settings=settings,
+        held_out=held_out,
+        asking=how,
+        overwrite=overwrite,
+    )
+    typer.echo(f"tokens learnt in {folder}; it opens as hf:{folder}")
+    typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody, so judge it on another table'}")
+
+
 def _made(remedy: str, settings: list[str], variant: str) -> Any:
     """The remedy that is asked for, not fitted yet."""
-    import json
-
     from equipoise.data.settings import fitting_all
     from equipoise.mitigate import REMEDIES
 
     given: dict[str, Any] = {"variant": variant} if variant else {}
+    given |= _settings(settings)
+    chosen = REMEDIES.load(remedy)
+    return chosen(**fitting_all(chosen, given, what=f"setting of the remedy {remedy}", label=remedy))
+
+
+def _settings(settings: list[str]) -> dict[str, Any]:
+    """What ``--setting name=value`` says; a value is JSON, or else a text."""
+    import json
+
+    given: dict[str, Any] = {}
     for one in settings:
         name, equals, text = one.partition("=")
         if not equals:
@@ -124,8 +175,7 @@ def _made(remedy: str, settings: list[str], variant: str) -> Any:
             given[name.strip()] = json.loads(text)
         except ValueError:
             given[name.strip()] = text.strip()
-    chosen = REMEDIES.load(remedy)
-    return chosen(**fitting_all(chosen, given, what=f"setting of the remedy {remedy}", label=remedy))
+    return given
 
 
 def _check(name: str) -> None:

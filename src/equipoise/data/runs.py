@@ -52,6 +52,7 @@ KINDS: Mapping[str, _Kind] = {
     "remedy": _Kind("a remedy", "remedy.json"),
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
+    "checkpoint": _Kind("a repaired checkpoint"),
     "tournament": _Kind("a tournament", work=("_work",)),
     "demo": _Kind("a demo", "demo.json"),
 }

@@ -174,12 +174,13 @@ def _by_quantiles(columns: NDArray[np.float64], codes: NDArray[np.int64], bins: 
     """From (d, n) numbers, each row one of the embedding's."""
     n = columns.shape[1]
     cuts = [n * b // bins for b in range(1, bins)]
-    places = np.empty(columns.shape, dtype=np.int64)
-    for row, place in zip(columns, places, strict=True):
-        ends = np.partition(row, cuts)[cuts]
-        place[:] = np.searchsorted(ends, row, side="right")
     n_groups = int(codes.max()) + 1
-    counts = _counts(places, codes, bins, n_groups)
+    counts = np.empty((len(columns), bins, n_groups))
+    for row, count in zip(columns, counts, strict=True):
+        cells = codes.copy()
+        for end in np.sort(row)[cuts]:  # a comparison for each end costs less than a search for each number
+            cells += n_groups * (row >= end)
+        count[:] = np.bincount(cells, minlength=bins * n_groups).reshape(bins, n_groups)
     # Miller and Madow: a plain histogram finds (bins - 1)(groups - 1) / 2n nats in noise
     return np.asarray(_information(counts / n) - (bins - 1) * (n_groups - 1) / (2 * n))
 

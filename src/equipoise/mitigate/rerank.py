@@ -73,12 +73,13 @@ class Rerank(BaseRemedy):
         cells, codes = np.unique(codes, return_inverse=True)
         counts = np.bincount(codes)
         n, d = known.vectors.shape
-        means = (np.eye(len(cells))[codes].T @ known.vectors) / counts[:, None]
+        means: NDArray[np.float64] = (np.eye(len(cells))[codes].T @ known.vectors) / counts[:, None]
         spread = known.vectors.T @ known.vectors - means.T @ (means * counts[:, None])
         spread /= max(1, n - len(cells))
         spread += 1e-4 * max(np.trace(spread) / d, 1e-12) * np.eye(d)
-        self._weights = np.linalg.solve(spread, means.T).T
-        self._offsets = np.log(counts / counts.sum()) - 0.5 * np.einsum("ij,ij->i", means, self._weights)
+        weights = np.asarray(np.linalg.solve(spread, means.T).T, dtype=np.float64)
+        self._weights = weights
+        self._offsets = np.log(counts / counts.sum()) - 0.5 * (means * weights).sum(axis=1)
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
 
