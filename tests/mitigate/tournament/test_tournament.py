@@ -13,7 +13,7 @@ from equipoise.mitigate.tournament import TournamentSettings, tournament
 from equipoise.mitigate.tournament.contenders import contenders, recorded_subjects
 from equipoise.mitigate.tournament.published import published_rows
 from equipoise.mitigate.tournament.running import splits_of
-from equipoise.mitigate.tournament.scoring import Cell, Row, best_training_free, finding, front
+from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, best_training_free, finding, front
 
 SUBJECTS = [f"job{i}" for i in range(14)]
 HOW = TournamentSettings(k=4, draws=60)
@@ -174,11 +174,11 @@ def test_contenders_by_name_and_what_is_refused(tmp_path):
 
 def made(name, sets, natural, accuracy, *, kind="remedy", seen=(), change=0.0):
     def skew(ends):
-        return Cell(0.2, 0.1, 0.3, sum(ends) / 2, *ends, 0.1, 0.01, 9)
+        return TournamentCell(0.2, 0.1, 0.3, sum(ends) / 2, *ends, 0.1, 0.01, 9)
 
     cells = {("max_skew", "sets", "gender"): skew(sets), ("max_skew", "natural", "gender"): skew(natural)}
-    cells["zero_shot_accuracy", "utility", ""] = Cell(accuracy, change=change)
-    return Row(name, {}, cells, kind=kind, seen=seen)
+    cells["zero_shot_accuracy", "utility", ""] = TournamentCell(accuracy, change=change)
+    return TournamentRow(name, {}, cells, kind=kind, seen=seen)
 
 
 def test_the_finding_of_gensynth_is_said_in_words():

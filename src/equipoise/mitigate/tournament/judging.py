@@ -26,16 +26,16 @@ from equipoise.measure.counterfactual.sizes import standard_gap_sizes
 from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.protocol import Queries
-from equipoise.mitigate.tournament.pools import Encoded, Pool, some_subjects
+from equipoise.mitigate.tournament.pools import Encoded, EncodedPool, some_subjects
 from equipoise.mitigate.tournament.settings import TournamentSettings
 
-__all__ = ["Judged", "Repair", "judged", "no_repair", "repair_by"]
+__all__ = ["AppliedRepair", "JudgedRepair", "judged", "no_repair", "repair_by"]
 
 RECALL_K = 5
 
 
 @dataclass(frozen=True)
-class Repair:
+class AppliedRepair:
     """How vectors of images and texts are changed, and rankings; ``None`` where they are not."""
 
     images: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
@@ -43,27 +43,27 @@ class Repair:
     reranks: Any = None
 
 
-def no_repair() -> Repair:
+def no_repair() -> AppliedRepair:
     """The model as it is."""
-    return Repair()
+    return AppliedRepair()
 
 
-def repair_by(remedy: Any, encoded: Encoded) -> Repair:
+def repair_by(remedy: Any, encoded: Encoded) -> AppliedRepair:
     """What a fitted remedy does."""
     if not hasattr(remedy, "transform"):
-        return Repair(reranks=remedy)
+        return AppliedRepair(reranks=remedy)
 
     def texts(words: Sequence[str], vectors: NDArray[np.float32], naming: Any) -> NDArray[np.float32]:
         return np.asarray(remedy.transform(vectors, "text", Queries(list(words), naming)))
 
-    return Repair(
+    return AppliedRepair(
         images=None if remedy.changes == "texts" else lambda vectors: np.asarray(remedy.transform(vectors, "image")),
         texts=None if remedy.changes == "images" else texts,
     )
 
 
 @dataclass
-class Judged:
+class JudgedRepair:
     """Estimates by (metric, pool, axis), and the values of single subjects or images behind them."""
 
     estimates: dict[tuple[str, str, str], Estimate] = field(default_factory=dict)
@@ -78,15 +78,15 @@ class Judged:
 
 def judged(
     encoded: Encoded,
-    repair: Repair,
+    repair: AppliedRepair,
     subjects: Sequence[str],
     settings: TournamentSettings,
     axes: Sequence[str],
     *,
     briefly: bool = False,
-) -> Judged:
+) -> JudgedRepair:
     """Judge a repair on ``subjects``; ``briefly`` measures only what the choice of a strength looks at."""
-    found = Judged()
+    found = JudgedRepair()
     config = AuditConfig(
         prompts=(settings.prompt,), draws=2 if briefly else settings.draws, seed=settings.seed, level=settings.level
     )
@@ -99,7 +99,13 @@ def judged(
 
 
 def _evidence(
-    encoded: Encoded, pool: Pool, repair: Repair, texts: Sequence[str], *, named: bool, ranked: bool = True
+    encoded: Encoded,
+    pool: EncodedPool,
+    repair: AppliedRepair,
+    texts: Sequence[str],
+    *,
+    named: bool,
+    ranked: bool = True,
 ) -> Evidence:
     """Vectors as the repair leaves them, or scores where it re-ranks."""
     vectors = encoded.stored.text_vectors(texts)
@@ -117,9 +123,9 @@ def _evidence(
 
 
 def _judge_sets(
-    found: Judged,
+    found: JudgedRepair,
     encoded: Encoded,
-    repair: Repair,
+    repair: AppliedRepair,
     subjects: Sequence[str],
     k: int,
     config: AuditConfig,
@@ -152,9 +158,9 @@ def _judge_sets(
 
 
 def _judge_natural(
-    found: Judged,
+    found: JudgedRepair,
     encoded: Encoded,
-    repair: Repair,
+    repair: AppliedRepair,
     subjects: Sequence[str],
     k: int,
     config: AuditConfig,
@@ -173,7 +179,7 @@ def _judge_natural(
 
 
 def _add_skew(
-    found: Judged, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
+    found: JudgedRepair, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
 ) -> None:
     frame = evidence.frame
     groups = evidence.groups([axis], "tournament")
@@ -200,9 +206,9 @@ def _add_skew(
 
 
 def _judge_utility(
-    found: Judged,
+    found: JudgedRepair,
     encoded: Encoded,
-    repair: Repair,
+    repair: AppliedRepair,
     subjects: Sequence[str],
     config: AuditConfig,
     *,
@@ -215,7 +221,7 @@ def _judge_utility(
     suite = SUITES.load("utility")
     frame = pool.frame.drop(columns=["captions", "caption"], errors="ignore") if briefly else pool.frame
     frame.attrs.update(pool.frame.attrs)
-    seen = Pool(frame, pool.vectors)
+    seen = EncodedPool(frame, pool.vectors)
     asked = suite.defaults.having(
         {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
     )

@@ -19,18 +19,18 @@ from equipoise.data.labels import without_twins
 from equipoise.errors import InputError
 from equipoise.mitigate.prompts import named
 
-__all__ = ["Encoded", "Pool", "StoredVectors", "encoded", "some_subjects"]
+__all__ = ["Encoded", "EncodedPool", "KnownVectors", "encoded", "some_subjects"]
 
 
 @dataclass(frozen=True)
-class Pool:
+class EncodedPool:
     """Images with their labels and vectors."""
 
     frame: pd.DataFrame
     vectors: NDArray[np.float32]
 
 
-class StoredVectors:
+class KnownVectors:
     """Vectors that are there already, as a model: remedies are fitted on it, and only new texts reach the encoder."""
 
     def __init__(self, model: Any, how: engine.Asking | None) -> None:
@@ -58,14 +58,14 @@ class StoredVectors:
 class Encoded:
     """Everything that one model is asked in a tournament."""
 
-    sets: Pool
-    natural: Pool | None
-    stored: StoredVectors
+    sets: EncodedPool
+    natural: EncodedPool | None
+    stored: KnownVectors
     prompt: str
     axis: str
 
     @property
-    def utility(self) -> Pool:
+    def utility(self) -> EncodedPool:
         """The images by which usefulness is judged: natural ones, where there are any."""
         return self.natural if self.natural is not None else self.sets
 
@@ -86,7 +86,7 @@ def encoded(
     model: Any, table: Table, natural: Table | None, prompt: str, axis: str, how: engine.Asking | None
 ) -> Encoded:
     """Ask ``model`` for all images and texts."""
-    stored = StoredVectors(model, how)
+    stored = KnownVectors(model, how)
     sets = _pool(stored, table, how, "set_id", "subject", axis)
     beside = None
     if natural is not None:
@@ -104,20 +104,20 @@ def encoded(
     return found
 
 
-def some_subjects(pool: Pool, subjects: Sequence[str]) -> Pool:
+def some_subjects(pool: EncodedPool, subjects: Sequence[str]) -> EncodedPool:
     """The images of some subjects alone."""
     return _rows(pool, pool.frame["subject"].isin(list(subjects)).to_numpy(dtype=bool))
 
 
-def _rows(pool: Pool, keep: NDArray[np.bool_]) -> Pool:
+def _rows(pool: EncodedPool, keep: NDArray[np.bool_]) -> EncodedPool:
     frame = pool.frame[keep].reset_index(drop=True)
     frame.attrs.update(pool.frame.attrs)
     return replace(pool, frame=frame, vectors=pool.vectors[keep])
 
 
 def _pool(
-    stored: StoredVectors, table: Table, how: engine.Asking | None, *columns: str, subjects: set[str] | None = None
-) -> Pool:
+    stored: KnownVectors, table: Table, how: engine.Asking | None, *columns: str, subjects: set[str] | None = None
+) -> EncodedPool:
     for name in columns:
         if name not in table.columns:
             raise InputError(f"{table.path}: has no column {name!r}, which a tournament needs")
@@ -130,4 +130,4 @@ def _pool(
     vectors = np.asarray(engine.vectors(stored.model, table, how, ids=ids), dtype=np.float32)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     stored.keep_images(ids, vectors)
-    return Pool(frame, vectors)
+    return EncodedPool(frame, vectors)

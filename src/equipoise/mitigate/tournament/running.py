@@ -20,9 +20,9 @@ from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
 from equipoise.mitigate.keeping import load as load_remedy
 from equipoise.mitigate.tournament.contenders import Contender, contenders
-from equipoise.mitigate.tournament.judging import Judged, Repair, judged, no_repair, repair_by
+from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, no_repair, repair_by
 from equipoise.mitigate.tournament.pools import Encoded, encoded
-from equipoise.mitigate.tournament.scoring import Row, best_training_free, cells_of, finding, front
+from equipoise.mitigate.tournament.scoring import TournamentRow, best_training_free, cells_of, finding, front
 from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.mitigate.tournament.showing import result_rows, table_of, written_page
 from equipoise.mitigate.wrapping import check_model
@@ -46,7 +46,7 @@ class Splits:
 class Tournament:
     """What was found."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TournamentRow, ...]
     sentences: tuple[str, ...]
     only_natural: tuple[str, ...]
     best: str | None
@@ -146,15 +146,15 @@ class _Field:
         self.before = self._judged(self.encoded, no_repair(), parts.shown)
         self.chosen_before = self._judged(self.encoded, no_repair(), parts.choosing, briefly=True)
 
-    def base_row(self) -> Row:
-        return Row("as it is", {}, cells_of(self.before, self.before, self.how.level), kind="model")
+    def base_row(self) -> TournamentRow:
+        return TournamentRow("as it is", {}, cells_of(self.before, self.before, self.how.level), kind="model")
 
-    def row(self, contender: Contender) -> Row:
+    def row(self, contender: Contender) -> TournamentRow:
         """The row of a contender: from an earlier run that was killed, or judged now."""
         path = self.work / f"{self._hash(contender)}.json"
         if path.is_file():
             try:
-                return Row.from_plain(json.loads(path.read_text(encoding="utf-8")))
+                return TournamentRow.from_plain(json.loads(path.read_text(encoding="utf-8")))
             except (ValueError, KeyError, TypeError):
                 path.unlink()
         row = self._row(contender)
@@ -165,7 +165,7 @@ class _Field:
         self.say(f"{row.name:28} {_setting(row.strength):20} {told}" + ("" if row.is_fair else "  (not judged fairly)"))
         return row
 
-    def _row(self, contender: Contender) -> Row:
+    def _row(self, contender: Contender) -> TournamentRow:
         if contender.checkpoint:
             return self._checkpoint_row(contender)
         if contender.folder:
@@ -195,11 +195,11 @@ class _Field:
             chosen = min((one for one in found if not one[0]), key=lambda one: (one[1], one[2]))
         return chosen[4], chosen[3], len(found)
 
-    def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> Row:
+    def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> TournamentRow:
         now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.shown)
         seen = set(remedy.fitted_on.subjects) & set(self.parts.shown)
         kind = "remedy" if hasattr(remedy, "transform") else "ranking"
-        return Row(
+        return TournamentRow(
             contender.name,
             dict(strength),
             cells_of(now, self.before, self.how.level),
@@ -210,7 +210,7 @@ class _Field:
             tuple(now.notes),
         )
 
-    def _checkpoint_row(self, contender: Contender) -> Row:
+    def _checkpoint_row(self, contender: Contender) -> TournamentRow:
         from equipoise.models import load
 
         other = load(contender.checkpoint)
@@ -218,15 +218,17 @@ class _Field:
         now = self._judged(theirs, no_repair(), self.parts.shown)
         seen = tuple(sorted(set(contender.seen or ()) & set(self.parts.shown)))
         cells = cells_of(now, self.before, self.how.level)
-        return Row(contender.name, {}, cells, 1, "checkpoint", seen, contender.seen is None, tuple(now.notes))
+        return TournamentRow(contender.name, {}, cells, 1, "checkpoint", seen, contender.seen is None, tuple(now.notes))
 
-    def _judged(self, asked: Encoded, repair: Repair, subjects: Sequence[str], *, briefly: bool = False) -> Judged:
+    def _judged(
+        self, asked: Encoded, repair: AppliedRepair, subjects: Sequence[str], *, briefly: bool = False
+    ) -> JudgedRepair:
         return judged(asked, repair, subjects, self.how, self.axes, briefly=briefly)
 
-    def _skew(self, now: Judged) -> float:
+    def _skew(self, now: JudgedRepair) -> float:
         return now.estimates["max_skew", "sets", self.how.axis].value
 
-    def _loss(self, now: Judged) -> float:
+    def _loss(self, now: JudgedRepair) -> float:
         key = ("zero_shot_accuracy", "utility", "")
         if key not in now.estimates or key not in self.chosen_before.estimates:
             return 0.0
@@ -248,7 +250,7 @@ def _setting(strength: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in strength.items() if name != "variant")
 
 
-def _found(rows: Sequence[Row], how: TournamentSettings, parts: Splits, home: RunFolder) -> Tournament:
+def _found(rows: Sequence[TournamentRow], how: TournamentSettings, parts: Splits, home: RunFolder) -> Tournament:
     told = finding(rows, how.axis, how.k, how.most_loss)
     best = best_training_free(rows, how.axis, how.most_loss)
     on_front = tuple(front(rows, how.axis))

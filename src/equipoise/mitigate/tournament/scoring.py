@@ -10,15 +10,15 @@ import numpy as np
 
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.mitigate.tournament.judging import Judged
+from equipoise.mitigate.tournament.judging import JudgedRepair
 
-__all__ = ["Cell", "Row", "best_training_free", "cells_of", "finding", "front"]
+__all__ = ["TournamentCell", "TournamentRow", "best_training_free", "cells_of", "finding", "front"]
 
 Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TournamentCell:
     """One number of a row: the value less chance, its interval, and how far it is from the model as it is."""
 
     value: float
@@ -38,12 +38,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TournamentRow:
     """One contender: the strength that was chosen for it, and its cells by metric, pool and axis."""
 
     name: str
     strength: Mapping[str, Any]
-    cells: Mapping[Key, Cell]
+    cells: Mapping[Key, TournamentCell]
     tried: int = 1
     kind: str = "remedy"
     """``model`` (as it is), ``remedy``, ``ranking``, ``data`` or ``checkpoint``."""
@@ -58,7 +58,7 @@ class Row:
         """Whether it is judged on subjects that it has not seen, for all that is known."""
         return not self.seen and not self.unknown
 
-    def cell(self, metric: str, pool: str, axis: str = "") -> Cell | None:
+    def cell(self, metric: str, pool: str, axis: str = "") -> TournamentCell | None:
         """One of its numbers."""
         return self.cells.get((metric, pool, axis))
 
@@ -69,13 +69,13 @@ class Row:
         return own | {"seen": list(self.seen), "unknown": self.unknown, "notes": list(self.notes), "cells": cells}
 
     @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Row:
+    def from_plain(cls, data: Mapping[str, Any]) -> TournamentRow:
         """The reverse."""
         cells = {}
         for one in data["cells"]:
             cell = dict(one)
             key = (cell.pop("metric"), cell.pop("pool"), cell.pop("axis"))
-            cells[key] = Cell(**cell)
+            cells[key] = TournamentCell(**cell)
         return cls(
             data["name"],
             data["strength"],
@@ -88,7 +88,7 @@ class Row:
         )
 
 
-def cells_of(now: Judged, before: Judged, level: float) -> dict[Key, Cell]:
+def cells_of(now: JudgedRepair, before: JudgedRepair, level: float) -> dict[Key, TournamentCell]:
     """The cells of a repair, with the change from the model ``before`` paired by subject or image."""
     found = {}
     for key, estimate in now.estimates.items():
@@ -99,12 +99,12 @@ def cells_of(now: Judged, before: Judged, level: float) -> dict[Key, Cell]:
     return found
 
 
-def _cell(estimate: Estimate, change: float | None, low: float | None, high: float | None) -> Cell:
+def _cell(estimate: Estimate, change: float | None, low: float | None, high: float | None) -> TournamentCell:
     off = estimate.null_mean or 0.0
     ends = [None if end is None else float(end - off) for end in (estimate.ci_low, estimate.ci_high)]
     p = None if estimate.p_value is None else float(estimate.p_value)
     null = None if estimate.null_mean is None else float(off)
-    return Cell(float(estimate.value - off), ends[0], ends[1], change, low, high, null, p, int(estimate.n))
+    return TournamentCell(float(estimate.value - off), ends[0], ends[1], change, low, high, null, p, int(estimate.n))
 
 
 def _change(
@@ -119,7 +119,7 @@ def _change(
     return float(changes.mean()), low, high
 
 
-def front(rows: Sequence[Row], axis: str) -> list[str]:
+def front(rows: Sequence[TournamentRow], axis: str) -> list[str]:
     """The names on the Pareto front: no other is both less skewed on the sets and more accurate.
 
     Rows that were fitted on subjects they are judged on do not count.
@@ -136,7 +136,7 @@ def front(rows: Sequence[Row], axis: str) -> list[str]:
     ]
 
 
-def best_training_free(rows: Sequence[Row], axis: str, most_loss: float) -> str | None:
+def best_training_free(rows: Sequence[TournamentRow], axis: str, most_loss: float) -> str | None:
     """The fitted map of vectors with the least skew on the sets among those that cost no more than ``most_loss``.
 
     It must repair: its skew is lower than the model's, with an interval that excludes no change.
@@ -151,7 +151,7 @@ def best_training_free(rows: Sequence[Row], axis: str, most_loss: float) -> str 
 
 
 @dataclass(frozen=True)
-class Finding:
+class TournamentFinding:
     """What the table says, in sentences."""
 
     sentences: tuple[str, ...]
@@ -159,7 +159,7 @@ class Finding:
     """Remedies that look good on the natural pool alone."""
 
 
-def finding(rows: Sequence[Row], axis: str, k: int, most_loss: float) -> Finding:
+def finding(rows: Sequence[TournamentRow], axis: str, k: int, most_loss: float) -> TournamentFinding:
     """The sentences of a tournament; see :mod:`equipoise.mitigate.tournament`."""
     others = [row for row in rows if row.kind != "model"]
     fair = [row for row in others if row.is_fair]
@@ -174,7 +174,7 @@ def finding(rows: Sequence[Row], axis: str, k: int, most_loss: float) -> Finding
     lower = [row for row in fair if (cell := row.cell("max_skew", "sets", axis)) is not None and cell.is_lower]
     said.append(_who("lower it there, with an interval that excludes no change", lower, fair))
     natural = [row for row in fair if (cell := row.cell("max_skew", "natural", axis)) is not None]
-    only: list[Row] = []
+    only: list[TournamentRow] = []
     if natural:
         only = [row for row in natural if _lower(row, "natural", axis) and not _lower(row, "sets", axis)]
         if only:
@@ -213,20 +213,20 @@ def finding(rows: Sequence[Row], axis: str, k: int, most_loss: float) -> Finding
         )
     else:
         said.append("No remedy without training lowers the skew within that cost.")
-    return Finding(tuple(said), tuple(row.name for row in only))
+    return TournamentFinding(tuple(said), tuple(row.name for row in only))
 
 
-def _lower(row: Row, pool: str, axis: str) -> bool:
+def _lower(row: TournamentRow, pool: str, axis: str) -> bool:
     cell = row.cell("max_skew", pool, axis)
     return cell is not None and cell.is_lower
 
 
-def _higher(row: Row, pool: str, axis: str) -> bool:
+def _higher(row: TournamentRow, pool: str, axis: str) -> bool:
     cell = row.cell("max_skew", pool, axis)
     return cell is not None and cell.change_low is not None and cell.change_low > 0
 
 
-def _cost(fair: Sequence[Row], most_loss: float) -> list[str]:
+def _cost(fair: Sequence[TournamentRow], most_loss: float) -> list[str]:
     costly = []
     for row in fair:
         cell = row.cell("zero_shot_accuracy", "utility")
@@ -235,7 +235,7 @@ def _cost(fair: Sequence[Row], most_loss: float) -> list[str]:
     return [f"Cost more than {100 * most_loss:g} points of zero-shot accuracy: {_names(costly)}."] if costly else []
 
 
-def _spill(fair: Sequence[Row], axis: str) -> list[str]:
+def _spill(fair: Sequence[TournamentRow], axis: str) -> list[str]:
     """Who moves an axis that nobody meant to repair."""
     said = []
     axes = sorted({a for row in fair for (metric, pool, a) in row.cells if metric == "max_skew" and pool == "sets"})
@@ -251,9 +251,9 @@ def _spill(fair: Sequence[Row], axis: str) -> list[str]:
     return said
 
 
-def _who(what: str, some: Sequence[Row], of: Sequence[Row]) -> str:
+def _who(what: str, some: Sequence[TournamentRow], of: Sequence[TournamentRow]) -> str:
     return f"{len(some)} of {len(of)} {what}: {_names(some)}." if some else f"None of {len(of)} {what}."
 
 
-def _names(rows: Sequence[Row]) -> str:
+def _names(rows: Sequence[TournamentRow]) -> str:
     return ", ".join(row.name for row in rows)

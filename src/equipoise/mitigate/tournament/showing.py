@@ -13,7 +13,7 @@ from equipoise.formatting import NOTHING, amount, interval, markdown_table, sign
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.tournament.published import PublishedRow, published_rows
-from equipoise.mitigate.tournament.scoring import Cell, Row
+from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow
 from equipoise.mitigate.tournament.settings import TournamentSettings
 from equipoise.report.page.pareto import ParetoPoint, pareto_figure
 from equipoise.report.svg import asset, standalone
@@ -32,7 +32,7 @@ _TITLES = {
 _SHARES = ("zero_shot_accuracy", "text_to_image_recall", "image_to_text_recall")
 
 
-def columns_of(rows: Sequence[Row], axis: str) -> list[tuple[str, str, str]]:
+def columns_of(rows: Sequence[TournamentRow], axis: str) -> list[tuple[str, str, str]]:
     """The columns of the table, in order: the repaired axis first, then the others, then usefulness."""
     there = {key for row in rows for key in row.cells}
     first = [("max_skew", "sets", axis), ("max_skew", "natural", axis), ("standard_gap_size", "sets", axis)]
@@ -41,7 +41,7 @@ def columns_of(rows: Sequence[Row], axis: str) -> list[tuple[str, str, str]]:
     return [key for key in (*first, *spill, *useful) if key in there]
 
 
-def table_of(rows: Sequence[Row], how: TournamentSettings) -> str:
+def table_of(rows: Sequence[TournamentRow], how: TournamentSettings) -> str:
     """The table in Markdown: values above chance (shares in percent) with their intervals."""
     columns = columns_of(rows, how.axis)
     head = ["", "remedy", "strength", *(_title(key, how) for key in columns)]
@@ -60,22 +60,22 @@ def _title(key: tuple[str, str, str], how: TournamentSettings) -> str:
     return _TITLES[metric].format(k=how.k, pool=where, axis=axis)
 
 
-def _why(row: Row) -> str:
+def _why(row: TournamentRow) -> str:
     if row.seen:
         return f"fitted on {len(row.seen)} of the subjects shown here, so it looks better than it is"
     return "nobody says which subjects it was fitted on"
 
 
-def _strength(row: Row) -> str:
+def _strength(row: TournamentRow) -> str:
     told = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in _own(row)]
     return ", ".join(told) or NOTHING
 
 
-def _own(row: Row) -> list[tuple[str, Any]]:
+def _own(row: TournamentRow) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in row.strength.items() if name != "variant"]
 
 
-def _shown(key: tuple[str, str, str], cell: Cell | None) -> str:
+def _shown(key: tuple[str, str, str], cell: TournamentCell | None) -> str:
     if cell is None:
         return NOTHING
     if key[0] in _SHARES:
@@ -85,7 +85,7 @@ def _shown(key: tuple[str, str, str], cell: Cell | None) -> str:
     return f"{value} ({ends})" if ends else value
 
 
-def result_rows(rows: Sequence[Row], model: str, how: TournamentSettings) -> list[dict[str, Any]]:
+def result_rows(rows: Sequence[TournamentRow], model: str, how: TournamentSettings) -> list[dict[str, Any]]:
     """Every number as a row of a results table; whoever was not judged fairly has a note in each."""
     found = []
     for row in rows:
@@ -115,7 +115,7 @@ def result_rows(rows: Sequence[Row], model: str, how: TournamentSettings) -> lis
 
 
 def written_page(
-    rows: Sequence[Row],
+    rows: Sequence[TournamentRow],
     sentences: Sequence[str],
     front: Sequence[str],
     best: str | None,
@@ -132,7 +132,7 @@ def written_page(
     write_whole(folder / "report.html", _page(rows, sentences, best, model, how, svg, known).encode())
 
 
-def _points(rows: Sequence[Row], front: Sequence[str], how: TournamentSettings) -> list[ParetoPoint]:
+def _points(rows: Sequence[TournamentRow], front: Sequence[str], how: TournamentSettings) -> list[ParetoPoint]:
     points = []
     for number, row in enumerate(rows):
         skew, useful = row.cell("max_skew", "sets", how.axis), row.cell("zero_shot_accuracy", "utility")
@@ -148,7 +148,7 @@ def _points(rows: Sequence[Row], front: Sequence[str], how: TournamentSettings) 
 
 
 def _page(
-    rows: Sequence[Row],
+    rows: Sequence[TournamentRow],
     sentences: Sequence[str],
     best: str | None,
     model: str,
@@ -184,7 +184,8 @@ intervals. Blue: fitted remedies; others: re-rankings, checkpoints, and the mode
 <p>Skews are above chance, in nats, with {100 * how.level:.0f}% intervals; gaps in spreads between sets; shares in
 percent, with the change from the model as it is. All rows are judged on the same subjects, which no remedy was fitted
 on unless marked; strengths were chosen on others again: the least skew that costs at most {100 * how.most_loss:g}
-points of zero-shot accuracy there.</p>{marks}</section>{_published(known)}
+points of zero-shot accuracy there. Intervals are over the subjects shown: that others might have been fitted on they do
+not count, so run it with another --seed, too.</p>{marks}</section>{_published(known)}
 </main></body></html>
 """
 
