@@ -102,7 +102,7 @@ def test_every_entry_of_every_registry_is_where_it_says():
     from equipoise.data.readers import READERS
     from equipoise.filters.protocol import FILTERS
     from equipoise.measure import METRICS
-    from equipoise.mitigate.protocol import REMEDIES
+    from equipoise.mitigate.catalog import REMEDIES
     from equipoise.models.hf.captioners import CAPTIONERS
     from equipoise.models.hf.families import FAMILIES
     from equipoise.models.loading import SCHEMES

@@ -158,4 +158,5 @@ def test_bad_input_is_refused():
 
 def test_every_variant_can_be_made_again_from_its_settings():
     for variant in VARIANTS:
-        assert Projection(**Projection(variant, 7).settings()).settings() == {"variant": variant, "strength": 7.0}
+        wanted = {"variant": variant, "strength": 7.0, "share": 0.5}
+        assert Projection(**Projection(variant, 7, 0.5).settings()).settings() == wanted

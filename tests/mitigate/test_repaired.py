@@ -10,7 +10,7 @@ from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.mitigate import REMEDIES, Projection, fit_on_table, held_out_layer, load, repaired, save
 from equipoise.mitigate.fitting import held_out_subjects, seen_subjects
-from equipoise.mitigate.wrapping import fingerprint
+from equipoise.mitigate.keeping import fingerprint
 from equipoise.models import Encoder, Precomputed
 from equipoise.models import load as load_model
 
@@ -61,10 +61,28 @@ def test_a_remedy_comes_back_from_its_folder(fitted, tmp_path):
     assert back.fitted_on == fitted.fitted_on
     assert np.array_equal(back.matrix, fitted.matrix)
     assert fingerprint(back) == fingerprint(fitted)
-    assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "run.json"]
-    first = (place / "arrays.npz").read_bytes()
+    assert sorted(path.name for path in place.iterdir()) == ["run.json", "state.safetensors"]
+    first = (place / "state.safetensors").read_bytes()
     save(back, place)
-    assert (place / "arrays.npz").read_bytes() == first
+    assert (place / "state.safetensors").read_bytes() == first
+
+
+def test_a_folder_of_before_safetensors_is_read(fitted, tmp_path):
+    import hashlib
+    import io
+
+    place = save(fitted, tmp_path / "remedy")
+    out = io.BytesIO()
+    np.savez(out, directions=fitted.directions, matrix=fitted.matrix)
+    (place / "state.safetensors").unlink()
+    (place / "arrays.npz").write_bytes(out.getvalue())
+    about = json.loads((place / "run.json").read_text())
+    about["arrays"] = hashlib.sha256(out.getvalue()).hexdigest()
+    del about["state_hash"], about["settings"]["share"], about["fitted_on"]["learnt_from"]
+    (place / "run.json").write_text(json.dumps(about))
+    back = load(place)
+    assert np.array_equal(back.matrix, fitted.matrix)
+    assert back.fitted_on == fitted.fitted_on
 
 
 def test_what_it_was_fitted_on_is_kept(fitted, home, model):
@@ -82,18 +100,24 @@ def test_a_damaged_or_dangerous_folder_is_refused(fitted, tmp_path):
 
     refused(tmp_path / "none", "no remedy here")
     place = save(fitted, tmp_path / "remedy")
-    arrays, note = place / "arrays.npz", place / "run.json"
+    arrays, note = place / "state.safetensors", place / "run.json"
     good, told = arrays.read_bytes(), note.read_text()
     arrays.write_bytes(good[:-9])
     refused(place, "its hash differs")
     arrays.unlink()
     refused(place, "missing")
-    with arrays.open("wb") as file:
-        np.savez(file, matrix=np.array([{"a": print}], dtype=object))
     from hashlib import sha256
 
-    note.write_text(json.dumps(json.loads(told) | {"arrays": sha256(arrays.read_bytes()).hexdigest()}))
+    old = place / "arrays.npz"
+    with old.open("wb") as file:
+        np.savez(file, matrix=np.array([{"a": print}], dtype=object))
+    before = {name: value for name, value in json.loads(told).items() if name != "state_hash"}
+    note.write_text(json.dumps(before | {"arrays": sha256(old.read_bytes()).hexdigest()}))
     refused(place, "damaged")  # a pickle inside is never opened
+    old.unlink()
+    arrays.write_bytes(b"not safetensors")
+    note.write_text(json.dumps(json.loads(told) | {"state_hash": sha256(arrays.read_bytes()).hexdigest()}))
+    refused(place, "damaged")
     arrays.write_bytes(good)
     note.write_text(told[:40])
     refused(place, "run.json: damaged")
@@ -286,7 +310,7 @@ def test_the_command_fits_keeps_and_tells_what_to_do_next(home, tmp_path, monkey
     assert "The repair" in page
     words = run("mitigate", "projection", model, "-t", sets, "--axis", "gender", "-o", "w", "--variant", "prompts")
     assert words.returncode == 2
-    assert "--variant prompts: it takes out what its vectors span" in words.stderr
+    assert "lacks 3 of 3 texts, for example 'a photo of a person'" in words.stderr
     assert not (tmp_path / "w").exists()
     again = run("mitigate", "projection", model, "--table", sets, "--axis", "gender", "-o", "remedy")
     assert (again.returncode, again.stdout) == (0, done.stdout)

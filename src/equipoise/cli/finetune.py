@@ -63,7 +63,7 @@ def _options(given: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
 
     if "seed" in given:
         raise InputError("--set seed: say it with --seed, which also draws the subjects that are kept apart")
-    chosen = "equalised" if variant == "differences" else variant  # the other remedies' usual one
+    chosen = variant or "equalised"
     weights = {name: given.pop(name) for name in list(given) if name in VARIANTS["equalised"]}
     own: dict[str, Any] = {
         name: given.pop(name) for name in ("preset", "prompts", "caption", "general") if name in given

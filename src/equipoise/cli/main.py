@@ -30,6 +30,7 @@ from equipoise.cli import (
     review,
     table,
     text,
+    tournament,
     train,
     world,
 )
@@ -84,6 +85,7 @@ app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)
 app.command("train", rich_help_panel=REPAIR)(train.train)
 app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
+app.command("tournament", rich_help_panel=REPAIR)(tournament.tournament)
 
 
 def _print_version(wanted: bool) -> None:

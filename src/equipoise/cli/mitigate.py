@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
@@ -9,15 +11,21 @@ from equipoise.errors import InputError
 
 
 def mitigate(
-    remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy: projection. --list shows all."),
+    remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy; --list shows all. Or: check NAME."),
     model: str = typer.Argument("", metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
     table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, best of sets."),
     layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
     axis: list[str] = typer.Option([], "--axis", help="An axis to repair; repeat for several."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the remedy."),
     held_out: float = typer.Option(0.5, "--held-out", help="The share of subjects kept apart; 0 keeps none apart."),
-    variant: str = typer.Option(
-        "differences", "--variant", help="Which directions: differences. Those of prompts are for Python."
+    variant: str = typer.Option("", "--variant", help="Which variant, of projection: differences, prompts, ..."),
+    prompts: str = typer.Option(
+        "",
+        "--prompts",
+        help="A CSV file of prompts (set, text, and a column for each axis) for what learns from texts.",
+    ),
+    setting: list[str] = typer.Option(
+        [], "--set", help="A setting of the remedy, as m=100 or estimator=ksg; repeat for several."
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Which subjects are kept apart."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -26,7 +34,6 @@ def mitigate(
     cache: bool = CACHE,
     max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
-    settings: list[str] = typer.Option([], "--set", help="NAME=VALUE: a setting of counterfactual-finetune; repeat."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Of counterfactual-finetune: measure a few steps, and stop."),
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
 ) -> None:
@@ -36,23 +43,40 @@ def mitigate(
 
     [bold]equipoise mitigate projection mini:clip --table sets --axis gender -o remedies/gender[/bold]
 
+    [bold]equipoise mitigate clip-clip mini:clip -t sets --axis gender --set m=12 -o remedies/clipped[/bold]
+
+    [bold]equipoise mitigate projection mini:clip -t sets --axis gender --variant calibrated --prompts pairs.csv -o DIR
+    [/bold]
+
+    [bold]equipoise mitigate learned-tokens mini:clip -t sets --axis gender --held-out 0.4 -o tuned[/bold]: a new
+    model, hf:tuned
+
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
 
     [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender --held-out 0.2 -o
     runs/tuned[/bold]: writes a model, hf:runs/tuned.
+
+    [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
     """
     from equipoise.cli.finetune import NAME, finetune_command
     from equipoise.data import Table
     from equipoise.data.runs import check_folder
-    from equipoise.data.settings import fitting_all
     from equipoise.mitigate import REMEDIES
     from equipoise.mitigate.fitting import HELD_OUT, fit_into_folder
+    from equipoise.mitigate.prompts import read_prompts
     from equipoise.models import load
 
     if names:
         for entry in REMEDIES:
             typer.echo(f"{entry.name:16} {entry.summary}\n{'':16} {entry.citation}")
+        typer.echo(f"{NAME:16} A whole encoder trained on counterfactual sets; writes a model.")
+        typer.echo(f"{'':16} Howard et al., SocialCounterfactuals, CVPR 2024")
+        typer.echo(f"{'learned-tokens':16} Vectors before every text of a CLIP, learnt against an adversary.")
+        typer.echo(f"{'':16} Berg et al., A Prompt Array Keeps the Bias Away, AACL 2022, arXiv 2203.11933")
+        return
+    if remedy == "check":
+        _check(model)
         return
     for given, told in ((remedy, "a REMEDY, such as projection"), (model, "a MODEL"), (table, "a table with --table")):
         if not given:
@@ -71,32 +95,41 @@ def mitigate(
             seed=seed,
             device=device,
             overwrite=overwrite,
-            settings=settings,
+            settings=setting,
             dry_run=dry_run,
         )
         return
-    if settings or dry_run:
-        raise InputError(f"--set and --dry-run belong to {NAME}; {remedy} takes neither")
-    chosen = REMEDIES.load(remedy)
-    made = chosen(**fitting_all(chosen, {"variant": variant}, what=f"setting of the remedy {remedy}"))
-    if variant != "differences":
-        raise InputError(
-            f"--variant {variant}: it takes out what its vectors span, and here that would be the images themselves; "
-            "fit it on vectors of prompts in Python, or leave --variant out"
-        )
+    if dry_run:
+        raise InputError(f"--dry-run belongs to {NAME}; {remedy} does not take it")
+    how = asking(engine, workers, cache, max_broken=max_broken)
+    if remedy == "learned-tokens":
+        _learn_tokens(model, table, layer, axis, out, held_out, setting, seed, how, overwrite)
+        return
+    made = _made(remedy, setting, variant)
+    if prompts and made.learns_from != "texts":
+        raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
     home = check_folder(out, "remedy", overwrite=overwrite)
     opened = Table.open(table, layers=layer)
     encoder = load(model, **({"device": device} if device else {}))
-    how = asking(engine, workers, cache, max_broken=max_broken)
+    pairs = read_prompts(prompts, axis) if prompts else None
     made, apart = fit_into_folder(
-        made, encoder, opened, axis, home, share=held_out, seed=seed, asking=how, overwrite=overwrite
+        made,
+        encoder,
+        opened,
+        axis,
+        home,
+        share=held_out,
+        seed=seed,
+        asking=how,
+        prompts=pairs,
+        overwrite=overwrite,
     )
     about = made.fitted_on
     assert about is not None
-    typer.echo(
-        f"{made.name} fitted on {about.n:,} images in {about.n_sets:,} sets of {len(about.subjects)} subjects, "
-        f"in {home}" + (f"; {about.n_left_out:,} images could not be used" if about.n_left_out else "")
-    )
+    what = "texts" if about.learnt_from == "texts" else "images"
+    of = f" of {len(about.subjects)} subjects" if about.subjects else ""
+    left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
+    typer.echo(f"{made.name} fitted on {about.n:,} {what} in {about.n_sets:,} sets{of}, in {home}{left}")
     for note in about.notes:
         typer.echo(f"note: {note}", err=True)
     if not apart:
@@ -109,3 +142,76 @@ def mitigate(
     typer.echo(f"now audit the model before and after it, on those:\n  {audit} -o runs/before")
     typer.echo(f"  {audit} --remedy {home} -o runs/after")
     typer.echo("  equipoise report runs/before runs/after --before-after runs/before runs/after -o repair.html")
+
+
+def _learn_tokens(
+    model: str,
+    table: str,
+    layer: list[str],
+    axis: list[str],
+    out: str,
+    held_out: float,
+    setting: list[str],
+    seed: int,
+    how: Any,
+    overwrite: bool,
+) -> None:
+    """Learn tokens into a folder that opens as a model of its own."""
+    from equipoise.data import Table
+    from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
+
+    if len(axis) != 1:
+        raise InputError("learned tokens repair one axis; name it with --axis")
+    settings = TokenSettings(seed=seed).having(_settings(setting))
+    folder, apart = learn_tokens(
+        model,
+        Table.open(table, layers=layer),
+        axis[0],
+        out,
+        settings=settings,
+        held_out=held_out,
+        asking=how,
+        overwrite=overwrite,
+    )
+    typer.echo(f"tokens learnt in {folder}; it opens as hf:{folder}")
+    typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody, so judge it on another table'}")
+
+
+def _made(remedy: str, settings: list[str], variant: str) -> Any:
+    """The remedy that is asked for, not fitted yet."""
+    from equipoise.data.settings import fitting_all
+    from equipoise.mitigate import REMEDIES
+
+    given: dict[str, Any] = {"variant": variant} if variant else {}
+    given |= _settings(settings)
+    chosen = REMEDIES.load(remedy)
+    return chosen(**fitting_all(chosen, given, what=f"setting of the remedy {remedy}", label=remedy))
+
+
+def _settings(settings: list[str]) -> dict[str, Any]:
+    """What ``--set name=value`` says; a value is JSON, or else a text."""
+    import json
+
+    given: dict[str, Any] = {}
+    for one in settings:
+        name, equals, text = one.partition("=")
+        if not equals:
+            raise InputError(f"--set {one}: give name=value, such as m=100")
+        try:
+            given[name.strip()] = json.loads(text)
+        except ValueError:
+            given[name.strip()] = text.strip()
+    return given
+
+
+def _check(name: str) -> None:
+    """Run the conformance suite on a registered remedy; exit with 1 if it fails."""
+    from equipoise.mitigate.conformance import check
+
+    if not name:
+        raise InputError("give the name of a registered remedy: equipoise mitigate check projection")
+    found = check(name)
+    for one in found:
+        typer.echo(f"{'failed' if one.problem else 'ok':7} {one.name:24} {one.problem or one.what}")
+    if any(one.problem for one in found):
+        raise typer.Exit(1)

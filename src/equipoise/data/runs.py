@@ -54,6 +54,8 @@ KINDS: Mapping[str, _Kind] = {
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "dossier": _Kind("a dossier"),
+    "checkpoint": _Kind("a repaired checkpoint"),
+    "tournament": _Kind("a tournament", work=("_work",)),
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
     "review": _Kind("a review"),

@@ -334,7 +334,7 @@ class StoredEncoder:
         new = {name: text for name, text in zip(names, texts, strict=True) if name not in known}
         known |= self._encoded(new, self.encoder.encode_texts, "texts")
         vectors = _stacked([known[name] for name in names])
-        return self.asked.changed_texts(vectors) if self.changes and len(vectors) else vectors
+        return self.asked.changed_texts(vectors, texts) if self.changes and len(vectors) else vectors
 
     def save(self) -> None:
         """Put what waits into the store."""

@@ -2,46 +2,77 @@
 
 A *remedy* learns from embeddings with labels (:func:`fit_on_table`), changes embeddings (``transform``), and is kept in
 a folder without pickle (:func:`save`, :func:`load`). :func:`repaired` puts it behind a model, so that the audit before
-and the audit after differ in nothing else.
+and the audit after differ in nothing else. :class:`Rerank` changes rankings instead of embeddings.
 """
 
 from typing import TYPE_CHECKING
 
 from equipoise.first_use import on_first_use
-from equipoise.mitigate.protocol import REMEDIES
+from equipoise.mitigate.catalog import REMEDIES
 
 if TYPE_CHECKING:
-    from equipoise.mitigate.fitting import fit_on_table, held_out_layer
+    from equipoise.mitigate.base import BaseRemedy, LinearRemedy
+    from equipoise.mitigate.bend import Bend
+    from equipoise.mitigate.clip_clip import ClipClip
+    from equipoise.mitigate.fitting import fit_on_prompts, fit_on_table, held_out_layer
+    from equipoise.mitigate.inlp import Inlp
+    from equipoise.mitigate.keeping import load, save
+    from equipoise.mitigate.leace import Leace
+    from equipoise.mitigate.neutraliser import Neutraliser
     from equipoise.mitigate.projection import Projection
-    from equipoise.mitigate.protocol import FittedOn, Remedy
-    from equipoise.mitigate.wrapping import RepairedEncoder, RepairedVectors, load, repaired, save
+    from equipoise.mitigate.protocol import FittedOn, Queries, Remedy
+    from equipoise.mitigate.rerank import Rerank
+    from equipoise.mitigate.residual import Residual
+    from equipoise.mitigate.wrapping import RepairedEncoder, RepairedVectors, repaired
+
+_HOMES = {
+    "BaseRemedy": "base",
+    "Bend": "bend",
+    "ClipClip": "clip_clip",
+    "FittedOn": "protocol",
+    "Inlp": "inlp",
+    "Leace": "leace",
+    "LinearRemedy": "base",
+    "Neutraliser": "neutraliser",
+    "Projection": "projection",
+    "Queries": "protocol",
+    "Remedy": "protocol",
+    "RepairedEncoder": "wrapping",
+    "RepairedVectors": "wrapping",
+    "Rerank": "rerank",
+    "Residual": "residual",
+    "fit_on_prompts": "fitting",
+    "fit_on_table": "fitting",
+    "held_out_layer": "fitting",
+    "load": "keeping",
+    "repaired": "wrapping",
+    "save": "keeping",
+}
 
 __all__ = [
     "REMEDIES",
+    "BaseRemedy",
+    "Bend",
+    "ClipClip",
     "FittedOn",
+    "Inlp",
+    "Leace",
+    "LinearRemedy",
+    "Neutraliser",
     "Projection",
+    "Queries",
     "Remedy",
     "RepairedEncoder",
     "RepairedVectors",
+    "Rerank",
+    "Residual",
+    "fit_on_prompts",
     "fit_on_table",
     "held_out_layer",
     "load",
     "repaired",
     "save",
 ]
-
-_HOMES = {
-    "FittedOn": "protocol",
-    "Projection": "projection",
-    "Remedy": "protocol",
-    "RepairedEncoder": "wrapping",
-    "RepairedVectors": "wrapping",
-    "fit_on_table": "fitting",
-    "held_out_layer": "fitting",
-    "load": "wrapping",
-    "repaired": "wrapping",
-    "save": "wrapping",
-}
 
 __getattr__ = on_first_use(__name__, _HOMES)
 

@@ -1,4 +1,4 @@
-"""Fit a remedy on the images of a table, on some subjects, and keep the others apart to judge it by."""
+"""Fit a remedy on some subjects of a table, images or prompts of them; keep the others apart to judge it by."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from equipoise.data.labels import with_joined_labels
 from equipoise.data.runs import Run, claimed
 from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.keeping import load, publish
+from equipoise.mitigate.prompts import PromptSets, default_prompts
 from equipoise.mitigate.protocol import Remedy
-from equipoise.mitigate.wrapping import load, publish
 from equipoise.models.protocols import Encoder, Precomputed
 
 HELD_OUT = "held_out"
 """The layer in a remedy's folder that keeps the subjects alone which it has not seen."""
 
-__all__ = ["fit_into_folder", "fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
+UNNAMED = "unnamed"
+"""The group of a prompt on an axis of which it says nothing, though it names a group on another."""
+
+__all__ = ["fit_into_folder", "fit_on_prompts", "fit_on_table", "held_out_layer", "held_out_subjects", "seen_subjects"]
 
 
 def held_out_subjects(table: Table, share: float = 0.5, *, seed: int = 0) -> list[str]:
@@ -43,12 +47,15 @@ def fit_on_table(
     *,
     held_out: Collection[str] = (),
     asking: engine.Asking | None = None,
+    prompts: PromptSets | None = None,
 ) -> Remedy:
     """Fit ``remedy`` on the images of ``table`` whose subject is not ``held_out``, and record what it has seen.
 
     Groups are those of ``axes``; images of one ``set_id`` are compared with each other, where the table has sets. What
     a filter dropped is not used. ``asking`` says how the model is asked; what the cache knows is not encoded again. An
     image that cannot be read is left out and noted (``fitted_on.notes``); too many of them are refused.
+    A remedy that learns from texts is fitted on ``prompts``, or else on the usual ones for the groups and the subjects
+    that are not held out (:func:`equipoise.mitigate.prompts.default_prompts`).
     """
     if not axes:
         raise InputError(f"name the axes to repair; {table.path} has {', '.join(table.axes) or 'none'}")
@@ -60,11 +67,23 @@ def fit_on_table(
     if not use.any():
         raise InputError(f"{table.path}: all subjects are held out; nothing is left to fit the remedy on")
     mine = frame[use].reset_index(drop=True)
+    subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
+    if remedy.learns_from == "texts":
+        groups = {axis: sorted(map(str, mine[axis].dropna().unique())) for axis in axes}
+        named = subjects if getattr(remedy, "names_subjects", False) else ()
+        fit_on_prompts(remedy, model, prompts or _usual_prompts(remedy, groups, named), asking=asking)
+        assert remedy.fitted_on is not None
+        if prompts is None:
+            remedy.fitted_on = replace(remedy.fitted_on, table=table.fingerprint, subjects=subjects)
+        return remedy
+    if prompts is not None:
+        raise InputError(f"the remedy {remedy.name!r} learns from images, not from prompts; leave them out")
     unreadable = engine.Unreadable(table.path, len(mine), (asking or engine.Asking()).max_broken)
     vectors = engine.vectors(model, table, asking, ids=mine["image_id"].tolist(), unreadable=unreadable)
     if unreadable.reasons:
         read = ~mine["image_id"].isin(list(unreadable.reasons)).to_numpy(dtype=bool)
         vectors, mine = vectors[read], mine[read].reset_index(drop=True)
+        subjects = tuple(sorted(map(str, mine["subject"].dropna().unique())))
     sets = None
     if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
         both = zip(mine["subject"], mine["set_id"], strict=True)
@@ -77,9 +96,42 @@ def fit_on_table(
         key=model.key,
         table=table.fingerprint,
         notes=tuple(unreadable.notes()),
-        subjects=tuple(sorted(map(str, mine["subject"].dropna().unique()))),
+        subjects=subjects,
     )
     return remedy
+
+
+def _usual_prompts(remedy: Remedy, groups: Mapping[str, Sequence[str]], subjects: Sequence[str]) -> PromptSets:
+    apart = remedy.settings().get("variant") == "calibrated"
+    return default_prompts(groups, subjects, people_apart=apart)
+
+
+def fit_on_prompts(
+    remedy: Remedy, model: Encoder | Precomputed, prompts: PromptSets, *, asking: engine.Asking | None = None
+) -> Remedy:
+    """Fit a ``remedy`` that learns from texts on the vectors of ``prompts``."""
+    if remedy.learns_from != "texts":
+        raise InputError(f"the remedy {remedy.name!r} learns from images, not from prompts; give it a table")
+    vectors = engine.vectors(model, list(prompts.texts), asking)
+    remedy.fit(vectors, _filled(prompts), sets=list(prompts.sets))
+    assert remedy.fitted_on is not None
+    remedy.fitted_on = replace(remedy.fitted_on, model=model.name, key=model.key)
+    return remedy
+
+
+def _filled(prompts: PromptSets) -> dict[str, list[str | None]]:
+    """The groups of each prompt; one that names a group on some axis is "unnamed" on the others, not neutral.
+
+    A remedy that needs a group on every axis would otherwise drop whatever names a group on one axis alone.
+    """
+    named = [any(groups[i] is not None for groups in prompts.groups.values()) for i in range(len(prompts.texts))]
+    several = len(prompts.groups) > 1
+    return {
+        axis: [
+            UNNAMED if several and said and group is None else group for group, said in zip(groups, named, strict=True)
+        ]
+        for axis, groups in prompts.groups.items()
+    }
 
 
 def fit_into_folder(
@@ -92,6 +144,7 @@ def fit_into_folder(
     share: float = 0.5,
     seed: int = 0,
     asking: engine.Asking | None = None,
+    prompts: PromptSets | None = None,
     overwrite: bool = False,
 ) -> tuple[Remedy, list[str]]:
     """Fit ``remedy``, keep it in the folder ``out`` with the layer ``held_out``; gives it and the subjects kept apart.
@@ -106,12 +159,14 @@ def fit_into_folder(
         "axes": list(axes),
     }
     of |= {"held_out": {"share": share, "seed": seed}}
+    if prompts is not None:
+        of |= {"prompts": [list(prompts.texts), list(prompts.sets)]}
     apart = held_out_subjects(table, share, seed=seed) if share else []
     claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
     with claimed(out, "remedy", **claim, accept=_only_of(of, remedy.settings()), overwrite=overwrite) as home:
         if home.before is not None and home.before.finished:
             return load(home.folder), apart
-        fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking)
+        fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking, prompts=prompts)
         if apart:
             held_out_layer(table, apart, home.stage / HELD_OUT)
         publish(remedy, home)

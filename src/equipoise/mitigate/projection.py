@@ -11,11 +11,15 @@ What the directions are is the ``variant``:
     the groups, "a photo of a woman", "a photo of a man".
 ``calibrated``
     The same, times (lambda M + I)^-1, where M is the mean of (z_i - z_j)(z_i - z_j)' over pairs of one set that differ
-    in the group: what names another group should land at the same place. Lambda is 1,000 there.
+    in the group: what names another group should land at the same place. Lambda is 1,000 there. The span is that of
+    prompts without a set ("a photo of a woman"), the pairs are those with one ("a female nurse", "a male nurse").
+    Where every prompt has a set, all of them span it, and then calibration has nothing left to do.
 ``equalised``
     (lambda M + I)^-1 alone, as they use it for generators (with lambda 500): not a projection, nothing is cut out.
 
-The paper changes the vectors of texts alone; see :func:`equipoise.mitigate.repaired` for which are changed.
+The last three learn from vectors of prompts and change those of texts, as the paper does; ``differences`` learns from
+images and changes both. :func:`equipoise.mitigate.repaired` can be told otherwise. ``share`` makes so much of the
+change: with 0.5, half of what lies along the directions stays.
 
 When it lies: a projection takes out what groups have in common over all subjects. What differs from subject to subject
 stays, so a model that draws its bias from there is not repaired by it.
@@ -31,7 +35,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators
 from equipoise.mitigate.protocol import Axes, FittedOn, Labelled, checked_groups, checked_vectors
+from equipoise.mitigate.within import within_sets
 
 __all__ = ["VARIANTS", "Projection"]
 
@@ -40,11 +46,9 @@ LAMBDA = 1000.0
 """Chuang et al., for classification and retrieval."""
 _RANK = 1e-6
 """A direction this small beside the largest is rounding, not a direction."""
-_NOTHING = 1e-5
-"""A vector of which so little is left has lost everything that it said."""
 
 
-class Projection:
+class Projection(LinearRemedy):
     """Takes the directions in which groups differ out of vectors; see the module for the variants.
 
     >>> vectors = [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
@@ -57,15 +61,19 @@ class Projection:
 
     name = "projection"
 
-    def __init__(self, variant: str = "differences", strength: float = LAMBDA) -> None:
+    def __init__(self, variant: str = "differences", strength: float = LAMBDA, share: float = 1.0) -> None:
+        super().__init__()
         if variant not in VARIANTS:
             raise UnknownNameError("variant of projection", str(variant), VARIANTS)
         if not np.isfinite(strength) or strength <= 0:
             raise InputError(f"strength={strength}: lambda is a number above 0, such as 1000")
         self.variant = variant
         self.strength = float(strength)
-        self.fitted_on: FittedOn | None = None
-        self._matrix: NDArray[np.float64] | None = None
+        self.share = checked_share(share)
+        self.learns_from = "images" if variant == "differences" else "texts"
+        self.changes = "both" if variant == "differences" else "texts"
+        # the span of a subject's own prompts would take the subject out; its pairs tell where the group lies
+        self.names_subjects = variant in ("equalised", "calibrated")
         self._directions: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
@@ -79,13 +87,6 @@ class Projection:
             raise InputError("this projection is not fitted; call fit first")
         return self._directions
 
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """(d, d) what a vector is multiplied with, before it is brought to unit length."""
-        if self._matrix is None:
-            raise InputError("this projection is not fitted; call fit first")
-        return self._matrix
-
     def fit(self, vectors: ArrayLike, groups: Axes, *, sets: Sequence[Any] | None = None) -> Self:
         """Learn the directions from (n, d) ``vectors`` and their ``groups`` on every axis; see :class:`Remedy`.
 
@@ -93,9 +94,15 @@ class Projection:
         is taken out too.
         """
         every = checked_vectors(vectors)
+        people = [i for i, name in enumerate(sets or ()) if name in (None, "")] if self.variant == "calibrated" else []
         known = checked_groups(every, groups, sets)
         unit = known.vectors / _lengths(known)[:, None]
         found = _effects(unit, known) if self.variant == "differences" else unit
+        if people:
+            alone = checked_groups(
+                every[people], {axis: [labels[i] for i in people] for axis, labels in groups.items()}, None
+            )
+            found = alone.vectors / _lengths(alone)[:, None]
         none = np.zeros((0, every.shape[1]))
         directions = none if self.variant == "equalised" else _span(found)
         if self.variant != "equalised" and not len(directions):
@@ -105,27 +112,17 @@ class Projection:
                 f"{len(directions)} directions fill all {every.shape[1]} numbers of a vector: nothing would be left; "
                 "give fewer prompts or groups"
             )
-        self._set(directions, _spread(unit, known) if self.variant in ("calibrated", "equalised") else None)
-        n_sets = 0 if known.sets is None else int(known.sets.max()) + 1
-        self.fitted_on = FittedOn(len(unit), n_sets, known.names, n_left_out=len(every) - len(unit))
+        matrix = np.eye(every.shape[1]) - directions.T @ directions
+        if self.variant in ("calibrated", "equalised"):
+            matrix = matrix @ np.linalg.inv(self.strength * _spread(unit, known) + np.eye(len(matrix)))
+        self._directions = directions
+        self._set(matrix, None, self.share)
+        self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self
-
-    def transform(self, vectors: ArrayLike) -> NDArray[np.float32]:
-        """(m, d) vectors without the directions, of unit length.
-
-        A vector that lies in the directions altogether is refused: nothing of it would be left but rounding.
-        """
-        rows = checked_vectors(vectors, len(self.matrix))
-        out = rows @ self.matrix.T
-        before, after = np.linalg.norm(rows, axis=1), np.linalg.norm(out, axis=1)
-        bad = np.flatnonzero(after <= _NOTHING * before)
-        if len(bad):
-            raise InputError(f"of the vector in row {bad[0]} nothing is left: all it says is what was taken out")
-        return np.asarray(out / after[:, None], dtype=np.float32)
 
     def settings(self) -> dict[str, Any]:
         """The keywords that make such a projection again."""
-        return {"variant": self.variant, "strength": self.strength}
+        return {"variant": self.variant, "strength": self.strength, "share": self.share}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The directions, and the matrix that follows from them."""
@@ -133,19 +130,14 @@ class Projection:
 
     def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
         """Take a state that was kept."""
-        directions, matrix = (np.asarray(state[name], dtype=np.float64) for name in ("directions", "matrix"))
-        d = matrix.shape[0]
-        if matrix.shape != (d, d) or directions.ndim != 2 or directions.shape[1] != d:
-            raise InputError(f"directions of shape {directions.shape} and a matrix of {matrix.shape} do not belong")
-        self._directions, self._matrix, self.fitted_on = directions, matrix, fitted_on
+        super().restore(state, fitted_on)
+        directions = np.asarray(state["directions"], dtype=np.float64)
+        if directions.ndim != 2 or directions.shape[1] != len(self.matrix):
+            raise InputError(
+                f"directions of shape {directions.shape} and a matrix of {self.matrix.shape} do not belong"
+            )
+        self._directions = directions
         return self
-
-    def _set(self, directions: NDArray[np.float64], spread: NDArray[np.float64] | None) -> None:
-        d = directions.shape[1]
-        matrix = np.eye(d) - directions.T @ directions
-        if spread is not None:
-            matrix = matrix @ np.linalg.inv(self.strength * spread + np.eye(d))
-        self._directions, self._matrix = directions, matrix
 
 
 def _lengths(known: Labelled) -> NDArray[np.float64]:
@@ -162,19 +154,10 @@ def _effects(vectors: NDArray[np.float64], known: Labelled) -> NDArray[np.float6
     Vectors and group indicators lose their set's mean first (Frisch and Waugh), so that sets with a missing image do
     not pass for a group's effect.
     """
-    shown = [np.eye(len(known.names[axis]))[codes] for axis, codes in known.codes.items()]
-    indicators = _within(np.concatenate(shown, axis=1), known.sets)
-    effects, *_ = np.linalg.lstsq(indicators, _within(vectors, known.sets), rcond=1e-9)
-    return np.asarray(effects)
-
-
-def _within(values: NDArray[np.float64], sets: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """``values`` less the mean of their set, or of all."""
-    if sets is None:
-        return np.asarray(values - values.mean(axis=0))
-    sums = np.zeros((int(sets.max()) + 1, values.shape[1]))
-    np.add.at(sums, sets, values)
-    return np.asarray(values - (sums / np.bincount(sets)[:, None])[sets])
+    shown = within_sets(indicators(known), known.sets)
+    # The normal equations, a product over all vectors and a small inverse. The indicators have no mean in any set, so
+    # that the means of the vectors fall out of the product and need not be taken away first.
+    return np.asarray(np.linalg.pinv(shown.T @ shown, rcond=1e-9, hermitian=True) @ (shown.T @ vectors))
 
 
 def _span(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,37 +1,47 @@
-"""What every remedy for embeddings is: fit, transform, and a state that can be kept without pickle.
-
-The remedies, by name.
-"""
+"""What every remedy for embeddings is: fit, transform, save, load, and a state that can be kept without pickle."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from equipoise.errors import InputError
-from equipoise.registry import Registry
+from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["REMEDIES", "Axes", "FittedOn", "Remedy", "checked_groups", "checked_vectors"]
-
-
-REMEDIES = Registry("remedy")
-"""A target is a class whose settings are keywords; see :class:`equipoise.mitigate.protocol.Remedy`."""
-
-REMEDIES.add(
-    "projection",
-    "equipoise.mitigate.projection:Projection",
-    summary="Takes the directions in which groups differ out of embeddings.",
-    citation="Chuang et al., Debiasing Vision-Language Models via Biased Prompts, arXiv 2302.00070",
-    licence="Apache-2.0",
-)
+__all__ = [
+    "SIDES",
+    "Axes",
+    "FittedOn",
+    "Labelled",
+    "Queries",
+    "Remedy",
+    "checked_groups",
+    "checked_side",
+    "checked_vectors",
+    "unit_rows",
+]
 
 
 Axes = Mapping[str, Sequence[str | None]]
 """For each axis the group of every vector; ``None`` where it is undefined."""
+
+SIDES = ("image", "text")
+"""Whose vectors ``transform`` is given."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What a query-conditional remedy may know of the texts whose vectors it changes, beside the vectors."""
+
+    texts: Sequence[str]
+    """The texts themselves, one for each vector."""
+    naming: NDArray[np.floating] | None = None
+    """(m, G, d) the vectors of the same texts with each group named: "a nurse" as "a female nurse", "a male nurse"."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,8 @@ class FittedOn:
     """The fingerprint of the model whose vectors they are."""
     table: str = ""
     """The fingerprint of the table."""
+    learnt_from: str = "images"
+    """Whose vectors they are: ``images`` or ``texts``."""
     subjects: tuple[str, ...] = ()
     """The subjects of the images it has seen; empty where it was fitted on vectors without subjects, so that no one
     can say what it has not seen. An audit of a repaired model carries them, and the report compares."""
@@ -72,10 +84,18 @@ class FittedOn:
 
 @runtime_checkable
 class Remedy(Protocol):
-    """Learns from vectors with groups; then changes any vectors of the same model, one by one."""
+    """Learns from vectors with groups; then changes any vectors of the same model, one by one.
+
+    :class:`equipoise.mitigate.base.BaseRemedy` has ``changes``, ``learns_from``, ``save`` and ``load`` for whoever
+    inherits from it; :mod:`equipoise.mitigate.conformance` checks all of this.
+    """
 
     name: str
     """What it is registered under."""
+    changes: str
+    """Whose vectors it is made for: ``both``, ``images`` or ``texts``."""
+    learns_from: str
+    """What ``fit`` is given: vectors of ``images``, or of ``texts`` that name the groups."""
     fitted_on: FittedOn | None
     """``None`` until it is fitted."""
 
@@ -84,8 +104,10 @@ class Remedy(Protocol):
         back.
         """
 
-    def transform(self, vectors: ArrayLike) -> NDArray[np.float32]:
-        """(m, d) vectors, repaired and of unit length."""
+    def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
+        """(m, d) vectors of images or of texts (``side``), repaired and of unit length: each by itself, whatever else
+        is among ``vectors``. ``query`` is what is known of the texts.
+        """
 
     def settings(self) -> dict[str, Any]:
         """The keywords that make such a remedy again."""
@@ -95,6 +117,13 @@ class Remedy(Protocol):
 
     def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
         """Take a state that was kept; gives itself back."""
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Keep it in ``folder``: settings as JSON, state as safetensors."""
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The one that was kept in ``folder``."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +136,35 @@ class Labelled:
     sets: NDArray[np.int64] | None
     rows: NDArray[np.int64] = field(repr=False)
     """Which of the given rows they are."""
+
+
+def checked_side(side: str) -> str:
+    """``side``, if it is one.
+
+    >>> checked_side("text")
+    'text'
+    """
+    if side not in SIDES:
+        raise UnknownNameError("side", str(side), SIDES)
+    return side
+
+
+def unit_rows(vectors: NDArray[Any], before: NDArray[Any] | None = None) -> NDArray[np.float32]:
+    """Rows of unit length; one of which nothing is left, beside its length ``before``, is refused.
+
+    >>> unit_rows(np.array([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    least = 0.0 if before is None else NOTHING * before
+    bad = np.flatnonzero(~(lengths > least))
+    if len(bad):
+        raise InputError(f"of the vector in row {bad[0]} nothing is left: all it says is what was taken out")
+    return np.asarray(vectors / lengths[:, None], dtype=np.float32)
+
+
+NOTHING = 1e-5
+"""A vector of which so little is left has lost everything that it said."""
 
 
 def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
@@ -122,9 +180,9 @@ def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("the vectors are no array of numbers; give one row of numbers a vector") from None
+        raise InputError("the vectors are no array of numbers; give one row of numbers per vector") from None
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise InputError(f"the vectors have shape {rows.shape}; one row a vector is expected")
+        raise InputError(f"the vectors have shape {rows.shape}; one row per vector is expected")
     if width is not None and rows.shape[1] != width:
         raise InputError(
             f"the vectors have {rows.shape[1]} numbers where {width} are expected; the remedy belongs to another model"
@@ -148,19 +206,22 @@ def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[An
         if len(sets) != len(vectors):
             raise InputError(f"sets has {len(sets)} names for {len(vectors)} vectors; give one each")
         there &= np.array([_known(name) for name in sets], dtype=bool)
-        names = np.array([str(name) for name in sets], dtype=object)
-        _, number, count = np.unique(names, return_inverse=True, return_counts=True)
-        there &= np.bincount(number, weights=there)[number] > 1 if len(count) else there
+        names = pd.Index([str(name) for name in sets], dtype=object)
+        number = pd.factorize(names)[0]
+        there &= np.bincount(number, weights=there)[number] > 1 if len(number) else there
     codes, known = {}, {}
     for axis, labels in groups.items():
-        mine = np.array([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
-        found, codes[axis] = np.unique(mine, return_inverse=True)
+        mine = pd.Index([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
+        codes[axis], found = pd.factorize(mine, sort=True)
         if len(found) < 2:
             told = f"only {found[0]!r}" if len(found) else "no group"
             raise InputError(f"groups[{axis!r}] shows {told}; two groups or more are needed to tell how they differ")
         known[axis] = tuple(map(str, found))
-    numbers = None if sets is None else np.unique(names[there], return_inverse=True)[1]
-    return Labelled(vectors[there], codes, known, numbers, np.flatnonzero(there))
+    numbers = (
+        None if sets is None else pd.factorize(names[there])[0]
+    )  # in order of appearance: sets that lie together stay together
+    kept = vectors if there.all() else vectors[there]
+    return Labelled(kept, codes, known, numbers, np.flatnonzero(there))
 
 
 def _known(label: Any) -> bool:

@@ -35,6 +35,9 @@ TOP, MADE_TOP = 12, 4
 """How many pictures count as shown first; fewer of the made ones, of which a sieve may leave few."""
 PROMPT = "A photo of {a}"
 AXES = ("gender", "skin_tone")
+SHARE = 0.75
+"""How much of the directions is taken out: what a tournament of remedies chooses (``docs/mitigate.md``), on subjects of
+other tables than those judged here."""
 TRUTH = "world:biased"
 MADE = (
     "sets natural biased fair naive-biased naive-fair remedy held_out before after captions captioner "
@@ -122,10 +125,8 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
     )
     audits |= _naive(folder, encoders, chosen, say)
 
-    say(
-        "\n6. A repair: take the directions of gender and skin tone out of the biased CLIP (projection), fitted on half"
-    )
-    say("   of the occupations, judged on the others.")
+    say("\n6. A repair: take most of what tells gender and skin tone out of the biased CLIP (projection), fitted on")
+    say("   half of the occupations, judged on the others.")
     audits |= _repaired(folder, encoders["biased"], table, config, say)
 
     say("\n7. A captioner of the same world: clear pictures, then the same ones grainy, where it has to guess.")
@@ -197,7 +198,7 @@ def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say
     from equipoise.mitigate import Projection, fit_on_table, held_out_layer, repaired, save
 
     apart = sorted(table.to_pandas(["subject"])["subject"].unique())[::2]
-    remedy = fit_on_table(Projection(), encoder, table, AXES, held_out=apart)
+    remedy = fit_on_table(Projection(share=SHARE), encoder, table, AXES, held_out=apart)
     save(remedy, folder / "remedy")
     layer = held_out_layer(table, apart, folder / "held_out")
     view = table.with_layers([layer])

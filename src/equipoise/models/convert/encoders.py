@@ -31,6 +31,8 @@ __all__ = [
     "laclip",
     "openai_clip",
     "slip",
+    "texts_after_learned_tokens",
+    "with_learned_tokens",
 ]
 
 
@@ -110,7 +112,7 @@ def _filled(model: Any, checkpoint: Checkpoint) -> Any:
     return model.float()
 
 
-def _texts_after_learned_tokens(model: Any, inputs: dict[str, Any]) -> Any:
+def texts_after_learned_tokens(model: Any, inputs: dict[str, Any]) -> Any:
     """DebiasCLIP's text vectors.
 
     The learned tokens stand before the start token and have no position; the text keeps its own positions; what does
@@ -131,7 +133,7 @@ def _texts_after_learned_tokens(model: Any, inputs: dict[str, Any]) -> Any:
 
 
 LACLIP = EncoderFamily("VisionTextDualEncoderModel", build=_laclip)
-DEBIAS_CLIP = EncoderFamily("CLIPModel", texts=_texts_after_learned_tokens, build=_debias_clip)
+DEBIAS_CLIP = EncoderFamily("CLIPModel", texts=texts_after_learned_tokens, build=_debias_clip)
 
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 2}
@@ -213,12 +215,17 @@ def debias_clip(tokens: str | Path, target: str | Path, *, clip: str | Path, all
     width = model.config.text_config.hidden_size
     if learned.ndim != 2 or learned.shape[1] != width:
         raise InputError(f"{tokens}: tokens of shape {tuple(learned.shape)}; {clip} needs (n, {width})")
+    return with_learned_tokens(model, learned, words, pixels, Path(target))
+
+
+def with_learned_tokens(model: Any, learned: Any, words: Any, pixels: Any, target: Path) -> Path:
+    """Write the CLIP ``model`` with ``learned`` tokens (n, width) to ``target``, with its tokenizer and processor."""
     add_learned_tokens(model, len(learned))
     model.learned_tokens.weight.data = learned
     # Old configurations say 2 where they mean the tokenizer's end.
     model.config.text_config.eos_token_id = words.eos_token_id
     words.model_max_length = model.config.text_config.max_position_embeddings - len(learned)
-    return _own_form(model, Path(target), words, pixels, {"model_type": "debias-clip", "learned_tokens": len(learned)})
+    return _own_form(model, target, words, pixels, {"model_type": "debias-clip", "learned_tokens": len(learned)})
 
 
 def _timm_clip(state: State, target: Path, tokenizer: str | Path, heads: int | None) -> Path:

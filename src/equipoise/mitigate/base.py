@@ -1,0 +1,159 @@
+"""What remedies share: keeping themselves, and for linear ones the product that changes vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InputError
+from equipoise.mitigate.keeping import load, save
+from equipoise.mitigate.protocol import (
+    NOTHING,
+    FittedOn,
+    Labelled,
+    Queries,
+    checked_side,
+    checked_vectors,
+)
+
+__all__ = ["BaseRemedy", "LinearRemedy", "checked_share", "fitted_on", "indicators"]
+
+_ROWS = 8192
+"""So many vectors at a time: what is between the product and the result stays in the processor's cache."""
+
+
+def checked_share(share: float) -> float:
+    """How much of a change is made, above 0 and at most 1."""
+    if not 0 < share <= 1:
+        raise InputError(f"share={share}: how much of the change is made, above 0 and at most 1")
+    return float(share)
+
+
+def fitted_on(known: Labelled, n_given: int, learnt_from: str) -> FittedOn:
+    """What a remedy has seen, from what it could use of so many vectors."""
+    n_sets = 0 if known.sets is None else int(known.sets.max()) + 1
+    n = len(known.vectors)
+    return FittedOn(n, n_sets, known.names, n_left_out=n_given - n, learnt_from=learnt_from)
+
+
+def indicators(known: Labelled) -> NDArray[np.float64]:
+    """(n, groups) which group of each axis a vector is of, all axes side by side."""
+    return np.concatenate([np.eye(len(known.names[axis]))[codes] for axis, codes in known.codes.items()], axis=1)
+
+
+class BaseRemedy:
+    """Inherit from this, and write ``fit``, ``transform``, ``settings``, ``state`` and ``restore``."""
+
+    name: str = ""
+    changes: str = "both"
+    learns_from: str = "images"
+    names_subjects: bool = False
+    """Whether the prompts that it learns from should name subjects too, and not people alone."""
+    fitted_on: FittedOn | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """The keywords that make such a remedy again."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Keep it in ``folder``: settings as JSON, state as safetensors."""
+        return save(self, folder, overwrite=overwrite)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The one that was kept in ``folder``; another kind of remedy is refused."""
+        found: Any = load(folder)
+        if not isinstance(found, cls):
+            raise InputError(f"{folder}: holds a remedy {found.name!r}, not {cls.name!r}")
+        return found
+
+
+class LinearRemedy(BaseRemedy):
+    """A vector x becomes A x + b, brought to unit length; ``fit`` sets the two."""
+
+    def __init__(self) -> None:
+        self.fitted_on = None
+        self._matrix: NDArray[np.float64] | None = None
+        self._offset: NDArray[np.float64] | None = None
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """(d, d) what a vector is multiplied with, before it is brought to unit length."""
+        if self._matrix is None:
+            raise InputError(f"this {self.name} is not fitted; call fit first")
+        return self._matrix
+
+    @property
+    def offset(self) -> NDArray[np.float64]:
+        """(d,) what is added then; zeros where nothing is."""
+        return np.zeros(len(self.matrix)) if self._offset is None else self._offset
+
+    def transform(self, vectors: ArrayLike, side: str = "image", query: Queries | None = None) -> NDArray[np.float32]:
+        """(m, d) vectors, changed and of unit length.
+
+        A vector of which nothing is left is refused: what remains of it would be rounding.
+        """
+        checked_side(side)
+        width = len(self.matrix)
+        try:
+            rows: NDArray[Any] = np.asarray(vectors, dtype=np.float32)
+        except (TypeError, ValueError):
+            rows = np.zeros(0)
+        if rows.ndim != 2 or rows.shape[1] != width:
+            rows = checked_vectors(vectors, width)  # says what is wrong
+        across = np.ascontiguousarray(self.matrix.T, dtype=np.float32)
+        offset = self.offset.astype(np.float32) if self._offset is not None else None
+        out = np.empty((len(rows), width), dtype=np.float32)
+        for start in range(0, len(rows), _ROWS):
+            self._change(rows[start : start + _ROWS], across, offset, out[start : start + _ROWS], start)
+        return out
+
+    def _change(
+        self,
+        rows: NDArray[Any],
+        across: NDArray[np.float32],
+        offset: NDArray[np.float32] | None,
+        out: NDArray[np.float32],
+        start: int,
+    ) -> None:
+        np.matmul(rows, across, out=out)
+        if offset is not None:
+            out += offset
+        before, after = (np.sqrt(np.einsum("ij,ij->i", some, some)) for some in (rows, out))
+        bad = np.flatnonzero(~np.isfinite(before))
+        if len(bad):
+            checked_vectors(rows)  # says which and why; a length too large for a float is refused below
+            raise InputError(f"the vector in row {start + bad[0]} is too long; bring it to unit length first")
+        bad = np.flatnonzero(~(after > NOTHING * before))
+        if len(bad):
+            raise InputError(
+                f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out"
+            )
+        out /= after[:, None]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The matrix and the offset."""
+        return {"matrix": self.matrix, "offset": self.offset}
+
+    def restore(self, state: Mapping[str, NDArray[Any]], fitted_on: FittedOn) -> Self:
+        """Take a state that was kept."""
+        matrix = np.asarray(state["matrix"], dtype=np.float64)
+        offset = np.asarray(state["offset"], dtype=np.float64) if "offset" in state else None
+        if (
+            matrix.ndim != 2
+            or matrix.shape[0] != matrix.shape[1]
+            or (offset is not None and len(offset) != len(matrix))
+        ):
+            raise InputError(f"a matrix of shape {matrix.shape} and its offset do not belong together")
+        self._matrix, self.fitted_on = matrix, fitted_on
+        self._offset = None if offset is None or not offset.any() else offset
+        return self
+
+    def _set(self, matrix: NDArray[np.float64], offset: NDArray[np.float64] | None, share: float) -> None:
+        """Make a ``share`` of the way from no change to this one."""
+        self._matrix = share * matrix + (1 - share) * np.eye(len(matrix)) if share < 1 else matrix
+        self._offset = None if offset is None or not offset.any() else share * offset

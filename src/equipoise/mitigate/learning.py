@@ -1,0 +1,85 @@
+"""The small map that learned remedies add to vectors: r(x) = W2 max(0, W1 x + b1) + b2, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError, MissingExtraError
+
+__all__ = ["ResidualMap", "trained"]
+
+
+@dataclass(frozen=True)
+class ResidualMap:
+    """What is added to a vector; numpy alone is needed to apply it."""
+
+    first: NDArray[np.float32]
+    """(h, d)"""
+    first_offset: NDArray[np.float32]
+    second: NDArray[np.float32]
+    """(d, h)"""
+    second_offset: NDArray[np.float32]
+
+    def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, d) what is added to each."""
+        hidden = np.maximum(vectors @ self.first.T + self.first_offset, 0)
+        return np.asarray(hidden @ self.second.T + self.second_offset, dtype=np.float32)
+
+    @property
+    def width(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.first.shape[1])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """As arrays."""
+        return {name: getattr(self, name) for name in ("first", "first_offset", "second", "second_offset")}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> ResidualMap:
+        """The reverse."""
+        names = ("first", "first_offset", "second", "second_offset")
+        arrays = [np.asarray(state[name], dtype=np.float32) for name in names]
+        h, d = arrays[0].shape if arrays[0].ndim == 2 else (0, 0)
+        if [array.shape for array in arrays] != [(h, d), (h,), (d, h), (d,)]:
+            raise InputError("the arrays of this remedy do not belong together; fit it again")
+        return cls(*arrays)
+
+
+def trained(
+    d: int, hidden: int, steps: int, rate: float, seed: int, loss: Callable[[Any, Any, int], Any], more: Any = None
+) -> ResidualMap:
+    """A map that begins as no change and follows the gradient of ``loss(map, generator, step)``.
+
+    ``more(generator)`` gives further modules that learn against it: it is called once, and ``loss`` gets what it gave
+    as ``map.against``. The generator is a torch generator, so that a seed gives the same map on one machine.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("a learned remedy", "models") from error
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            module = torch.nn.Sequential(torch.nn.Linear(d, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, d))
+            torch.nn.init.zeros_(module[2].weight)
+            torch.nn.init.zeros_(module[2].bias)
+            generator = torch.Generator().manual_seed(seed)
+            module.against = None if more is None else more(generator)
+            own = [*module[0].parameters(), *module[2].parameters()]
+            optimiser = torch.optim.Adam(own, lr=rate)
+            for step in range(steps):
+                optimiser.zero_grad(set_to_none=True)
+                value = loss(module, generator, step)
+                value.backward()
+                optimiser.step()
+        finally:
+            torch.set_num_threads(threads)
+    weights = [module[0].weight, module[0].bias, module[2].weight, module[2].bias]
+    return ResidualMap(*(np.array(weight.detach().numpy(), dtype=np.float32) for weight in weights))

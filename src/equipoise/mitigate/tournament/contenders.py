@@ -1,0 +1,117 @@
+"""Who takes part: remedies of the registry with their strengths, remedies kept in folders, and repaired checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.runs import find_run
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.mitigate.catalog import REMEDIES
+from equipoise.mitigate.keeping import load
+
+__all__ = ["Contender", "contenders", "recorded_subjects"]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the table, and the settings among which its strength is chosen."""
+
+    name: str
+    remedy: str = ""
+    """The registered name; empty for a checkpoint."""
+    strengths: tuple[Mapping[str, Any], ...] = ({},)
+    folder: str = ""
+    """The folder of a fitted remedy."""
+    checkpoint: str = ""
+    """A repaired model, as ``hf:DIR``."""
+    seen: tuple[str, ...] | None = field(default=())
+    """The subjects that it was fitted on, where others fitted it; ``None`` where nobody says."""
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a model was trained for it, rather than a map of vectors fitted."""
+        return bool(self.checkpoint)
+
+
+def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -> list[Contender]:
+    """Those that are asked for: ``all``, names such as ``leace`` or ``projection:calibrated``, and folders of remedies.
+
+    >>> [one.name for one in contenders(["leace", "rerank:quota"])]
+    ['leace', 'rerank:quota']
+    >>> len(contenders("all")) > 10
+    True
+    """
+    asked = [remedies] if isinstance(remedies, str) else list(remedies)
+    found: list[Contender] = []
+    for one in asked:
+        if one == "all":
+            found += [made for entry in REMEDIES for made in _of_entry(entry.name)]
+        elif one in REMEDIES:
+            found += _of_entry(one)
+        elif one.partition(":")[0] in REMEDIES:
+            mine = {made.name: made for made in _of_entry(one.partition(":")[0])}
+            if one not in mine:
+                raise UnknownNameError("variant of a remedy", one, mine)
+            found.append(mine[one])
+        elif Path(one).is_dir():
+            fitted = load(one)
+            assert fitted.fitted_on is not None
+            seen = fitted.fitted_on.subjects or None
+            found.append(Contender(f"{fitted.name} in {Path(one).name}", fitted.name, folder=str(one), seen=seen))
+        else:
+            raise UnknownNameError("remedy", one, ["all", *REMEDIES.names()])
+    found += [Contender(spec, checkpoint=spec, seen=recorded_subjects(spec)) for spec in checkpoints]
+    names = [one.name for one in found]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice:
+        raise InputError(f"{twice!r} takes part twice; name each remedy once")
+    if not found:
+        raise InputError("name at least one remedy, or all")
+    return found
+
+
+def _of_entry(name: str) -> list[Contender]:
+    """The rows of a registered remedy: one, or one for each of its variants."""
+    info = REMEDIES.get(name).info
+    strengths = tuple(info.get("strengths", ({},)))
+    variants = info.get("variants", ())
+    if not variants:
+        return [Contender(name, name, strengths)]
+    return [
+        Contender(
+            f"{name}:{variant}",
+            name,
+            tuple({"variant": variant, **dict(one)} for one in _possible(name, variant, strengths)),
+        )
+        for variant in variants
+    ]
+
+
+def _possible(name: str, variant: str, strengths: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The strengths that the variant takes; one that refuses all but its own has that one."""
+    made = REMEDIES.load(name)
+    kept = []
+    for one in strengths:
+        try:
+            made(variant=variant, **one)
+            kept.append(one)
+        except InputError:
+            continue
+    return kept or [{}]
+
+
+def recorded_subjects(spec: str) -> tuple[str, ...] | None:
+    """The subjects that a checkpoint's folder says it was fitted on; ``None`` where it says nothing."""
+    folder = Path(spec.removeprefix("hf:"))
+    try:
+        run = find_run(folder) if folder.is_dir() else None
+    except (InputError, json.JSONDecodeError):
+        return None
+    about = run.about.get("fitted_on") if run is not None else None
+    if not isinstance(about, dict) or not about.get("subjects"):
+        return None
+    return tuple(sorted({*map(str, about["subjects"]), *map(str, about.get("judged_by", ()))}))

@@ -1,0 +1,259 @@
+"""What a remedy does, on some subjects: skew on counterfactual sets and on natural images, gaps, and usefulness.
+
+Every number is measured for the model as it is and for the repaired one on the same images, so that the change has an
+interval of its own, over subjects (over images, for usefulness).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from equipoise.audit.captions import Captions, captions_of, known_captions
+from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
+from equipoise.audit.findings import Findings
+from equipoise.audit.subjects import groups_to_rank, set_structure, subject_queries
+from equipoise.audit.suites import SUITES
+from equipoise.audit.suites._counterfactual import cells_of
+from equipoise.errors import InputError
+from equipoise.measure.counterfactual.sizes import standard_gap_sizes
+from equipoise.measure.retrieval import Candidates, chance, evaluate, summary
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.mitigate.protocol import Queries
+from equipoise.mitigate.tournament.pools import Encoded, EncodedPool, some_subjects
+from equipoise.mitigate.tournament.settings import TournamentSettings
+
+__all__ = ["AppliedRepair", "JudgedRepair", "judged", "no_repair", "repair_by"]
+
+RECALL_K = 5
+
+
+@dataclass(frozen=True)
+class AppliedRepair:
+    """How vectors of images and texts are changed, and rankings; ``None`` where they are not."""
+
+    images: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
+    texts: Callable[[Sequence[str], NDArray[np.float32], Any], NDArray[np.float32]] | None = None
+    reranks: Any = None
+
+
+def no_repair() -> AppliedRepair:
+    """The model as it is."""
+    return AppliedRepair()
+
+
+def repair_by(remedy: Any, encoded: Encoded) -> AppliedRepair:
+    """What a fitted remedy does."""
+    if not hasattr(remedy, "transform"):
+        return AppliedRepair(reranks=remedy)
+
+    def texts(words: Sequence[str], vectors: NDArray[np.float32], naming: Any) -> NDArray[np.float32]:
+        return np.asarray(remedy.transform(vectors, "text", Queries(list(words), naming)))
+
+    return AppliedRepair(
+        images=None if remedy.changes == "texts" else lambda vectors: np.asarray(remedy.transform(vectors, "image")),
+        texts=None if remedy.changes == "images" else texts,
+    )
+
+
+@dataclass
+class JudgedRepair:
+    """Estimates by (metric, pool, axis), and the values of single subjects or images behind them."""
+
+    estimates: dict[tuple[str, str, str], Estimate] = field(default_factory=dict)
+    values: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def value(self, metric: str, pool: str, axis: str = "") -> float | None:
+        """The number, less chance where there is one."""
+        found = self.estimates.get((metric, pool, axis))
+        return None if found is None else found.value if found.excess is None else found.excess
+
+
+def judged(
+    encoded: Encoded,
+    repair: AppliedRepair,
+    subjects: Sequence[str],
+    settings: TournamentSettings,
+    axes: Sequence[str],
+    *,
+    briefly: bool = False,
+) -> JudgedRepair:
+    """Judge a repair on ``subjects``; ``briefly`` measures only what the choice of a strength looks at."""
+    found = JudgedRepair()
+    config = AuditConfig(
+        prompts=(settings.prompt,), draws=2 if briefly else settings.draws, seed=settings.seed, level=settings.level
+    )
+    wanted = axes[:1] if briefly else axes
+    _judge_sets(found, encoded, repair, subjects, settings.k, config, wanted)
+    if encoded.natural is not None and not briefly:
+        _judge_natural(found, encoded, repair, subjects, settings.k, config, wanted)
+    _judge_utility(found, encoded, repair, subjects, config, briefly=briefly)
+    return found
+
+
+def _evidence(
+    encoded: Encoded,
+    pool: EncodedPool,
+    repair: AppliedRepair,
+    texts: Sequence[str],
+    *,
+    named: bool,
+    ranked: bool = True,
+) -> Evidence:
+    """Vectors as the repair leaves them, or scores where it re-ranks."""
+    vectors = encoded.stored.text_vectors(texts)
+    if repair.reranks is not None and ranked:
+        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        pools = None
+        if named:  # each subject's images are ranked by themselves
+            pools = pd.factorize(pool.frame["subject"], sort=True)[0]
+        scores = repair.reranks.rescored(units @ pool.vectors.T, pool.vectors, pools)
+        return Evidence(pool.frame, texts, model="", scores=scores.astype(np.float64))
+    images = pool.vectors if repair.images is None else repair.images(pool.vectors)
+    if repair.texts is not None:
+        vectors = repair.texts(texts, vectors, encoded.naming(texts) if named else None)
+    return Evidence(pool.frame, texts, model="", image_vectors=images, text_vectors=vectors)
+
+
+def _judge_sets(
+    found: JudgedRepair,
+    encoded: Encoded,
+    repair: AppliedRepair,
+    subjects: Sequence[str],
+    k: int,
+    config: AuditConfig,
+    axes: Sequence[str],
+) -> None:
+    pool = some_subjects(encoded.sets, subjects)
+    evidence = _evidence(encoded, pool, repair, encoded.prompts(subjects), named=True)
+    for axis in axes:
+        _add_skew(found, evidence, "sets", axis, subjects, k, config)
+    if repair.reranks is not None:
+        found.notes.append("re-ranking changes no score, so that it has no gap of its own")
+        return
+    findings = Findings("tournament", "")
+    rows = np.arange(len(pool.frame))
+    place = pd.Index(list(subjects)).get_indexer(pd.Index(pool.frame["subject"]))
+    prompts = [[text] for text in encoded.prompts(subjects)]
+    scores = evidence.own_scores(prompts, "embed_mean_unit", rows, place)
+    for axis, cells in cells_of(findings, evidence, config.having({"axes": tuple(axes)}), axes, rows, scores).items():
+        sizes = standard_gap_sizes(cells, seed=config.seed, level=config.level)
+        if not sizes:
+            continue
+        largest = max(sizes, key=lambda one: one.estimate.value)
+        key = ("standard_gap_size", "sets", axis)
+        found.estimates[key] = largest.estimate
+        pair = next(p for p in cells.pairs() if (p.first, p.second) == (largest.first, largest.second))
+        gaps = np.abs(cells.subject_means(pair.gaps)) / cells.spread.value
+        found.values[key] = {
+            str(name): float(gap) for name, gap in zip(cells.subject_names, gaps, strict=True) if np.isfinite(gap)
+        }
+
+
+def _judge_natural(
+    found: JudgedRepair,
+    encoded: Encoded,
+    repair: AppliedRepair,
+    subjects: Sequence[str],
+    k: int,
+    config: AuditConfig,
+    axes: Sequence[str],
+) -> None:
+    assert encoded.natural is not None
+    pool = some_subjects(encoded.natural, subjects)
+    there = sorted(map(str, pool.frame["subject"].unique()))
+    if not there:
+        found.notes.append("no natural image of a subject that is shown")
+        return
+    evidence = _evidence(encoded, pool, repair, encoded.prompts(there), named=True)
+    for axis in axes:
+        if axis in pool.frame and pool.frame[axis].nunique() > 1:
+            _add_skew(found, evidence, "natural", axis, there, k, config)
+
+
+def _add_skew(
+    found: JudgedRepair, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
+) -> None:
+    frame = evidence.frame
+    groups = evidence.groups([axis], "tournament")
+    pools = pd.Index(list(subjects)).get_indexer(pd.Index(frame["subject"]))
+    inside = pools >= 0
+    structure = set_structure(frame, config, [axis], inside)
+    groups = groups_to_rank(groups, structure, inside, Findings("tournament", ""))
+    queries = subject_queries(evidence, list(subjects), config)
+    retrieved = evaluate(
+        queries.source,
+        groups,
+        k=k,
+        metrics=["max_skew", "ndkl"],
+        tie_order=evidence.tie_order(config.seed),
+        candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+    )
+    null = chance(retrieved, draws=config.draws, seed=config.seed, **structure.options())
+    for row in summary(retrieved, null, level=config.level, seed=config.seed):
+        key = (row.metric, pool, axis)
+        if key[0] in ("max_skew", "ndkl") and row.group is None:
+            found.estimates[key] = row.estimate
+            names = [queries.names[q] for q in retrieved.queries]
+            found.values[key] = dict(zip(names, map(float, retrieved.values[row.metric]), strict=True))
+
+
+def _judge_utility(
+    found: JudgedRepair,
+    encoded: Encoded,
+    repair: AppliedRepair,
+    subjects: Sequence[str],
+    config: AuditConfig,
+    *,
+    briefly: bool,
+) -> None:
+    """Zero-shot accuracy among the subjects, and recall both ways, by the suite ``utility``."""
+    pool = some_subjects(encoded.utility, subjects)
+    if not len(pool.frame):
+        return
+    suite = SUITES.load("utility")
+    frame = pool.frame.drop(columns=["captions", "caption"], errors="ignore") if briefly else pool.frame
+    frame.attrs.update(pool.frame.attrs)
+    seen = EncodedPool(frame, pool.vectors)
+    asked = suite.defaults.having(
+        {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
+    )
+    texts = [str(text) for text in suite.texts(frame, asked)]
+    plain = _measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), asked)
+    measured: list[tuple[Findings, str | None]] = [(plain, None)]
+    if repair.reranks is not None and not briefly:
+        # Which class an image gets, and which text, no re-ranking of images changes.
+        captions = _captions(frame)
+        if captions is not None:
+            again = _measured(suite, _evidence(encoded, seen, repair, texts, named=False), asked)
+            measured = [(plain, "text_to_image_recall"), (again, "")]
+    for findings, without in measured:
+        for row, queries in zip(findings.rows, findings.queries, strict=True):
+            metric = str(row["metric"])
+            if without == metric or (without == "" and metric != "text_to_image_recall"):
+                continue
+            key = (metric, "utility", "")
+            found.estimates[key] = Estimate(
+                row["value"], row["ci_low"], row["ci_high"], n=row["n"], notes=("no null: a quality, not a bias",)
+            )
+            names = queries["query"].astype(str)
+            found.values[key] = dict(zip(names, queries["value"].astype(float), strict=True))
+
+
+def _measured(suite: Any, evidence: Evidence, config: AuditConfig) -> Findings:
+    found: Findings = suite.measure(evidence, config)
+    if len(found.rows) != len(found.queries):
+        raise InputError("the suite utility gave rows without the values behind them")
+    return found
+
+
+def _captions(frame: pd.DataFrame) -> Captions | None:
+    known = known_captions(frame)
+    return captions_of(frame["image_id"].tolist(), known, "tournament") if any(known) else None

@@ -1,0 +1,276 @@
+"""A tournament from beginning to end, into a folder; one that was killed goes on with the contender it was at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise import engine
+from equipoise.data import Table
+from equipoise.data.atomic import write_whole
+from equipoise.data.results import write_results
+from equipoise.data.runs import Run, RunFolder, claimed
+from equipoise.data.sampling import split
+from equipoise.errors import InputError
+from equipoise.mitigate.catalog import REMEDIES
+from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
+from equipoise.mitigate.keeping import load as load_remedy
+from equipoise.mitigate.tournament.contenders import Contender, contenders
+from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, no_repair, repair_by
+from equipoise.mitigate.tournament.pools import Encoded, encoded
+from equipoise.mitigate.tournament.scoring import TournamentRow, best_training_free, cells_of, finding, front
+from equipoise.mitigate.tournament.settings import TournamentSettings
+from equipoise.mitigate.tournament.showing import result_rows, table_of, written_page
+from equipoise.mitigate.wrapping import check_model
+
+__all__ = ["Splits", "Tournament", "splits_of", "tournament"]
+
+Say = Callable[[str], None]
+WORK = "_work"
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Which subjects remedies are fitted on, strengths are chosen on, and the table shows."""
+
+    fitted: tuple[str, ...]
+    choosing: tuple[str, ...]
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tournament:
+    """What was found."""
+
+    rows: tuple[TournamentRow, ...]
+    sentences: tuple[str, ...]
+    only_natural: tuple[str, ...]
+    best: str | None
+    front: tuple[str, ...]
+    splits: Splits
+    table: str
+    folder: Path | None
+
+
+def splits_of(table: Table, settings: TournamentSettings) -> Splits:
+    """The three parts; those shown are what ``mitigate --held-out`` keeps apart with the same share and seed."""
+    frame = table.to_pandas(["image_id", "subject"], only_kept="keep" in table.columns)
+    frame = frame[frame["subject"].notna()].reset_index(drop=True)
+    shown = held_out_subjects(table, settings.shown, seed=settings.seed)
+    rest = frame[~frame["subject"].isin(shown)].reset_index(drop=True)
+    fractions = {"fit": 1 - settings.choosing, "choose": settings.choosing}
+    parts = split(rest, by="subject", fractions=fractions, seed=settings.seed + 1)
+    fitted, choosing = (tuple(sorted(map(str, rest["subject"][parts == name].unique()))) for name in ("fit", "choose"))
+    if min(len(fitted), len(choosing), len(shown)) < 2:
+        raise InputError(f"{table.path}: too few subjects for three parts; a tournament needs about ten")
+    return Splits(fitted, choosing, tuple(map(str, shown)))
+
+
+def tournament(
+    model: Any,
+    table: Table,
+    out: str | Path,
+    *,
+    remedies: str | Sequence[str] = "all",
+    natural: Table | None = None,
+    checkpoints: Sequence[str] = (),
+    settings: TournamentSettings | None = None,
+    asking: engine.Asking | None = None,
+    say: Say = lambda _: None,
+    overwrite: bool = False,
+) -> Tournament:
+    """Run a tournament of ``remedies`` for ``model`` on the counterfactual sets of ``table`` into the folder ``out``.
+
+    ``natural`` is a pool of natural images of the same subjects; ``checkpoints`` are repaired models, as ``hf:DIR``.
+    """
+    how = settings or TournamentSettings()
+    if how.axis not in table.axes and how.axis not in table.columns:
+        raise InputError(f"{table.path}: has no axis {how.axis!r}; it has {', '.join(table.axes)}")
+    taking_part = contenders(remedies, checkpoints)
+    parts = splits_of(table, how)
+    of = {
+        "model": model.key,
+        "name": model.name,
+        "table": list(table.fingerprints),
+        "natural": None if natural is None else list(natural.fingerprints),
+        "remedies": [one.name for one in taking_part],
+    }
+    parents = {"table": table.fingerprint}
+    claim = claimed(
+        out, "tournament", of=of, settings=how.plain(), parents=parents, accept=_only_of(of), overwrite=overwrite
+    )
+    with claim as home:
+        say(
+            f"{len(taking_part)} contenders; fitted on {len(parts.fitted)} subjects, strengths chosen on "
+            f"{len(parts.choosing)}, shown on {len(parts.shown)}"
+        )
+        field = _Field(model, table, natural, how, parts, asking, home, say)
+        rows = [field.base_row(), *(field.row(one) for one in taking_part)]
+        found = _found(rows, how, parts, home)
+        _write(found, model.name, how, home)
+    return found
+
+
+def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
+    def accept(run: Run) -> None:
+        for name in ("model", "table", "natural"):
+            if run.of.get(name) != of[name]:
+                raise InputError(f"{run.folder}: holds a tournament of another {name}; give another folder with -o")
+
+    return accept
+
+
+class _Field:
+    """The model and its images, against which contenders are judged."""
+
+    def __init__(
+        self,
+        model: Any,
+        table: Table,
+        natural: Table | None,
+        how: TournamentSettings,
+        parts: Splits,
+        asking: engine.Asking | None,
+        home: RunFolder,
+        say: Say,
+    ) -> None:
+        self.table, self.natural, self.how, self.parts, self.asking, self.say = table, natural, how, parts, asking, say
+        self.model = model
+        self.work = home.folder / WORK
+        self.encoded = encoded(model, table, natural, how.prompt, how.axis, asking)
+        self.axes = [how.axis, *(a for a in table.axes if a != how.axis and self._varies(a))]
+        self.before = self._judged(self.encoded, no_repair(), parts.shown)
+        self.chosen_before = self._judged(self.encoded, no_repair(), parts.choosing, briefly=True)
+
+    def base_row(self) -> TournamentRow:
+        return TournamentRow("as it is", {}, cells_of(self.before, self.before, self.how.level), kind="model")
+
+    def row(self, contender: Contender) -> TournamentRow:
+        """The row of a contender: from an earlier run that was killed, or judged now."""
+        path = self.work / f"{self._hash(contender)}.json"
+        if path.is_file():
+            try:
+                return TournamentRow.from_plain(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, KeyError, TypeError):
+                path.unlink()
+        row = self._row(contender)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(row.plain(), ensure_ascii=False).encode())
+        cell = row.cell("max_skew", "sets", self.how.axis)
+        told = "" if cell is None else f"MaxSkew above chance {cell.value:+.3f}"
+        self.say(f"{row.name:28} {_setting(row.strength):20} {told}" + ("" if row.is_fair else "  (not judged fairly)"))
+        return row
+
+    def _row(self, contender: Contender) -> TournamentRow:
+        if contender.checkpoint:
+            return self._checkpoint_row(contender)
+        if contender.folder:
+            remedy = load_remedy(contender.folder)
+            check_model(remedy, self.model)
+            return self._shown_row(contender, remedy, remedy.settings(), 1)
+        remedy, strength, tried = self._strongest(contender)
+        return self._shown_row(contender, remedy, strength, tried)
+
+    def _strongest(self, contender: Contender) -> tuple[Any, Mapping[str, Any], int]:
+        """The strength with the least skew on the choosing subjects that costs no more than allowed there."""
+        made = REMEDIES.load(contender.remedy)
+        apart = [*self.parts.choosing, *self.parts.shown]
+        found = []
+        for place, strength in enumerate(contender.strengths):
+            try:
+                remedy = fit_on_table(
+                    made(**strength), self.encoded.stored, self.table, [self.how.axis], held_out=apart
+                )
+            except InputError as error:
+                raise InputError(f"{contender.name}: {error}") from None
+            now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.choosing, briefly=True)
+            found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, remedy))
+        if all(one[0] for one in found):  # all cost too much: the mildest
+            chosen = found[0]
+        else:
+            chosen = min((one for one in found if not one[0]), key=lambda one: (one[1], one[2]))
+        return chosen[4], chosen[3], len(found)
+
+    def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> TournamentRow:
+        now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.shown)
+        seen = set(remedy.fitted_on.subjects) & set(self.parts.shown)
+        kind = "remedy" if hasattr(remedy, "transform") else "ranking"
+        return TournamentRow(
+            contender.name,
+            dict(strength),
+            cells_of(now, self.before, self.how.level),
+            tried,
+            kind,
+            tuple(sorted(seen)),
+            contender.seen is None,
+            tuple(now.notes),
+        )
+
+    def _checkpoint_row(self, contender: Contender) -> TournamentRow:
+        from equipoise.models import load
+
+        other = load(contender.checkpoint)
+        theirs = encoded(other, self.table, self.natural, self.how.prompt, self.how.axis, self.asking)
+        now = self._judged(theirs, no_repair(), self.parts.shown)
+        seen = tuple(sorted(set(contender.seen or ()) & set(self.parts.shown)))
+        cells = cells_of(now, self.before, self.how.level)
+        return TournamentRow(contender.name, {}, cells, 1, "checkpoint", seen, contender.seen is None, tuple(now.notes))
+
+    def _judged(
+        self, asked: Encoded, repair: AppliedRepair, subjects: Sequence[str], *, briefly: bool = False
+    ) -> JudgedRepair:
+        return judged(asked, repair, subjects, self.how, self.axes, briefly=briefly)
+
+    def _skew(self, now: JudgedRepair) -> float:
+        return now.estimates["max_skew", "sets", self.how.axis].value
+
+    def _loss(self, now: JudgedRepair) -> float:
+        key = ("zero_shot_accuracy", "utility", "")
+        if key not in now.estimates or key not in self.chosen_before.estimates:
+            return 0.0
+        return self.chosen_before.estimates[key].value - now.estimates[key].value
+
+    def _varies(self, axis: str) -> bool:
+        frame = self.encoded.sets.frame
+        return axis in frame and bool((frame.groupby(["subject", "set_id"])[axis].nunique() > 1).any())
+
+    def _hash(self, contender: Contender) -> str:
+        told = [contender.name, [dict(one) for one in contender.strengths], contender.folder, contender.checkpoint]
+        own = [self.model.key, self.table.fingerprint, self.how.plain(), self.natural and self.natural.fingerprint]
+        if contender.folder:
+            told.append((Path(contender.folder) / "run.json").read_text(encoding="utf-8"))
+        return hashlib.sha256(json.dumps([told, own], sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _setting(strength: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in strength.items() if name != "variant")
+
+
+def _found(rows: Sequence[TournamentRow], how: TournamentSettings, parts: Splits, home: RunFolder) -> Tournament:
+    told = finding(rows, how.axis, how.k, how.most_loss)
+    best = best_training_free(rows, how.axis, how.most_loss)
+    on_front = tuple(front(rows, how.axis))
+    return Tournament(
+        tuple(rows), told.sentences, told.only_natural, best, on_front, parts, table_of(rows, how), home.folder
+    )
+
+
+def _write(found: Tournament, model: str, how: TournamentSettings, home: RunFolder) -> None:
+    stage = home.stage
+    write_results(stage / "results.parquet", result_rows(found.rows, model, how))
+    about = {
+        "rows": [row.plain() for row in found.rows],
+        "sentences": list(found.sentences),
+        "only_natural": list(found.only_natural),
+        "best": found.best,
+        "front": list(found.front),
+    }
+    write_whole(stage / "tournament.json", (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
+    write_whole(stage / "table.md", (found.table + "\n").encode())
+    written_page(found.rows, found.sentences, found.front, found.best, model, how, stage)
+    parts = {name: list(getattr(found.splits, name)) for name in ("fitted", "choosing", "shown")}
+    home.publish(subjects=parts)
