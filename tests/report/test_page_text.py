@@ -80,7 +80,7 @@ def test_rows_of_two_models_say_whose_they_are_in_their_heading(tmp_path: Path) 
     runs = [folder(tmp_path / name, of_sets(n=4), model=name) for name in ("one", "two")]
     page = write(runs, tmp_path / "page.html").read_text()
     for name in ("one", "two"):
-        assert f'<th scope="row">s0<small class="of">{name}</small></th>' in page
+        assert f'<th scope="row">s0 <small class="of">{name}</small></th>' in page
     alone = write(runs[:1], tmp_path / "alone.html").read_text()
     assert '<th scope="row">s0</th>' in alone
     assert pd.notna(read_results(runs[0])["value"]).all()
