@@ -27,7 +27,7 @@ NOT_RUN = {
     r"classifier lstm": "takes an hour",
     r"--config filter.toml|^equipoise filter ": "needs made images; the tutorial make-and-filter-sets has its own",
     r"^equipoise recipe |^equipoise (demo|doctor)": "has tests of its own (tests/recipes, tests/cli)",
-    r"table label photos|photos edits|--table both": "an editor takes a minute; tests/generate and tests/data do the steps",
+    r"table label photos|photos edits|--table both": "an editor takes a minute; tests/generate has its steps",
     r"import csv people.csv": "run by the tutorial my-own-photographs",
     r"import coco": "needs COCO; tests/data/readers/test_coco.py reads files of its layout",
     r"import (embeddings|scores)-csv|--from-|runs/api|suites intersectional --table": "run by tests/audit/test_docs.py",

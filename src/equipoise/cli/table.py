@@ -312,7 +312,8 @@ def label(
         list(many) if many is not None and len(many) else [one] if isinstance(one, str) else []
         for one, many in zip(frame["caption"], frame["captions"], strict=True)
     ]
-    rows = frame[["image_id"]].assign(**{words.axis: words.label_images(texts)})
+    labels = words.label_images(texts)
+    rows = [{"image_id": image, words.axis: group} for image, group in zip(frame["image_id"], labels, strict=True)]
     config = {"label": words.id}
     made = before.add_layer(name, rows, axes=[words.axis], config=config, uses=before.fingerprints[1:])
     _print_columns([[group or "(none)", str(n)] for group, n in made.group_counts(words.axis).items()])
