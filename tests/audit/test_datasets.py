@@ -295,9 +295,9 @@ def test_captions_alone_are_labelled_by_their_words(tmp_path):
     ("make", "options", "sentence"),
     [
         (lambda p: p / "missing.json", {}, "no such table or captions file"),
-        (lambda p: _written(p / "x.txt", "hello"), {}, "neither a table's folder nor a COCO captions file"),
+        (lambda p: _written(p / "x.png", "hello"), {}, "neither a table's folder nor a file of captions"),
         (lambda p: _written(p / "x.json", "{"), {}, "not valid JSON"),
-        (lambda p: _written(p / "x.json", "[]"), {}, "no list of 'annotations'"),
+        (lambda p: _written(p / "x.json", "[]"), {}, "holds no captions"),
         (lambda p: _written(p / "x.json", '{"annotations": []}'), {}, "holds no captions"),
         (lambda p: _written(p / "x.json", '{"annotations": [{"caption": "a"}]}'), {}, "annotation 0 has no image_id"),
         (lambda p: captions_file(p / "x.json", {1: ["a dog"]}), {}, "no caption names one of male, female"),

@@ -328,3 +328,21 @@ def test_the_example_of_a_new_filter_works(world):
     verdict = names["Brightness"](least=0.5).judge(remaining)
     expected = [np.asarray(image).mean() / 255 < 0.5 for _, image in world.images()]
     assert verdict.dropped.tolist() == expected
+
+
+def test_a_step_that_drops_everything_shows_its_scores_beside_its_threshold(tmp_path):
+    person = {"label": "person", "bbox": [0, 0, 4, 4]}
+    rows = [{"image_id": str(i), "people": json.dumps([person])} for i in range(3)]
+    table = Table.create(tmp_path / "t", rows, columns={"people": "json", "objects": "list<string>"})
+    done = run(table, read_steps("people", ["people.exactly=2"]), tmp_path / "run")
+    text = str(done)
+    assert "every image was dropped: scores were persons 1 to 1" in text
+    assert "people.exactly=2" in text
+    with pytest.raises(InputError, match="no detector of faces is named; give one with --faces"):
+        run(table, read_steps("people:gab"), tmp_path / "gab")
+    assert not (tmp_path / "gab").exists()
+    faceless = run(table, read_steps("people:gab"), tmp_path / "gab", models=Models(faces="annotations"))
+    assert "the table annotates no face, so every image fails" in str(faceless)
+    with pytest.raises(InputError, match="no encoder is named; give one with -m"):
+        run(table, read_steps("people,duplicates"), tmp_path / "early")
+    assert not (tmp_path / "early").exists()

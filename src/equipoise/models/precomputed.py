@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from numpy.typing import NDArray
 from equipoise.array_types import Vectors
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
+from equipoise.data.importing import import_table
 from equipoise.data.readers import read
 from equipoise.data.readers.files.vectors import ARRAY_SUFFIXES, named_vectors
 from equipoise.data.schema import Rejected
@@ -36,6 +41,11 @@ class EmbeddingTable:
         self.sources = [_opened(folder) for folder in folders]
         self.name = "table:" + ",".join(str(folder) for folder in folders)
         self.key = "+".join(source.fingerprint for source in self.sources)
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The same as tables, for whoever reads them shard by shard; a file becomes one in a temporary folder."""
+        return [source.table for source in self.sources]
 
     def image_vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, d) the vectors of these image ids."""
@@ -119,6 +129,12 @@ class _InFile:
         self.path = path
         self.fingerprint = sha256_of(path)
         self._parts: list[tuple[list[str], Vectors]] | None = None
+
+    @property
+    def table(self) -> Table:
+        folder = tempfile.mkdtemp(prefix="equipoise-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return import_table("embeddings", self.path, f"{folder}/vectors").table
 
     def parts(self) -> Iterator[tuple[list[str], Vectors]]:
         if self._parts is None:
