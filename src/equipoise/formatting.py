@@ -269,14 +269,16 @@ def for_spreadsheet(value: Any) -> Any:
 
 
 def csv_text(frame: Any) -> str:
-    """A DataFrame as CSV, with no cell that a spreadsheet would run; see :func:`for_spreadsheet`."""
-    safe = frame.rename(columns=for_spreadsheet)
-    texts = [name for name in safe if getattr(safe[name].dtype, "kind", "O") not in "biufc"]
-    return str(
-        safe.assign(**{name: safe[name].map(for_spreadsheet, na_action="ignore") for name in texts}).to_csv(
-            index=False, lineterminator="\n"
-        )
-    )
+    """A DataFrame as CSV, with no cell that a spreadsheet would run (:func:`for_spreadsheet`), a line per row."""
+
+    def safe(value: Any) -> Any:
+        # pandas does not quote a carriage return, which would begin a new row
+        return for_spreadsheet(value).replace("\r", " ") if isinstance(value, str) else value
+
+    named = frame.rename(columns=safe)
+    texts = [name for name in named if getattr(named[name].dtype, "kind", "O") not in "biufc"]
+    cells = {name: named[name].map(safe, na_action="ignore") for name in texts}
+    return str(named.assign(**cells).to_csv(index=False, lineterminator="\n"))
 
 
 def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:

@@ -212,9 +212,8 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
 
 
 _ENDS = {"PNG": b"IEND\xaeB`\x82", "GIF": b"\x00;", "MPO": b"\xff\xd9"}
-"""What the files of a format end with, where Pillow does not miss it."""
+"""What files end with, where Pillow does not miss it; some programs write a little more after it."""
 _TAIL = 1 << 16
-"""Bytes at the end of a file in which it is looked for: some programs write more after it."""
 
 
 def _decoded(data: bytes, max_pixels: int) -> Image.Image:

@@ -65,10 +65,10 @@ class Manifest:
         try:
             parents = tuple(str(parent) for parent in list(content["parents"]))
             return cls(_schema(content), _shards(content), parents, dict(content["config"].items()))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} lacks or garbles an entry ({error}); write the table again") from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise InputError(f"{path} lacks or garbles an entry ({error}); write the table again") from None
 
 
 def dumped(content: Mapping[str, Any]) -> bytes:
@@ -117,7 +117,12 @@ def _shards(content: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
     for index, entry in enumerate(content["shards"]):
         failed = errors.get(f"{ERRORS_FOLDER}/{entry['file']}", {"rows": 0, "sha256": ""})
         shard = ShardInfo(
-            index, int(entry["rows"]), int(entry["bytes"]), str(entry["sha256"]), failed["rows"], failed["sha256"]
+            index,
+            int(entry["rows"]),
+            int(entry["bytes"]),
+            str(entry["sha256"]),
+            int(failed["rows"]),
+            str(failed["sha256"]),
         )
         if entry["file"] != shard.file:
             raise InputError(f"shard {index} is named {entry['file']!r}, expected {shard.file!r}")

@@ -310,7 +310,7 @@ class RemainingImages:
     def key_of(self, name: str) -> str:
         """The key that a model of ``seen_by`` has now."""
         kind, _, model = name.partition(" ")
-        return str(self._adapter(model, kind).key)
+        return str(self._adapter(model, kind).key) if kind in _EXAMPLES else ""
 
     def _place(self, name: str) -> Path:
         if self.folder is None:

@@ -361,7 +361,11 @@ def _read_step(path: Path) -> dict[str, Any]:
             "seen_by": seen_by,
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({one_line(error)}); delete the folder and run the filter again") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: damaged ({one_line(error)}); delete the folder and run the filter again")
 
 
 def _alive(table: Table) -> tuple[NDArray[np.bool_], bool]:

@@ -42,8 +42,9 @@ def export(
 
 def _line(fields: Sequence[Any]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(map(for_spreadsheet, fields))
-    return text.getvalue().encode()
+    # a field with either of the two characters is quoted; lines end in the second alone
+    csv.writer(text, lineterminator="\r\n").writerow(map(for_spreadsheet, fields))
+    return (text.getvalue()[:-2] + "\n").encode()
 
 
 def _cell(value: Any) -> Any:
