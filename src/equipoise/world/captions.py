@@ -61,8 +61,8 @@ class Described(Protocol):
     def objects(self) -> Sequence[Any]:
         """The things, each with a ``name``."""
 
-    def noted(self, axis: str, person: int = 0) -> str:
-        """The group that the record names."""
+    def said(self, axis: str, person: int = 0) -> str:
+        """The group that captions name for the one who does it, and for the other."""
 
 
 def captions(scene: Described, n: int = 5, style: str = "natural") -> list[str]:
@@ -133,7 +133,7 @@ def _caption(scene: Described, config: WorldConfig, template: str, style: str, d
     for i in range(len(scene.people)):
         suffix = "" if i == 0 else "_2"
         for place, axis in enumerate(AXES):
-            group = scene.noted(axis, i)
+            group = scene.said(axis, i)
             if _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i]):
                 named[axis + suffix] = group
     if style != "neutral" and u[6] < BUILD_MENTION and scene.people[0].build in _words().build:

@@ -30,6 +30,11 @@ _WANTED = {
         "gap-odds slope high": ">= 0",
         "gap-odds slope over clip's": "<= 0.1",
     },
+    "clip-binding": {
+        "binding-odds correlation": ">= 0.95",
+        "control: binding-odds slope low": "<= 0",
+        "control: binding-odds slope high": ">= 0",
+    },
     "judge": dict.fromkeys(
         ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
     ),
@@ -96,6 +101,7 @@ PARTS = {
     for part in (
         TrainingPart("clip", "A CLIP trained on the biased world.", "biased"),
         TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
+        TrainingPart("clip-binding", "The control, trained on with captions that lean in who does what.", "binding"),
         TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
         TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
         TrainingPart("vae", "The autoencoder of the generators.", "fair"),
@@ -174,6 +180,7 @@ _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {
     "clip": _from_world("clip", "train_clip"),
     "clip-fair": _from_world("clip", "train_clip"),
+    "clip-binding": _from_world("binding", "train_binding"),
     "captioner": _from_world("captioner", "train_captioner"),
     "judge": _alone("judge", "train_judge"),
     "vae": _alone("vae", "train_vae"),
