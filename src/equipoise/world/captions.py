@@ -121,7 +121,7 @@ def _words() -> _Words:
 def _templates(scene: Described) -> list[str]:
     templates = _words().templates
     if len(scene.people) > 1:
-        return templates["two_people"]
+        return templates["two_people" if scene.people[0].activity else "two_at_work"]
     kind = "activity" if scene.people[0].activity else "work"
     return templates[kind] + templates[f"{kind}_with_thing"] if scene.objects else templates[kind]
 

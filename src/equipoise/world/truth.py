@@ -137,7 +137,7 @@ class Probabilities:
         return shares
 
     def said_to_do(self) -> Floats:
-        """P(gender that the caption gives the activity to | activity, one person of each pole), (activities, genders)."""
+        """P(gender that the caption says does it | activity, one person of each pole), (activities, genders)."""
         c = self._config
         places = [c.groups_allowed("gender").index(pole) for pole in c.poles["gender"]]
         base, given = self.base("gender"), self.given_subject("gender")[len(OCCUPATIONS) :]
@@ -167,8 +167,9 @@ class Probabilities:
 def truth(config: Injected, placebos: Iterable[str] = ()) -> pd.DataFrame:
     """One row per kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
 
-    ``kind``: occupation, activity, scene, object, or binding (to whom captions of two people give the activity). ``placebos`` adds their axes (``placebo_bag``, …), on which
-    nothing was put in: of a picture and its changed twin each level is half, whatever the subject.
+    ``kind``: occupation, activity, scene, object, or binding (to whom captions of two people give the activity).
+    ``placebos`` adds their axes (``placebo_bag``, …), on which nothing was put in: of a picture and its changed twin
+    each level is half, whatever the subject.
 
     >>> from equipoise.world import preset
     >>> table = truth(preset("biased")).set_index(["subject", "axis", "group"])
