@@ -17,7 +17,7 @@ from equipoise.errors import InputError
 from equipoise.text.templates import Wording, inpainting_prompt
 from equipoise.world.catalog import AXES as WORLD_AXES
 
-__all__ = ["Kept", "kept", "relabelled", "said_of", "scene_in", "world_changes"]
+__all__ = ["Kept", "kept", "mixed_after", "relabelled", "said_of", "scene_in", "world_changes"]
 
 _VERDICT = ("keep", "dropped_by", "copies")
 _WHERE = ("people", "object_boxes", "drawn_mask", "mixed")
@@ -40,7 +40,7 @@ class Kept:
         standard = schema_for("images").types
         self.axes = tuple(dict.fromkeys((*changed, *source.axes)))
         self.columns = dict(made or {})
-        for name, kind in source.schema.types.items():
+        for name, kind in source.types.items():
             there = name in standard or name in self.axes or name in self.columns or name in _VERDICT
             if not there and not kind.startswith(_PIXELS) and not (anew and name in _WHERE):
                 self.columns[name] = kind
@@ -69,13 +69,14 @@ def relabelled(people: Sequence[Mapping[str, Any]], which: Sequence[int], change
     )
 
 
-def mixed_after(people: str, before: Sequence[str] | None, changes: Mapping[str, str]) -> list[str] | None:
-    """The column ``mixed`` after a change: axes on which the people differ."""
+def mixed_after(people: str, source: Mapping[str, Any], changes: Mapping[str, str]) -> dict[str, list[str]]:
+    """The column ``mixed`` after a change, where the source has it: the axes on which the people differ."""
+    before = source.get("mixed")
     if before is None:
-        return None
+        return {}
     groups = {axis: {(p.get("attributes") or {}).get(axis) for p in people_of(people)} for axis in changes}
     differ = {axis: len(values - {None}) > 1 for axis, values in groups.items()}
-    return [axis for axis in before if axis not in changes] + [axis for axis in changes if differ[axis]]
+    return {"mixed": [axis for axis in before if axis not in changes] + [axis for axis in changes if differ[axis]]}
 
 
 def scene_in(row: Mapping[str, Any]) -> Any:
@@ -96,16 +97,18 @@ def world_changes(changes: Mapping[str, str]) -> dict[str, str]:
     return {_WORLD_NAMES.get(axis, axis): group for axis, group in changes.items()}
 
 
-def said_of(row: Mapping[str, Any], changes: Mapping[str, str], wording: Wording | None = None) -> dict[str, Any]:
+def said_of(
+    row: Mapping[str, Any], changes: Mapping[str, str], wording: Wording | None = None, *, person: int = 0
+) -> dict[str, Any]:
     """Every column of captions of a source row, said of the groups in ``changes``: words are replaced, none put in.
 
-    A caption of the world is said anew by its grammar, of the first person. One that cannot be said of the groups is
+    A caption of the world is said anew by its grammar, of ``person`` alone. One that cannot be said of the groups is
     left out.
     """
     columns = [name for name in row if name == "captions" or name.endswith("_captions")]
     scene = scene_in(row)
     if scene is not None and set(changes) <= set(WORLD_AXES):
-        other = scene.counterfactual(**world_changes(changes))
+        other = scene.counterfactual(person=person, **world_changes(changes))
         styles = {"captions": "natural", "neutral_captions": "neutral", "gendered_captions": "gendered"}
         return {
             name: other.captions(len(row[name] or ()), styles[name]) if row[name] else row[name]
