@@ -144,7 +144,7 @@ def train(
         if name != "vae":
             raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
         options["edition_name"] = known(edition).name
-    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS[1:])):
+    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS)):
         if value is not None:
             if name not in takers:
                 raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
