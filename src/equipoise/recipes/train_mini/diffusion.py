@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 SCHEDULE = Schedule(steps=4000, batch=64, rate=1e-3, weight_decay=0.01, again=(3000,), average=0.998, half=True)
-FROM_COARSER = Schedule(steps=1500, batch=64, rate=1e-3, weight_decay=0.01, save_every=100, average=0.995, half=True)
+FROM_COARSER = Schedule(steps=1200, batch=64, rate=1e-3, weight_decay=0.01, save_every=50, average=0.995, half=True)
 """For a generator that begins as one of the edition before, whose grid is half as fine."""
 BIASED = Schedule(steps=2000, batch=64, rate=4e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
@@ -182,7 +182,7 @@ def refined(coarse: Any, plan: Edition) -> Any:
     fine = build_unet(plan=plan)
     if tuple(coarse.config.block_out_channels) != tuple(plan.unet_blocks[1:]):
         raise InputError(
-            f"a UNet of levels {tuple(coarse.config.block_out_channels)} does not fit inside one of {plan.unet_blocks}; "
+            f"levels of {tuple(coarse.config.block_out_channels)} channels do not fit inside {plan.unet_blocks}; "
             "start from a generator of the edition before"
         )
     there, weights = fine.state_dict(), {}
