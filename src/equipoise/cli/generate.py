@@ -302,6 +302,9 @@ def scenes(
     out: Path = OUT,
     generator: str = MODEL,
     activities: str = typer.Option("", "--activities", help="Only these, separated by commas; by default all 37."),
+    world: str = typer.Option(
+        "", "--world", help="The activities and words of a pictogram world (fair, biased, ...), instead."
+    ),
     per_cell: int = typer.Option(20, "-n", min=1, help="Images of each activity and each of E1, E2, U1, U2."),
     clusters: int = typer.Option(6, "--clusters", min=1, help="Clusters that the settings are spread over."),
     encoder: str | None = typer.Option(None, "--encoder", help="Sentence embeddings by a model; TF-IDF by default."),
@@ -318,12 +321,21 @@ def scenes(
     from functools import partial
 
     from equipoise.engine import vectors
-    from equipoise.generate import ScenesConfig, plan_scenes
+    from equipoise.errors import InputError
+    from equipoise.generate import ScenesConfig, plan_scenes, plan_world_scenes
     from equipoise.generate.rewriting import rewriter
     from equipoise.generate.rewriting import writer as language_model
     from equipoise.models import load
 
     config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=how.steps, seed=how.seed)
+    if world:
+        if writer or encoder:
+            raise InputError("--world has prompts of its own; leave --writer and --encoder out")
+        from equipoise.world import preset
+
+        plan = plan_world_scenes(preset(world), listed(activities), config)
+        how.carry_out(plan, out, how.model(generator))
+        return
     if writer and how.dry_run:
         typer.echo(f"{writer} is not asked in a dry run; it would write each prompt out")
     plan = plan_scenes(

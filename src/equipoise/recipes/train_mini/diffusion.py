@@ -40,6 +40,7 @@ __all__ = [
     "text_tower",
     "train_diffusion",
     "widened",
+    "with_phrasings",
     "with_plain_attention",
     "world_of",
 ]
@@ -131,8 +132,11 @@ def text_tower(folder: Path) -> Any:
 def new_reader(folder: Path, *, phrased: bool) -> tuple[Any, Any]:
     """The text tower of a CLIP folder and a tokenizer; ``phrased`` teaches it the words of other phrasings."""
     text, words = text_tower(folder), tokenizer()
-    if not phrased:
-        return text, words
+    return with_phrasings(text, words) if phrased else (text, words)
+
+
+def with_phrasings(text: Any, words: Any) -> tuple[Any, Any]:
+    """A text encoder and its tokenizer with the words of other phrasings."""
     more = tokenizer(sorted({*vocabulary(), *phrasing_words()}))
     return with_words(text, words, more), more
 
@@ -313,8 +317,7 @@ def _inside(start: Path, plan: Edition) -> tuple[Any, Any, Any]:
     """UNet, text encoder and tokenizer that begin as those of the coarser generator in ``start``."""
     unet, text, words = opened(start)
     if plan.phrased:
-        more = tokenizer(sorted({*vocabulary(), *phrasing_words()}))
-        text, words = with_words(text, words, more), more
+        text, words = with_phrasings(text, words)
     return refined(unet, plan), text, words
 
 

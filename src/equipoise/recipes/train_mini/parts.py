@@ -49,7 +49,7 @@ _WANTED = {
     },
     "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
     "inpaint": _CHANGED,
-    "edit": _CHANGED,
+    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.8", "box: scene kept": ">= 0.98"},
     "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9"},
     "safety": {"recall at 1% false alarms": ">= 0.95"},
     "text": {
