@@ -164,7 +164,7 @@ def plan_world_scenes(world: Any, chosen: Sequence[str] = (), config: ScenesConf
     >>> from equipoise.world import preset
     >>> plan = plan_world_scenes(preset("fair"), ["playing_drum"], ScenesConfig(per_cell=1))
     >>> plan.n_images, plan.examples[0]
-    (4, 'a photo of a man playing a drum on the stage')
+    (4, 'a slim man with light skin wearing a hat is playing a drum in the park')
     """
     from equipoise.world import binding_sets, captions
     from equipoise.world.catalog import ACTIVITIES

@@ -37,7 +37,8 @@ GENDERS = ("male", "female")
 CROPPED = 0.6
 """How many pairs are of the person's box alone."""
 ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
-"""For an editor that learns on."""
+CHUNKS_ON = 12
+"""For an editor that learns on: how long, and of how many pictures (512 each)."""
 OURS = "Make this person a/an {noun}"
 KINDS = ((0.35, ("gender",)), (0.7, ("tone",)), (0.8, ("age",)), (1.0, ("gender", "tone")))
 """Up to which share of the edits changes what."""
@@ -127,9 +128,9 @@ def train_edit(
     phrased = edition_of(vae).phrased or goes_on
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
-    pool = LatentPool(
-        diffusion.world_of(config).changed(two_people=0.0), 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=64
-    )
+    world = diffusion.world_of(config).changed(two_people=0.0)
+    chunks = CHUNKS_ON if goes_on else 64
+    pool = LatentPool(world, 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)

@@ -24,7 +24,8 @@ __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpain
 
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
-"""For one that draws anew already and learns other phrasings."""
+CHUNKS_ON = 12
+"""For one that draws anew already and learns other phrasings: how long, and of how many pictures (512 each)."""
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6
 """By how many pixels a mask is grown at most."""
@@ -98,7 +99,8 @@ def train_inpaint(
         left = encoded(vae, images * (masks < 0.5))
         return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
-    pool = LatentPool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
+    world = diffusion.world_of(config).changed(two_people=0.0)
+    pool = LatentPool(world, 8, folder / "pool", make, n_chunks=CHUNKS_ON if goes_on else 64)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)
