@@ -238,7 +238,8 @@ def _tables(config: Injected) -> list[tuple[str, str, str, Floats, Floats]]:
     alone = subjects.copy()
     alone[n_work:] *= 1 - config.two_people
     for what, (kind, places) in _PLACES.items():
-        # Things stand only in pictures with one person.
+        if what != "scene" and not alone.any():
+            continue  # things stand only in pictures with one person, and there are none
         people = joint if what == "scene" else shares.joint(alone / alone.sum())
         both = people[..., None] * shares.given_groups(what)
         for place, axis in enumerate(AXES):
