@@ -29,6 +29,7 @@ from equipoise.generate import (
     plan_world_scenes,
     run,
 )
+from equipoise.generate.keeping import said_of
 from equipoise.world import preset, write_table
 
 QUIET = {"progress": False}
@@ -244,3 +245,10 @@ def test_scenes_in_the_words_of_the_world(painter: Any, tmp_path: Path) -> None:
     nouns = {"female": r"\b(woman|girl|female|she)\b", "male": r"\b(man|boy|male|he)\b"}
     for text, gender in zip(frame["params"].map(lambda p: json.loads(p)["prompt"]), frame["gender"], strict=True):
         assert re.search(nouns[gender], text), text
+
+
+def test_a_group_of_ones_own_keeps_the_captions_that_name_none() -> None:
+    row = {"captions": ["A man with a dog", "Somebody at the beach"]}
+    assert said_of(row, {"gender": "f"}) == {"captions": ["Somebody at the beach"]}
+    assert said_of(row, {"mood": "happy"}) == row
+    assert said_of(row, {"gender": "female", "age": "old"}) == {"captions": ["A woman with a dog", row["captions"][1]]}

@@ -13,8 +13,8 @@ from typing import Any
 from equipoise.data.people import people_of
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
-from equipoise.errors import InputError
-from equipoise.text.templates import Wording, inpainting_prompt
+from equipoise.errors import InputError, UnknownNameError
+from equipoise.text.templates import Wording, inpainting_prompt, shipped_wording
 from equipoise.world.catalog import AXES as WORLD_AXES
 
 __all__ = ["Kept", "kept", "mixed_after", "relabelled", "said_of", "scene_in", "world_changes"]
@@ -119,15 +119,24 @@ def said_of(
 
 
 def _replaced(texts: Sequence[str], changes: Mapping[str, str], wording: Wording | None) -> list[str]:
+    words = wording or shipped_wording()
     said = []
     for text in texts:
         new: str | None = text
         for axis, group in changes.items():
-            prompt = inpainting_prompt(new, {axis: group}, wording=wording) if new is not None else None
-            if prompt is None or prompt.text is None:
-                new = new if prompt is not None and "cannot be said" not in prompt.reason else None
-            elif prompt.how[axis] == "replaced":
-                new = prompt.text
+            new = None if new is None else _said(new, axis, group, words)
         if new is not None:
             said.append(new)
     return said
+
+
+def _said(text: str, axis: str, group: str, words: Wording) -> str | None:
+    """``text`` of a group, or ``None`` where it names a group and cannot be said of this one."""
+    try:
+        words.known(axis, group)
+    except UnknownNameError:  # a name of one's own: there is no word for it, so only what names no group stays true
+        return None if words.replacer(axis).groups_in(text) else text
+    prompt = inpainting_prompt(text, {axis: group}, wording=words)
+    if prompt.text is None:
+        return None if "cannot be said" in prompt.reason else text
+    return prompt.text if prompt.how[axis] == "replaced" else text

@@ -78,9 +78,10 @@ def train_binding(
     ordinary = config.changed(mention=TALKATIVE, activity_share=0.25, two_people=0.5)
 
     def loss(both: Any, step: int) -> Any:
+        others: list[str] = []
         if step % ORDINARY == 1:
             scenes = scenes_of(ordinary, step, SCHEDULE.batch, seed=18)
-            texts, others = texts_of(scenes, step, plain=0.2), []
+            texts = texts_of(scenes, step, plain=0.2)
         else:
             scenes = two_people(config, step, SCHEDULE.batch)
             texts, others = told_twice(scenes, step)

@@ -200,7 +200,7 @@ def _pairs(vae: Any, scenes: SceneArrays) -> Made:
     masks = [what_is_where(a).people[0] | what_is_where(b).people[0] for a, b in zip(scenes, after, strict=True)]
     whole = {"source": render_batch(scenes), "latents": render_batch(after)}
     pairs: dict[str, Any] = {"person": coarse(np.stack(masks).astype(np.float32)[:, None], factor)}
-    boxes = [tuple(int(v) for v in _box(what_is_where(scene).people[0])) for scene in scenes]
+    boxes = [_box(what_is_where(scene).people[0]) for scene in scenes]
     sizes = np.array([fitted((right - left, bottom - top), SIZE, 8 * factor) for left, top, right, bottom in boxes])
     narrow = sizes[:, 0] < SIZE
     pairs["narrow"] = torch.from_numpy(narrow[:, None].astype(np.float32))
@@ -220,7 +220,7 @@ def _box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
-def _cut(image: NDArray[np.uint8], box: tuple[int, ...], size: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _cut(image: NDArray[np.uint8], box: tuple[int, int, int, int], size: NDArray[np.int64]) -> NDArray[np.uint8]:
     """The box of a picture at the size an editor is given, on a square: what is left of it stays black."""
     from PIL import Image
 
