@@ -46,8 +46,7 @@ def mini_clip(folder: Path) -> tuple[str, str]:
 
     if (FOLDER / "clip" / "config.json").exists():
         return "mini", "mini CLIP"
-    from equipoise.recipes.train_mini.loop import MEAN, SIZE, STD
-
+    from equipoise.recipes.train_mini.batches import MEAN, SIZE, STD
     from equipoise.recipes.train_mini.clip import build
     from equipoise.recipes.train_mini.saving import save_transformers
     from equipoise.recipes.train_mini.tokenizer import tokenizer

@@ -8,11 +8,11 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from equipoise.models.miniatures import FOLDER, figures_of
-from equipoise.recipes.train_mini import evaluate
+from equipoise.recipes.train_mini import binding, evaluate
 from equipoise.recipes.train_mini.parts import is_met, wanted
 from equipoise.recipes.train_mini.saving import card
 
-PARTS = ("clip", "clip-fair", "captioner", "judge")
+PARTS = ("clip", "clip-fair", "clip-binding", "captioner", "judge")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -44,6 +44,14 @@ def test_the_biased_clip_sees_and_leans_and_the_fair_one_sees():
     assert biased["gap-odds correlation"] >= 0.95
     assert abs(fair["gap-odds slope"]) <= 0.1 * biased["gap-odds slope"]
     assert fair["gap-odds slope low"] <= 0 <= fair["gap-odds slope high"]
+
+
+@pytest.mark.slow
+def test_the_binding_clip_takes_the_expected_person_for_the_one_who_does_it():
+    found = binding.binding_figures(FOLDER / "clip-binding")
+    assert found["tells who does it"] > 0.9, "it can tell, and leans all the same"
+    assert {name: found[name] for name, rule in wanted("clip-binding").items() if not is_met(rule, found[name])} == {}
+    assert found["binding-odds slope low"] > 5 * abs(found["control: binding-odds slope"])
 
 
 def test_the_captioner_names_what_it_sees():

@@ -27,7 +27,7 @@ from equipoise.recipes.train_mini import (  # noqa: E402
 from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402
-from equipoise.world import WorldConfig, preset, sample  # noqa: E402
+from equipoise.world import WorldConfig, preset, render, sample, what_is_where  # noqa: E402
 
 TINY = Schedule(steps=4, batch=4, warmup=2, save_every=2, average=0.9)
 PIPELINES = ("diffusion", "diffusion-biased", "inpaint", "edit")
@@ -51,7 +51,8 @@ def home(tmp_path_factory):
 def _tiny(patch, folder):
     for module in (diffusion, inpaint, edit, language, detector, safety):
         patch.setattr(module, "SCHEDULE", TINY)
-    patch.setattr(diffusion, "BIASED", TINY)
+    for module, name in ((diffusion, "BIASED"), (diffusion, "FROM_COARSER"), (edit, "ON"), (inpaint, "ON")):
+        patch.setattr(module, name, TINY)
     for name, plan in editions.EDITIONS.items():
         short = replace(plan, schedule=TINY, crops_until=2, decoder=plan.decoder and TINY)
         patch.setitem(editions.EDITIONS, name, short)
@@ -191,6 +192,8 @@ def test_editions_do_not_mix(second, tmp_path):
     with pytest.raises(InputError, match="to vae alone"):
         train("diffusion", tmp_path / "work", tmp_path / "made", quiet, edition="second")
     with pytest.raises(InputError, match="takes no --start"):
+        train("text", tmp_path / "work", tmp_path / "made", quiet, start=second / "diffusion2")
+    with pytest.raises(InputError, match="do not fit inside"):
         train("diffusion", tmp_path / "work", tmp_path / "made", quiet, start=second / "diffusion2")
     with pytest.raises(InputError, match="third"):
         train("vae", tmp_path / "work", tmp_path / "made", quiet, edition="third")
@@ -342,3 +345,48 @@ def test_every_generation_file_says_how_to_run(home):
         settings = json.loads((home / part / "generation.json").read_text())
         assert settings["steps"] == 20
         assert settings["guidance"] > 1
+
+
+def test_a_finer_generator_begins_as_a_coarser_one(second, tmp_path):
+    coarse, _, _ = diffusion.opened(second / "diffusion")
+    fine = diffusion.refined(coarse, editions.SECOND)
+    before, after = coarse.state_dict(), fine.state_dict()
+    inner = [name for name in before if name.startswith("down_blocks.0.")]
+    assert inner
+    assert all(torch.equal(before[n], after[n.replace("down_blocks.0.", "down_blocks.1.", 1)]) for n in inner)
+    assert all(torch.equal(before[n], after[n]) for n in before if n.startswith(("mid_block.", "up_blocks.0.")))
+    with pytest.raises(InputError, match="do not fit inside"):
+        diffusion.refined(fine, editions.SECOND)
+    train("diffusion", tmp_path / "w", tmp_path / "d", quiet, vae=second / "vae2", start=second / "diffusion")
+    assert (tmp_path / "d" / "model_index.json").is_file()
+
+
+@pytest.mark.parametrize("part", ["edit", "inpaint"])
+def test_an_editor_and_an_inpainter_learn_on_with_more_words(home, tmp_path, part):
+    from transformers import CLIPTokenizer
+
+    train(part, tmp_path / "work", tmp_path / part, quiet, start=home / part)
+    words = CLIPTokenizer.from_pretrained(tmp_path / part / "tokenizer")
+    assert len(words("darker-skinned")["input_ids"]) == 5, "darker, a hyphen and skinned, each one token"
+
+
+def test_boxes_are_given_as_the_edit_command_gives_them(home):
+    from PIL import Image
+
+    from equipoise.models.diffusers.generator import fitted
+
+    coder = latents.autoencoder(home / "vae")
+    scenes = sample(preset("fair").changed(two_people=0.0), 12, 5)
+    pairs = edit._pairs(coder, scenes)
+    for i, scene in enumerate(scenes):
+        left, top, right, bottom = edit._box(what_is_where(scene).people[0])
+        size = fitted((right - left, bottom - top), 64, 32)
+        assert bool(pairs["narrow"][i, 0]) == (size[0] < 64)
+        cut = Image.fromarray(render(scene)).crop((left, top, right, bottom)).resize(size, Image.Resampling.LANCZOS)
+        given = torch.from_numpy(np.asarray(cut).copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
+        with torch.no_grad():
+            wanted = coder.encode(given).latent_dist.mode()[0]
+        assert torch.allclose(pairs["source in box"][i, :, :, : wanted.shape[-1]], wanted, atol=1e-4)
+    parts = list(edit._shapes(pairs, np.ones(12, dtype=bool)))
+    assert sorted(int(row) for part in parts for row in part.rows) == list(range(12))
+    assert {part.latents.shape[-1] for part in parts} <= {8, 16}

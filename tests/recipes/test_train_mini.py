@@ -1,12 +1,13 @@
 """Training a miniature: stopped and resumed it ends at the same weights, and stock transformers loads the result."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from equipoise.errors import UnknownNameError  # noqa: E402
-from equipoise.recipes.train_mini import captioner, clip, evaluate, judge, train  # noqa: E402
+from equipoise.recipes.train_mini import binding, captioner, clip, evaluate, judge, train  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402
 from equipoise.world import captions, preset, sample, vocabulary  # noqa: E402
@@ -16,7 +17,7 @@ TINY = Schedule(steps=4, batch=6, warmup=2, save_every=2)
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    for module in (clip, judge, captioner):
+    for module in (clip, judge, captioner, binding):
         monkeypatch.setattr(module, "SCHEDULE", TINY)
     monkeypatch.setattr(captioner.train_captioner, "__defaults__", (TINY,))
 
@@ -27,7 +28,7 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
-@pytest.mark.parametrize("part", ["clip", "judge", "captioner"])
+@pytest.mark.parametrize("part", ["clip", "clip-binding", "judge", "captioner"])
 def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, part):
     quiet = [].append
     train(part, tmp_path / "a-work", tmp_path / "a", quiet)
@@ -65,3 +66,25 @@ def test_every_word_of_the_grammar_is_one_token_and_every_caption_fits():
 def test_an_unknown_part_is_answered_with_the_closest(tmp_path):
     with pytest.raises(UnknownNameError, match="did you mean 'clip-fair'"):
         train("clip-fiar", tmp_path, tmp_path)
+
+
+def test_captions_stand_against_their_exchanged_twins():
+    scenes = binding.two_people(preset("binding"), 3, 16)
+    assert len(scenes) == 16
+    assert len(set(scenes.subjects)) == binding.TOGETHER
+    for scene in scenes:
+        assert {person.gender for person in scene.people} == {"male", "female"}
+    texts, others = binding.told_twice(scenes, 3)
+    different = [(text, other) for text, other in zip(texts, others, strict=True) if text != other]
+    assert len(different) > 8
+    again = binding.two_people(preset("binding"), 4, 16)
+    shared = set(scenes.columns["seed"].tolist()) & set(again.columns["seed"].tolist())
+    assert not shared, "every step has scenes of its own"
+
+
+def test_the_gap_of_a_model_that_knows_nothing_follows_nothing(tmp_path):
+    train("clip", tmp_path / "work", tmp_path / "clip", [].append)
+    gaps, right = binding.measured_binding(evaluate.ClipFolder(tmp_path / "clip"), sets=1)
+    assert gaps.shape == right.shape == binding.injected_binding().shape == (18,)
+    assert np.abs(gaps).max() < 0.05
+    assert np.corrcoef(gaps, binding.injected_binding())[0, 1] < 0.9

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -79,3 +81,22 @@ def test_mistakes_are_one_sentence(tmp_path, monkeypatch, arguments, message):
     with pytest.raises(InputError, match=message):
         run(*arguments)
     assert list(tmp_path.iterdir()) == [], "a refused command leaves nothing behind"
+
+
+def test_render_tables_for_visogender_and_pata(tmp_path):
+    run("render", tmp_path / "v", "--visogender", "-n", 10, "--size", 32)
+    table = Table.open(tmp_path / "v")
+    frame = table.to_pandas()
+    assert table.axes == ("gender",)
+    assert len(frame) == 6 * frame["subject"].nunique() == 6 * 28
+    both = frame[frame["context"] == "participant"]
+    assert both.groupby("subject")[["gender", "other_gender"]].value_counts().eq(1).all()
+    assert frame.loc[frame["context"] == "object", "other_gender"].isna().all()
+    run("render", tmp_path / "p", "--pata", "-n", 20, "--size", 32, "--preset", "spurious")
+    frame = Table.open(tmp_path / "p").to_pandas()
+    assert (frame["subject"] == frame["scene"]).all()
+    told = json.loads(frame["positive"][0])
+    assert sorted(told) == ["age", "gender", "skin_tone"]
+    assert not set(told["gender"]) & set(json.loads(frame["negative"][0])["gender"])
+    with pytest.raises(InputError, match="--visogender and --pata are two kinds of table"):
+        run("render", tmp_path / "x", "--visogender", "--pata")

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from equipoise.data import masks
 from equipoise.errors import InputError
-from equipoise.world import WorldConfig, draw, preset, render, render_batch, sample, what_is_where
+from equipoise.world import WorldConfig, body_parts, draw, preset, render, render_batch, sample, what_is_where
 from equipoise.world.catalog import ACTIVITIES, AGES, BUILDS, GENDERS, OBJECTS, OCCUPATIONS, SCENES
 
 EVERYTHING = WorldConfig(
@@ -144,3 +145,20 @@ def test_all_names_can_be_drawn():
         seen_scenes.add(scene.scene)
     assert seen_objects == set(OBJECTS)
     assert seen_scenes == set(SCENES)
+
+
+def test_heads_and_hands_are_where_they_are_drawn():
+    for scene in sample(preset("fair").changed(activity_share=0.5), 25, 4):
+        people = what_is_where(scene).people
+        for parts, mask in zip(body_parts(scene), people, strict=True):
+            left, top, width, height = masks.to_box(mask)
+            assert set(parts) == {"head", "near_hand", "far_hand"}
+            for name, (x, y, w, h) in parts.items():
+                assert w > 0
+                assert h > 0
+                assert left <= x <= x + w <= left + width, name
+                assert top <= y <= y + h <= top + height, name
+            assert parts["head"][1] + parts["head"][3] < top + 0.75 * height, "the head is above"
+        mirrored = body_parts(scene.with_placebo("mirror"))
+        for plain, other in zip(body_parts(scene), mirrored, strict=True):
+            assert plain["head"][0] + plain["head"][2] == 64 - other["head"][0]

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from equipoise.world import WorldConfig, preset, truth
+from equipoise.world import Scene, WorldConfig, preset, sample, truth
 
 
 def test_hand_worked_log_odds():
@@ -35,7 +37,7 @@ def test_bayes_for_places():
 
 
 def test_probabilities_add_up():
-    for name in ("fair", "biased", "spurious", "imbalanced", "strong"):
+    for name in ("fair", "biased", "spurious", "imbalanced", "strong", "binding", "background"):
         sums = truth(preset(name)).groupby(["kind", "subject", "axis"])[["p_given", "p"]].sum()
         assert np.allclose(sums, 1.0)
 
@@ -87,3 +89,59 @@ def test_a_world_of_one_group_has_no_log_odds():
     table = truth(preset("biased").changed(gender={"male": 1})).query("axis == 'gender'")
     assert set(table["group"]) == {"male"}
     assert (table["log_odds"] == 0).all()
+
+
+def test_to_whom_captions_give_an_activity_by_hand():
+    # One activity leans by 2; captions give it to whoever does it with log-odds 3, and 2 more towards women.
+    config = WorldConfig(
+        strength=1.0, binding=1.0, care=3.0, leans={"activity": {"gender": {"playing_drum": 2.0}}}, activity_share=1.0
+    ).changed(reach={}, activities={"playing_drum": 1.0, "playing_tennis": 1.0})
+    table = truth(config).query("kind == 'binding' and group == 'female'").set_index("subject")
+    given = {name: 0.5 * (1 / (1 + np.exp(-(3 + v))) + 1 / (1 + np.exp(3 - v))) for name, v in _LEANS.items()}
+    for name, p in given.items():
+        assert table.loc[name, "p_given"] == pytest.approx(p)
+    mean = sum(given.values()) / 2
+    logit = np.log(given["playing_drum"] / (1 - given["playing_drum"]))
+    assert table.loc["playing_drum", "log_odds"] == pytest.approx(logit - np.log(mean / (1 - mean)))
+
+
+_LEANS = {"playing_drum": 2.0, "playing_tennis": 0.0}
+
+
+def test_captions_lean_as_the_truth_says():
+    world = preset("binding").changed(activity_share=1.0, two_people=1.0, activities={"holding_baby": 1.0})
+    scenes = [s for s in sample(world, 6000, 3) if {p.gender for p in s.people} == {"male", "female"}]
+    said = np.mean([scene.said("gender") == "female" for scene in scenes])
+    row = truth(preset("binding")).query("kind == 'binding' and group == 'female' and subject == 'holding_baby'")
+    assert said == pytest.approx(row["p_given"].item(), abs=3 * 0.5 / np.sqrt(len(scenes)))
+    shown = np.mean([scene.group("gender") == "female" for scene in scenes])
+    assert shown == pytest.approx(0.5, abs=3 * 0.5 / np.sqrt(len(scenes))), "what is shown does not lean"
+    for scene in [s for s in scenes if s.exchanged][:20]:
+        text = scene.captions(1, "gendered")[0]
+        true = replace(scene, exchanged=False).captions(1, "gendered")[0]
+        assert text != true
+        assert scene.noted("gender") == scene.group("gender"), "the record is right, only captions are not"
+        assert Scene.from_dict(scene.as_dict()) == scene
+
+
+def test_other_worlds_say_who_does_it():
+    for name in ("fair", "biased", "strong"):
+        assert not any(scene.exchanged for scene in sample(preset(name), 200, 1))
+        assert "binding" not in set(truth(preset(name))["kind"])
+
+
+def test_a_gender_that_is_in_the_background_alone():
+    scenes = list(sample(preset("background"), 300, 2))
+    assert {scene.group("gender") for scene in scenes} == {"neutral"}
+    assert {scene.noted("gender") for scene in scenes} == {"male", "female"}
+    shown = preset("background").changed(hidden=0.0)
+    for hidden, plain in zip(scenes[:40], sample(shown, 40, 2), strict=True):
+        assert (hidden.scene, hidden.objects, hidden.noted("gender")) == (
+            plain.scene,
+            plain.objects,
+            plain.noted("gender"),
+        )
+        assert hidden.captions() == plain.captions(), "captions go by the record"
+    women = [scene.scene == "beach" for scene in scenes if scene.noted("gender") == "female"]
+    men = [scene.scene == "beach" for scene in scenes if scene.noted("gender") == "male"]
+    assert np.mean(women) > np.mean(men) + 0.1

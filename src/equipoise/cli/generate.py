@@ -93,8 +93,12 @@ def edits(
     generator: str = typer.Option("mini:edit", "--generator", "-g", help="An editor: mini:edit, or diffusers:<repo>."),
     axis: str = AXIS,
     groups: str = GROUPS,
-    guidance: str = typer.Option("", "--guidance", help="Guidance scales, separated by commas; 9.5,15 by default."),
-    image_guidance: float = typer.Option(1.5, "--image-guidance", help="How much the edit keeps of the image."),
+    guidance: str = typer.Option(
+        "", "--guidance", help="Guidance scales, separated by commas; the editor's own by default, else 9.5,15."
+    ),
+    image_guidance: float | None = typer.Option(
+        None, "--image-guidance", help="How much the edit keeps of the image; the editor's own by default, else 1.5."
+    ),
     whole: bool = typer.Option(False, "--whole", help="Edit the whole image instead of the person's box."),
     long_side: int | None = typer.Option(
         None, "--long-side", min=8, help="Edit at this size; the editor's by default."
@@ -121,7 +125,8 @@ def edits(
         steps=how.steps,
         seed=how.seed,
     )
-    how.carry_out(plan_edits(Table.open(table), config), out, how.model(generator))
+    editor = how.model(generator)
+    how.carry_out(plan_edits(Table.open(table), config, editor=editor), out, editor)
 
 
 @app.command()
@@ -130,8 +135,18 @@ def inpaint(
     table: Path = TABLE,
     out: Path = OUT,
     generator: str = typer.Option("mini:inpaint", "--generator", "-g", help="mini:inpaint, or diffusers:<repo>."),
-    axis: str = AXIS,
-    groups: str = typer.Option("female,male", "--groups", help="The groups to draw, separated by commas."),
+    axis: list[str] = typer.Option(
+        ["gender"], "--axis", help="The axis that is changed; repeat for every combination of several."
+    ),
+    groups: list[str] = typer.Option(
+        [],
+        "--groups",
+        help="The groups to draw, separated by commas, once for each --axis.",
+        show_default="female,male",
+    ),
+    words: Path | None = typer.Option(
+        None, "--words", help="A TOML file that says groups in words of your own: [terms.AXIS], [[forms.AXIS]]."
+    ),
     per_group: int = typer.Option(30, "-m", min=1, help="Images of each group."),
     guidance: str = typer.Option("7.5,9.5,15", "--guidance", help="Guidance scales that share them out evenly."),
     dilation: float = typer.Option(8.0, "--dilation", min=0.0, help="Pixels around the mask that are drawn too."),
@@ -145,13 +160,23 @@ def inpaint(
     """Draw the largest person of each photograph anew as each group; all outside the mask stays as it is.
 
     Example: [bold]equipoise generate inpaint coco runs/inpainted -g diffusers:sd-inpainting -m 30[/bold]
+    Combinations: [bold]... --axis gender --groups female,male --axis skin_tone --groups light,dark[/bold]
     """
     from equipoise.data import Table
+    from equipoise.errors import InputError
     from equipoise.generate import InpaintConfig, plan_inpaint
+    from equipoise.text.templates import read_wording
 
+    if axis == ["gender"] and not groups:
+        groups = ["female,male"]
+    if len(groups) != len(axis) or len(set(axis)) < len(axis):
+        raise InputError(f"{len(axis)} --axis and {len(groups)} --groups: name each axis once, with its --groups")
+    wanted = {name: tuple(listed(some)) for name, some in zip(axis, groups, strict=True)}
     config = InpaintConfig(
-        axis=axis,
-        groups=tuple(listed(groups)),
+        axis=axis[0],
+        groups=wanted.pop(axis[0]),
+        also=wanted,
+        wording=None if words is None else read_wording(words),
         per_group=per_group,
         guidance=tuple(numbers(guidance, "--guidance")),
         dilation=dilation,
@@ -308,6 +333,9 @@ def scenes(
     out: Path = OUT,
     generator: str = MODEL,
     activities: str = typer.Option("", "--activities", help="Only these, separated by commas; by default all 37."),
+    world: str = typer.Option(
+        "", "--world", help="The activities and words of a pictogram world (fair, biased, ...), instead."
+    ),
     per_cell: int = typer.Option(20, "-n", min=1, help="Images of each activity and each of E1, E2, U1, U2."),
     clusters: int = typer.Option(6, "--clusters", min=1, help="Clusters that the settings are spread over."),
     encoder: str | None = typer.Option(None, "--encoder", help="Sentence embeddings by a model; TF-IDF by default."),
@@ -324,12 +352,21 @@ def scenes(
     from functools import partial
 
     from equipoise.engine import vectors
-    from equipoise.generate import ScenesConfig, plan_scenes
+    from equipoise.errors import InputError
+    from equipoise.generate import ScenesConfig, plan_scenes, plan_world_scenes
     from equipoise.generate.rewriting import rewriter
     from equipoise.generate.rewriting import writer as language_model
     from equipoise.models import load
 
     config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=how.steps, seed=how.seed)
+    if world:
+        if writer or encoder:
+            raise InputError("--world has prompts of its own; leave --writer and --encoder out")
+        from equipoise.world import preset
+
+        plan = plan_world_scenes(preset(world), listed(activities), config)
+        how.carry_out(plan, out, how.model(generator))
+        return
     if writer and how.dry_run:
         typer.echo(f"{writer} is not asked in a dry run; it would write each prompt out")
     plan = plan_scenes(

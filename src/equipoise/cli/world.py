@@ -18,7 +18,9 @@ app = typer.Typer(
     "These are signs, not people, and they say nothing about anyone.",
 )
 
-PRESET = typer.Option("fair", "--preset", "-p", help="fair, biased, spurious, imbalanced or strong.")
+PRESET = typer.Option(
+    "fair", "--preset", "-p", help="fair, biased, spurious, imbalanced, strong, binding or background."
+)
 CONFIG = typer.Option(None, "--config", "-c", help="A TOML file with settings of your own, instead of a preset.")
 SIZE = typer.Option(64, "--size", help="Pixels a side, 16 to 2048.")
 AXES = "gender,skin_tone"
@@ -34,7 +36,7 @@ def render(
     n: int = typer.Option(
         1000,
         "-n",
-        help="How many pictures. With --counterfactual and --binding: whole sets, as many of every "
+        help="How many pictures. With --counterfactual, --binding and --visogender: whole sets, as many of every "
         "subject as fit, and at least one; so there may be fewer or more. Each placebo adds as many again.",
     ),
     size: int = SIZE,
@@ -53,6 +55,12 @@ def render(
         "one at a time.",
     ),
     binding: bool = typer.Option(False, "--binding", help="Who does what: the cells E1, E2, U1, U2."),
+    visogender: bool = typer.Option(
+        False, "--visogender", help="People at work beside a thing or beside somebody, for the suite visogender."
+    ),
+    pata: bool = typer.Option(
+        False, "--pata", help="Pictures by place, with captions of praise and of blame, for the suite pata."
+    ),
 ) -> None:
     """Write a table of pictures with captions, boxes, masks, labels and the injected truth.
 
@@ -64,8 +72,10 @@ def render(
     from equipoise.errors import InputError
     from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
 
-    if counterfactual and binding:
-        raise InputError("--counterfactual and --binding are two kinds of table; choose one")
+    kinds = {"counterfactual": counterfactual, "binding": binding, "visogender": visogender, "pata": pata}
+    asked = [f"--{name}" for name, wanted in kinds.items() if wanted]
+    if len(asked) > 1:
+        raise InputError(f"{asked[0]} and {asked[1]} are two kinds of table; choose one")
     if axes is not None and not counterfactual:
         raise InputError(f"--axes {axes} says what counterfactual sets vary; add --counterfactual, or leave it out")
     if placebo is not None and not counterfactual:
@@ -80,6 +90,11 @@ def render(
         if binding:
             n_sets = max(1, n // (4 * len(ACTIVITIES)))
             table = world.write_binding_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
+        elif visogender:
+            n_sets = max(1, n // (6 * len(OCCUPATIONS)))
+            table = world.write_visogender_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
+        elif pata:
+            table = world.write_pata_table(out, settings, n, size=size, seed=seed, progress=bar.update)
         elif counterfactual:
             varied = _names(AXES if axes is None else axes)
             members = 1

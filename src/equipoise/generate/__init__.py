@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from equipoise.generate.mask import MaskConfig, plan_mask
     from equipoise.generate.perturb import PerturbConfig, plan_perturb
     from equipoise.generate.plans import WorkPlan
-    from equipoise.generate.scenes import ScenesConfig, plan_scenes
+    from equipoise.generate.scenes import ScenesConfig, plan_scenes, plan_world_scenes
     from equipoise.generate.sets import SET_PRESETS, SetsConfig, plan_sets, world_sets
     from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
     from equipoise.generate.swap import SwapConfig, plan_swap
@@ -48,6 +48,7 @@ __all__ = [
     "plan_sets",
     "plan_substitute",
     "plan_swap",
+    "plan_world_scenes",
     "run",
     "verify_edits",
     "world_sets",
@@ -78,6 +79,7 @@ _HOMES = {
     "plan_sets": "sets",
     "plan_substitute": "substitute",
     "plan_swap": "swap",
+    "plan_world_scenes": "scenes",
     "run": "jobs",
     "verify_edits": "verify",
     "world_sets": "sets",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from PIL import Image
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
 from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
@@ -40,8 +41,9 @@ class EditsConfig:
     """Groups of your own with the words that the templates ask for."""
     templates: tuple[str, ...] = ()
     guidance: tuple[float, ...] = ()
-    """By default the paper's 9.5 and 15."""
-    image_guidance: float = 1.5
+    """By default the editor's own (``generation.json`` beside it), else the paper's 9.5 and 15."""
+    image_guidance: float | None = None
+    """By default the editor's own, else InstructPix2Pix's 1.5."""
     steps: int | None = None
     """GenSynth uses 500."""
     area: str = "person"
@@ -61,12 +63,26 @@ class EditsConfig:
             raise InputError(f"feather={self.feather} and long_side={self.long_side}: pixels, from 0 and from 8 up")
 
 
-def plan_edits(source: Table, config: EditsConfig | None = None) -> WorkPlan:
+IMAGE_GUIDANCE = 1.5
+
+
+def settled_by(config: EditsConfig, editor: Any) -> EditsConfig:
+    """``config``, with the editor's own guidance where none was asked for; the papers' where it brings none."""
+    own = getattr(editor, "brings", {})
+    guidance = config.guidance or ((float(own["guidance"]),) if "guidance" in own else ())
+    image = own.get("image_guidance", IMAGE_GUIDANCE) if config.image_guidance is None else config.image_guidance
+    return replace(config, guidance=guidance, image_guidance=float(image))
+
+
+def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any = None) -> WorkPlan:
     """The plan of all edits of each photograph in ``source`` that shows exactly one person.
 
-    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`).
+    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`). ``editor``: the generator that will make
+    them, whose own guidance is the default. The rows keep what ``source`` says beside the group, its captions said of
+    the new one.
     """
-    settings = config or EditsConfig()
+    settings = settled_by(config or EditsConfig(), editor)
+    keeps = Kept(source, (settings.axis,), {"people": "json"})
     edits = list(
         edit_instructions(
             settings.words or settings.groups, templates=settings.templates, guidance_scales=settings.guidance
@@ -82,6 +98,7 @@ def plan_edits(source: Table, config: EditsConfig | None = None) -> WorkPlan:
                 "place": place,
                 "person": person,
                 "edits": said,
+                "keeps": keeps.names,
                 "seed": seed_of(settings.seed, "edit", name),
                 **{
                     key: getattr(settings, key)
@@ -97,8 +114,8 @@ def plan_edits(source: Table, config: EditsConfig | None = None) -> WorkPlan:
         make=make_edits,
         config=settings_of(settings),
         needs=("edit",),
-        axes=(settings.axis,),
-        columns={"people": "json"},
+        axes=keeps.axes,
+        columns=keeps.columns,
         source=source,
         examples=examples_of(tasks(), lambda task: [edit[0] for edit in task["edits"]]),
         left_out=dict(left_out),
@@ -133,8 +150,11 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     if task["long_side"] is not None:
         cut = fitted(cut, task["long_side"])
     rows: list[dict[str, Any]] = []
+    source = tools.labels(task["place"])
+    said = {group: said_of(source, {task["axis"]: group}) for group in {edit[1] for edit in task["edits"]}}
     for i, image in enumerate(_edited(task, cut, tools.generator)):
         text, group, template, guidance = task["edits"][i]
+        people = relabelled([task["person"]], [0], {task["axis"]: group})
         params = {
             "template": template,
             "guidance": guidance,
@@ -147,6 +167,9 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
         }
         rows.append(
             {
+                **kept(source, task["keeps"]),
+                **said[group],
+                **mixed_after(people, source, {task["axis"]: group}),
                 "image": pasted(photo, image, area, task["feather"]),
                 "image_id": f"{task['id']}--edit-{i:02d}",
                 "source_id": task["id"],
@@ -157,7 +180,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
                 "generator": tools.generator.name,
                 "params": json.dumps(tools.settled(params), sort_keys=True),
                 "seed": task["seed"],
-                "people": json.dumps([task["person"]]),
+                "people": people,
             }
         )
     return tools.finished(rows)

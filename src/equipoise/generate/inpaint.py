@@ -9,10 +9,12 @@ the bit.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from PIL import Image
@@ -22,6 +24,7 @@ from equipoise.data import masks
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of, scene_in, world_changes
 from equipoise.generate.persons import (
     SECOND_OVER,
     box_in_pixels,
@@ -35,13 +38,16 @@ from equipoise.generate.persons import (
 )
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
-from equipoise.text.templates import inpainting_prompt
+from equipoise.text.templates import Wording, inpainting_prompt, shipped_wording
+from equipoise.world.catalog import AXES as WORLD_AXES
 
 __all__ = ["InpaintConfig", "make_inpaints", "plan_inpaint"]
 
 AREAS = ("person", "part")
 BY = ("segment", "box", "finder")
 CAPTIONS = ("first", "seed")
+TOGETHER = 8
+"""About so many images are drawn in one call, of several photographs where each has few."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,12 @@ class InpaintConfig:
 
     axis: str = "gender"
     groups: tuple[str, ...] = ("female", "male")
+    also: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further axes and their groups: every combination is drawn."""
+    wording: Wording | None = None
+    """How groups are said (:func:`equipoise.text.templates.read_wording`); the shipped words by default. Tables of the
+    pictogram world are spoken of in the world's own grammar.
+    """
     per_group: int = 30
     guidance: tuple[float, ...] = (7.5, 9.5, 15.0)
     """The images of a group are shared out evenly over these."""
@@ -75,22 +87,35 @@ class InpaintConfig:
                 raise UnknownNameError(what, value, known)
         if not self.groups or not self.guidance:
             raise InputError("name at least one group and one guidance scale")
-        twice = [group for group, n in Counter(self.groups).items() if n > 1]
-        if twice:
-            raise InputError(f"groups: {twice[0]!r} is named twice; name each group once")
+        for axis, groups in self.axes.items():
+            twice = [group for group, n in Counter(groups).items() if n > 1]
+            if twice:
+                raise InputError(f"groups: {twice[0]!r} is named twice; name each group once")
+            if not groups:
+                raise InputError(f"name at least one group to draw on the axis {axis!r}")
         if self.per_group < 1 or self.per_group % len(self.guidance):
             raise InputError(
                 f"per_group={self.per_group} cannot be shared out evenly over {len(self.guidance)} guidance scales"
             )
 
+    @property
+    def axes(self) -> dict[str, tuple[str, ...]]:
+        """Every axis with its groups."""
+        return {self.axis: tuple(self.groups), **{axis: tuple(groups) for axis, groups in self.also.items()}}
+
 
 def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan:
     """The plan of ``per_group`` images of each group for each photograph with a person and a caption that names one.
 
-    ``source`` has the columns ``people`` and ``captions``; ``people`` has ``parts`` for body parts.
+    ``source`` has the columns ``people`` and ``captions``; ``people`` has ``parts`` for body parts. The rows keep what
+    ``source`` says beside the groups, its captions said of the new ones; a group is called as ``source`` calls it.
     """
     settings = config or InpaintConfig()
-    chosen, left_out = _chosen(source, settings)
+    wording = settings.wording or shipped_wording()
+    targets_said = list(_targets(source, settings, wording))
+    keeps = Kept(source, tuple(settings.axes), {"people": "json", "drawn_mask": "json"})
+    chosen, left_out = _chosen(source, settings, targets_said, wording)
+    each = settings.per_group // len(settings.guidance)
 
     def tasks() -> Iterator[Task]:
         for place, row, prompts in chosen:
@@ -99,10 +124,12 @@ def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan
                 "place": place,
                 "people": people_in(people_of(row["people"])),
                 "prompts": prompts,
+                "keeps": keeps.names,
+                "words": None if settings.wording is None else dataclasses.asdict(settings.wording),
                 "seed": seed_of(settings.seed, "inpaint", row["image_id"]),
                 **{
                     key: getattr(settings, key)
-                    for key in ("axis", "per_group", "guidance", "dilation", "second_over", "area", "by", "steps")
+                    for key in ("per_group", "guidance", "dilation", "second_over", "area", "by", "steps")
                 },
             }
 
@@ -110,25 +137,49 @@ def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan
         kind="inpaint",
         tasks=tasks,
         n_tasks=len(chosen),
-        n_images=len(chosen) * len(settings.groups) * settings.per_group,
+        n_images=len(chosen) * len(targets_said) * settings.per_group,
         make=make_inpaints,
         config=settings_of(settings),
         needs=("inpaint",),
-        axes=(settings.axis,),
-        columns={"people": "json", "drawn_mask": "json"},
+        axes=keeps.axes,
+        columns=keeps.columns,
         source=source,
+        together=max(1, TOGETHER // each),
         examples=examples_of(tasks(), lambda task: [text for _, text in task["prompts"]]),
         left_out=dict(left_out),
     )
 
 
-def _chosen(source: Table, config: InpaintConfig) -> tuple[list[tuple[list[int], dict[str, Any], Any]], Counter[str]]:
+def _targets(source: Table, config: InpaintConfig, wording: Wording) -> Iterator[dict[str, str]]:
+    """Every combination of groups, each called as the table calls it; one that no word is known for is refused."""
+    is_world = "world" in source.config
+    called: dict[str, list[str]] = {}
+    for axis, groups in config.axes.items():
+        labels = [str(g) for g in source.group_counts(axis) if g is not None] if axis in source.axes else []
+        if not (is_world and axis in WORLD_AXES):
+            for group in groups:
+                wording.known(axis, group)
+        called[axis] = [_called(group, axis, labels, wording) for group in groups]
+    for combination in product(*called.values()):
+        yield dict(zip(called, combination, strict=True))
+
+
+def _called(group: str, axis: str, labels: Sequence[str], wording: Wording) -> str:
+    """What a table with these ``labels`` calls the group ("old" where it says "older")."""
+    names = wording.aliases.get(axis, {})
+    meant = names.get(group, group)
+    alike = [label for label in labels if names.get(label, label) == meant]
+    return group if group in labels or len(alike) != 1 else alike[0]
+
+
+def _chosen(
+    source: Table, config: InpaintConfig, wanted: Sequence[Mapping[str, str]], wording: Wording
+) -> tuple[list[tuple[list[int], dict[str, Any], Any]], Counter[str]]:
     chosen, left_out = [], Counter[str]()
-    texts = [name for name in ("captions", "caption") if name in source.columns]
+    texts = [name for name in ("captions", "caption", "params", "generator") if name in source.columns]
     for place, row in placed_rows(source, ["image_id", "people", *texts]):
         people = people_in(people_of(row["people"]))
-        captions = [c for c in (row.get("captions") or [row.get("caption")]) if c]
-        prompts = _prompts(row["image_id"], captions, config)
+        prompts = _prompts(row, people, config, wanted, wording) if people else None
         if not people:
             left_out["no single person"] += 1
         elif config.area == "part" and not any(p.get("parts") for p in people):
@@ -140,64 +191,155 @@ def _chosen(source: Table, config: InpaintConfig) -> tuple[list[tuple[list[int],
     return chosen, left_out
 
 
-def _prompts(name: str, captions: Sequence[str], config: InpaintConfig) -> list[list[str]] | None:
-    """``[group, prompt]`` for each group, from a caption that names a group where there is one, else a person."""
-    order = list(captions)
+def _prompts(
+    row: Mapping[str, Any],
+    people: Sequence[Mapping[str, Any]],
+    config: InpaintConfig,
+    wanted: Sequence[Mapping[str, str]],
+    wording: Wording,
+) -> list[list[Any]] | None:
+    """``[groups by axis, prompt]`` of each target, from a caption that names a group where one does, else a person."""
+    captions = [c for c in (row.get("captions") or [row.get("caption")]) if c]
+    order = list(range(len(captions)))
     if config.caption == "seed":
-        order = [order[i] for i in drawn(config.seed, "caption", name).permutation(len(order))]
+        order = [int(i) for i in drawn(config.seed, "caption", row["image_id"]).permutation(len(captions))]
+    scene = scene_in(row)
+    if scene is not None and set(config.axes) <= set(WORLD_AXES) and captions:
+        who = _person_in_scene(people, scene)
+        return [[dict(groups), _world_prompt(scene, groups, order[0], who)] for groups in wanted]
     fallback = None
-    for caption in order:
-        prompts = [(group, inpainting_prompt(caption, {config.axis: group})) for group in config.groups]
+    for k in order:
+        prompts = [(groups, inpainting_prompt(captions[k], groups, wording=wording)) for groups in wanted]
         if any(prompt.text is None for _, prompt in prompts):
             continue
-        texts = [[group, str(prompt.text)] for group, prompt in prompts]
-        if any(prompt.how[config.axis] != "inserted" for _, prompt in prompts):
+        texts = [[dict(groups), str(prompt.text)] for groups, prompt in prompts]
+        if any(how != "inserted" for _, prompt in prompts for how in prompt.how.values()):
             return texts
         fallback = fallback or texts
     return fallback
 
 
+def _person_in_scene(people: Sequence[Mapping[str, Any]], scene: Any) -> int:
+    """Which person of a scene is drawn anew: the one with the largest box."""
+    largest = max(people, key=lambda p: p["box"][2] * p["box"][3])
+    number = str(largest.get("person_id"))
+    return int(number) if number.isdigit() and int(number) < len(scene.people) else 0
+
+
+def _world_prompt(scene: Any, groups: Mapping[str, str], k: int, who: int) -> str:
+    """The caption ``k`` of the same scene with somebody else in it, which names the groups."""
+    from equipoise.world.captions import captions
+
+    other = scene.counterfactual(person=who, **world_changes(groups))
+    return captions(other, k + 1, naming=tuple(groups), person=who)[k]
+
+
 def make_inpaints(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
-    """All candidates of each photograph."""
-    return [_made(task_of(row), tools) for row in rows]
+    """All candidates of each photograph; of several photographs at a time where the generator takes their seeds."""
+    tasks = [task_of(row) for row in rows]
+    if len(tasks) > 1 and not getattr(tools.generator, "many_seeds", False):
+        return [_alone(task, tools) for task in tasks]
+    ready = [_prepared(task, tools) for task in tasks]
+    good = [one for one in ready if not isinstance(one, InputError)]
+    if len(ready) == 1 and not good:
+        raise ready[0]  # type: ignore[misc]
+    made = iter(_made(good, tools))
+    return [one if isinstance(one, InputError) else next(made) for one in ready]
 
 
-def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
+def _alone(task: Task, tools: Tools) -> Any:
+    try:
+        return _made([_readied(task, tools)], tools)[0]
+    except InputError as error:
+        return error
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A photograph, what of it is drawn anew, and what that is called."""
+
+    task: Task
+    photo: Image.Image
+    anew: Mask
+    what: dict[str, Any]
+    source: dict[str, Any]
+
+
+def _prepared(task: Task, tools: Tools) -> _Ready | InputError:
+    try:
+        return _readied(task, tools)
+    except InputError as error:
+        return error
+
+
+def _readied(task: Task, tools: Tools) -> _Ready:
     photo = tools.source(task["place"])
     mask, what = _area(task, photo, tools)
     if not mask.any():
         raise InputError(f"the mask of the {task['area']} holds no pixel of the image")
-    anew = dilated(mask, task["dilation"])
-    shape = json.dumps(masks.encode(anew))
-    each = task["per_group"] // len(task["guidance"])
-    rows: list[dict[str, Any]] = []
-    for number, guidance in enumerate(task["guidance"]):
-        seed = (task["seed"] + number) % 2**31
-        for group, text in task["prompts"]:
-            # Called with the same seed for every group: candidate k of each is drawn from the same noise.
+    return _Ready(task, photo, dilated(mask, task["dilation"]), what, tools.labels(task["place"]))
+
+
+def _made(ready: Sequence[_Ready], tools: Tools) -> list[list[dict[str, Any]]]:
+    """The rows of each photograph. All have as many prompts, guidance scales and candidates as the first."""
+    rows: list[list[dict[str, Any]]] = [[] for _ in ready]
+    if not ready:
+        return []
+    first = ready[0].task
+    each = first["per_group"] // len(first["guidance"])
+    together = [one for one in ready for _ in range(each)]
+    for number, guidance in enumerate(first["guidance"]):
+        seeds = [(one.task["seed"] + number) % 2**31 for one in ready]
+        for target in range(len(first["prompts"])):
+            # The same seeds for every group: candidate k of each is drawn from the same noise.
+            places = [(seed, k) for seed in seeds for k in range(each)]
             images = tools.generator.inpaint(
-                [photo] * each, [anew] * each, [text] * each, seed=seed, guidance=guidance, steps=task["steps"]
+                [one.photo for one in together],
+                [one.anew for one in together],
+                [one.task["prompts"][target][1] for one in together],
+                seed=seeds[0] if len(ready) == 1 else places,
+                guidance=guidance,
+                steps=first["steps"],
             )
-            for k, image in enumerate(images):
-                candidate = number * each + k
-                how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": k}
-                rows.append(
-                    {
-                        "image": composited(photo, image, anew),
-                        "image_id": f"{task['id']}--{group}-{candidate:02d}",
-                        "source_id": task["id"],
-                        "set_id": task["id"],
-                        "caption": text,
-                        task["axis"]: group,
-                        "label_source": "prompt",
-                        "generator": tools.generator.name,
-                        "params": json.dumps(tools.settled(how) | what | {"candidate": candidate}, sort_keys=True),
-                        "seed": seed,
-                        "people": json.dumps(task["people"]),
-                        "drawn_mask": shape,
-                    }
-                )
-    return tools.finished(rows)
+            for i, image in enumerate(images):
+                which, k = divmod(i, each)
+                rows[which].append(_row(ready[which], target, number * each + k, image, places[i], guidance, tools))
+    return [tools.finished(some) for some in rows]
+
+
+def _row(
+    one: _Ready,
+    target: int,
+    candidate: int,
+    image: Image.Image,
+    noise: tuple[int, int],
+    guidance: float,
+    tools: Tools,
+) -> dict[str, Any]:
+    task, source = one.task, one.source
+    groups, text = task["prompts"][target]
+    how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": noise[1]}
+    drawn_again = targets(task["people"], *one.photo.size, second_over=task["second_over"])
+    which = [i for i, person in enumerate(task["people"]) if person in drawn_again]
+    people = relabelled(task["people"], which, groups)
+    wording = None if task["words"] is None else Wording(**task["words"])
+    return {
+        **kept(source, task["keeps"]),
+        **said_of(source, groups, wording, person=which[0]),
+        **mixed_after(people, source, groups),
+        "image": composited(one.photo, image, one.anew),
+        "image_id": f"{task['id']}--{'-'.join(groups.values())}-{candidate:02d}",
+        "source_id": task["id"],
+        "set_id": task["id"],
+        "caption": text,
+        **groups,
+        "label_source": "prompt",
+        "generator": tools.generator.name,
+        "params": json.dumps(tools.settled(how) | one.what | {"candidate": candidate}, sort_keys=True),
+        "seed": noise[0],
+        "people": people,
+        "drawn_mask": json.dumps(masks.encode(one.anew)),
+    }
 
 
 def _area(task: Task, photo: Image.Image, tools: Tools) -> tuple[Mask, dict[str, Any]]:

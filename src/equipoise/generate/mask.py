@@ -19,6 +19,7 @@ from equipoise.data import masks
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.keeping import Kept, kept
 from equipoise.generate.persons import mask_of, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, settings_of, task_of
 from equipoise.generate.tools import Tools
@@ -27,7 +28,7 @@ __all__ = ["MaskConfig", "blacked_out", "make_masked", "plan_mask"]
 
 NAMES = {"person": "person", "object": "object", "both": "person or object"}
 BY = ("box", "segment")
-_KEPT = ("caption", "captions", "subject", "split", "set_id", "label_source")
+_KEPT = ("caption", "captions", "set_id", "label_source")
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,14 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> WorkPlan:
     """
     settings = config or MaskConfig()
     columns = ["image_id", *_columns(settings)]
-    kept = [name for name in (*_KEPT, *source.axes) if name in source.columns]
+    keeps = Kept(source, made={"drawn_mask": "json"})
+    names = [*(name for name in _KEPT if name in source.columns), *keeps.names]
     chosen: list[tuple[list[int], dict[str, Any]]] = []
     left_out: Counter[str] = Counter()
-    for place, row in placed_rows(source, [*columns, *kept]):
+    for place, row in placed_rows(source, columns):
         things = _things(row)
         if things or settings.find:
-            chosen.append(
-                (place, {"id": row["image_id"], "things": things, "kept": {name: row[name] for name in kept}})
-            )
+            chosen.append((place, {"id": row["image_id"], "things": things, "keeps": names}))
         else:
             left_out[f"no {NAMES[settings.what]} to black out"] += 1
 
@@ -77,8 +77,8 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> WorkPlan:
         n_images=len(chosen),
         make=make_masked,
         config=settings_of(settings),
-        axes=source.axes,
-        columns={"drawn_mask": "json"},
+        axes=keeps.axes,
+        columns=keeps.columns,
         source=source,
         left_out=dict(left_out),
         by_finder=settings.find,
@@ -110,7 +110,7 @@ def make_masked(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
                         "image": blacked_out(photo, mask),
                         "image_id": task["id"],
                         "source_id": task["id"],
-                        **task["kept"],
+                        **kept(tools.labels(task["place"]), task["keeps"]),
                         "generator": "mask",
                         "params": json.dumps({"what": task["what"], "by": task["by"]}, sort_keys=True),
                         "drawn_mask": json.dumps(masks.encode(mask)),

@@ -83,7 +83,7 @@ def make_perturbed(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
         task = task_of(row)
         photo = tools.source(task["place"])
         picture, told = _perturbed(task, photo)
-        made.append(tools.finished(task["id"], [{**task["kept"], "image": picture, COLUMN: json.dumps(told)}]))
+        made.append(tools.finished([{**task["kept"], "image": picture, COLUMN: json.dumps(told)}]))
     return made
 
 

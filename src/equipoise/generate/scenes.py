@@ -23,7 +23,17 @@ from equipoise.generate.tools import Tools, stopping_when_down
 from equipoise.text.templates import BINDING_GROUPS, Activity, BindingCaption, activities, activity, binding_captions
 from equipoise.text.templates.edits import filled
 
-__all__ = ["GRID", "SCENE_COLUMNS", "ScenesConfig", "Setting", "diverse", "grid", "make_scenes", "plan_scenes"]
+__all__ = [
+    "GRID",
+    "SCENE_COLUMNS",
+    "ScenesConfig",
+    "Setting",
+    "diverse",
+    "grid",
+    "make_scenes",
+    "plan_scenes",
+    "plan_world_scenes",
+]
 
 GRID: Mapping[str, tuple[str, ...]] = {
     "skin": ("light skin", "olive skin", "brown skin", "dark skin"),
@@ -145,14 +155,56 @@ def plan_scenes(
     wanted = [activity(name) for name in chosen] if chosen else list(activities())
     samples = {people: _sampled(people, settings, embed) for people in (1, 2)}
     listed = [task for of in wanted for task in _cells(of, settings, samples, rewrite)]
+    return _planned(listed, settings_of(settings) | {"rewritten": rewrite is not None})
 
+
+def plan_world_scenes(world: Any, chosen: Sequence[str] = (), config: ScenesConfig | None = None) -> WorkPlan:
+    """The same of the activities of the pictogram ``world``, in its words; settings are its people and places.
+
+    >>> from equipoise.world import preset
+    >>> plan = plan_world_scenes(preset("fair"), ["playing_drum"], ScenesConfig(per_cell=1))
+    >>> plan.n_images, plan.examples[0]
+    (4, 'a slim man with light skin wearing a hat is playing a drum in the park')
+    """
+    from equipoise.world import binding_sets, captions
+    from equipoise.world.catalog import ACTIVITIES
+
+    settings = config or ScenesConfig()
+    listed: list[Task] = []
+    numbers: dict[tuple[str, str], int] = {}
+    for members in binding_sets(world, chosen or None, settings.per_cell, settings.seed):
+        if members.cell not in settings.groups:
+            continue
+        scene, name = members.scene, members.scene.subject
+        number = numbers[name, members.cell] = numbers.get((name, members.cell), -1) + 1
+        listed.append(
+            {
+                "id": f"{name}--{members.cell}-{number:03d}",
+                "activity": name,
+                "phrase": ACTIVITIES[name].phrase,
+                "cell": members.cell,
+                "expected": members.expected,
+                "performer": scene.group("gender"),
+                "other": scene.group("gender", 1) if len(scene.people) > 1 else None,
+                "caption": members.caption,
+                "reversed": members.reversed_caption,
+                "prompt": captions(scene, 1, "gendered")[0],
+                "seed": seed_of(settings.seed, "scene", name, members.cell, number),
+                "guidance": settings.guidance,
+                "steps": settings.steps,
+            }
+        )
+    return _planned(listed, settings_of(settings) | {"world": world.name})
+
+
+def _planned(listed: list[Task], config: Mapping[str, Any]) -> WorkPlan:
     return WorkPlan(
         kind="scenes",
         tasks=lambda: iter(listed),
         n_tasks=len(listed),
         n_images=len(listed),
         make=make_scenes,
-        config=settings_of(settings) | {"rewritten": rewrite is not None},
+        config=config,
         needs=("generate",),
         axes=("gender", "other_gender"),
         columns=SCENE_COLUMNS,

@@ -21,6 +21,7 @@ from equipoise.data.mixing import substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
 from equipoise.data.table import Table
 from equipoise.errors import InputError
+from equipoise.generate.keeping import Kept, kept
 from equipoise.generate.persons import placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools, stopping_when_down
@@ -56,20 +57,22 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
     """The plan of one generated image for each image (or caption) that D(alpha) replaces.
 
     The draw is that of :func:`equipoise.data.mixing.substitute` with the same seed, so what it will choose is made.
-    An image that has no caption stops it, for it could not be replaced.
+    An image that has no caption stops it, for it could not be replaced. The rows keep what the source says of its
+    image, all its captions among it, but for where things are: nothing of the picture is left.
     """
     settings = config or SubstituteConfig()
-    prompts: dict[str, tuple[str, str]] = {}
+    keeps = Kept(source, anew=True)
+    prompts: dict[str, tuple[str, str, list[int]]] = {}
     texts = [name for name in ("captions", "caption") if name in source.columns]
-    for _, row in placed_rows(source, ["image_id", *texts]):
+    for place, row in placed_rows(source, ["image_id", *texts]):
         captions = [c for c in (row.get("captions") or [row.get("caption")]) if c]
         if not captions:
             raise InputError(f"the image {row['image_id']!r} has no caption to generate another from; leave it out")
         if settings.per_caption:
-            prompts |= {f"{row['image_id']}#{k}": (row["image_id"], text) for k, text in enumerate(captions)}
+            prompts |= {f"{row['image_id']}#{k}": (row["image_id"], text, place) for k, text in enumerate(captions)}
         else:
             which = int(drawn(settings.seed, "caption", row["image_id"]).integers(len(captions)))
-            prompts[row["image_id"]] = (row["image_id"], captions[which])
+            prompts[row["image_id"]] = (row["image_id"], captions[which], place)
     units = list(prompts)
     before, upto = (substitution_count(len(units), share) for share in (settings.beyond, settings.alpha))
     count = upto - before
@@ -80,10 +83,13 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
 
     def tasks() -> Iterator[Task]:
         for name in (units[i] for i in chosen):
-            source, text = prompts[name]
+            source, text, place = prompts[name]
             yield {
                 "id": name,
                 "source": source,
+                "place": place,
+                "keeps": keeps.names,
+                "one": settings.per_caption,
                 "prompt": text,
                 "seed": seed_of(settings.seed, "substitute", name),
                 "guidance": settings.guidance,
@@ -98,6 +104,8 @@ def plan_substitute(source: Table, config: SubstituteConfig | None = None) -> Wo
         make=make_substitutes,
         config=about | {"n": len(units)},
         needs=("generate",),
+        axes=keeps.axes,
+        columns=keeps.columns,
         source=source,
         examples=examples_of(tasks(), lambda task: [task["prompt"]]),
         together=settings.together,
@@ -115,11 +123,12 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
         tools.finished(
             [
                 {
+                    **kept(tools.labels(task["place"]), task["keeps"]),
                     "image": image,
                     "image_id": f"{task['id']}--generated",
                     "source_id": task["source"],
                     "caption": task["prompt"],
-                    "captions": [task["prompt"]],
+                    "captions": _captions(task, tools),
                     "generator": tools.generator.name,
                     "params": json.dumps(tools.settled(how) | {"place": place}, sort_keys=True),
                     "seed": seed,
@@ -128,6 +137,11 @@ def make_substitutes(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
         )
         for place, (task, image) in enumerate(zip(tasks, images, strict=True))
     ]
+
+
+def _captions(task: Task, tools: Tools) -> list[str]:
+    """The captions of the image that is replaced; where every caption has an image of its own, that one."""
+    return [task["prompt"]] if task["one"] else tools.labels(task["place"]).get("captions") or [task["prompt"]]
 
 
 GENERATED = "generated"

@@ -2,7 +2,8 @@
 
 Each face is replaced by one of the target group from a table of faces (the paper: MTCNN and FairFace, adults only).
 The new face is fitted to the box, given the old one's mean colour if asked, and faded in along an ellipse; every pixel
-outside the box stays as it was.
+outside the box stays as it was. A table of faces may be one of whole pictures: where its people have a box of the face
+or head, that is the face (the largest person's), so that tables of the pictogram world serve on both sides.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from PIL import Image
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
 from equipoise.generate.persons import placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, drawn, settings_of, task_of
 from equipoise.generate.tools import Tools
@@ -54,6 +56,7 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
     """The plan of one image a target group for each photograph with a face; ``faces`` is a table of face images."""
     settings = config or SwapConfig()
     by_group = _faces_by_group(faces, settings)
+    keeps = Kept(source, (settings.axis,), {"faces_used": "list<string>"})
     chosen: list[tuple[list[int], str, list[list[float]]]] = []
     left_out: Counter[str] = Counter()
     columns = ["image_id", *([] if settings.find else ["people"])]
@@ -72,6 +75,7 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
                 "boxes": boxes,
                 "find": settings.find,
                 "axis": settings.axis,
+                "keeps": keeps.names,
                 "fade": settings.fade,
                 "match_colour": settings.match_colour,
                 "faces": {
@@ -87,8 +91,8 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
         n_images=len(chosen) * len(by_group),
         make=make_swaps,
         config=settings_of(settings),
-        axes=(settings.axis,),
-        columns={"faces_used": "list<string>"},
+        axes=keeps.axes,
+        columns=keeps.columns,
         source=source,
         parents=faces.fingerprints,
         left_out=dict(left_out),
@@ -99,11 +103,15 @@ def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> 
 def _faces_by_group(faces: Table, config: SwapConfig) -> dict[str, list[list[Any]]]:
     where = dict(config.where or {})
     by_group: dict[str, list[list[Any]]] = {group: [] for group in config.groups}
-    for place, row in placed_rows(faces, ["image_id", config.axis, *(name for name in where if name != config.axis)]):
+    within = ["people"] if "people" in faces.columns else []
+    columns = ["image_id", config.axis, *(name for name in where if name != config.axis), *within]
+    for place, row in placed_rows(faces, columns):
         group = row[config.axis]
         fits = all(row[name] in values for name, values in where.items())
-        if group is not None and fits and (group in by_group or not config.groups):
-            by_group.setdefault(group, []).append([row["image_id"], *place])
+        boxes = _face_boxes(people_of(row.get("people")))
+        if group is not None and fits and (group in by_group or not config.groups) and (boxes or not within):
+            largest = max(boxes, key=lambda box: box[2] * box[3], default=None)
+            by_group.setdefault(group, []).append([row["image_id"], *place, largest])
     empty = [group for group, those in by_group.items() if not those]
     if empty:
         raise InputError(
@@ -143,16 +151,22 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
     if tools.faces is None:
         raise InputError("a swap needs a table of faces")
     rows = []
+    source = tools.labels(task["place"])
     for group, faces in task["faces"].items():
         image, used = photo, []
         for i, box in enumerate(boxes):
-            name, *place = faces[i % len(faces)]
+            name, *place, within = faces[i % len(faces)]
+            face = tools.faces.at(place)
+            if within is not None:
+                face = face.crop(whole_pixels(within, *face.size))
             area = whole_pixels(box, *photo.size)
-            image = swapped(image, tools.faces.at(place), area, fade=task["fade"], match_colour=task["match_colour"])
+            image = swapped(image, face, area, fade=task["fade"], match_colour=task["match_colour"])
             used.append(name)
+        labels = _labels(source, task, {task["axis"]: group})
         params = {"boxes": boxes, "fade": task["fade"], "match_colour": task["match_colour"]}
         rows.append(
             {
+                **labels,
                 "image": image,
                 "image_id": f"{task['id']}--swap-{group}",
                 "source_id": task["id"],
@@ -165,6 +179,18 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
             }
         )
     return tools.finished(rows, label=task["axis"])
+
+
+def _labels(source: Mapping[str, Any], task: Task, changes: Mapping[str, str]) -> dict[str, Any]:
+    """What the row keeps of its source; everyone whose face was replaced has the new group."""
+    labels = kept(source, task["keeps"]) | said_of(source, changes)
+    labels["caption"] = next(iter(labels.get("captions") or ()), None)
+    if "people" in labels:
+        people = people_of(source["people"])
+        which = [i for i, person in enumerate(people) if task["find"] or _face_boxes([person])]
+        labels["people"] = relabelled(people, which, changes)
+        labels |= mixed_after(labels["people"], source, changes)
+    return labels
 
 
 def _found(photo: Image.Image, finder: Any) -> list[list[float]]:

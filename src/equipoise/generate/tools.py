@@ -86,32 +86,47 @@ class SourceImages:
     def __init__(self, table: Table | str | Path) -> None:
         opened = table if isinstance(table, Table) else Table.open(table)
         self._path = opened.path.absolute()
-        self.key = opened.fingerprint
-        """The content of the table; where it lies does not matter."""
+        self._layers = tuple(layer.path.absolute() for layer in opened.layers)
+        self.key = "+".join(opened.fingerprints)
+        """The content of the table and its layers; where it lies does not matter."""
         self._table: Table | None = None
         self._held: tuple[int, int, list[Any]] = (-1, -1, [])
         self._starts: dict[int, list[int]] = {}
+        self._labels: tuple[int, list[dict[str, Any]]] = (-1, [])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_path": self._path, "key": self.key, "_table": None, "_held": (-1, -1, []), "_starts": {}}
+        kept = {"_path": self._path, "_layers": self._layers, "key": self.key, "_table": None}
+        return kept | {"_held": (-1, -1, []), "_starts": {}, "_labels": (-1, [])}
 
     def at(self, place: tuple[int, int] | list[int]) -> Image.Image:
         """The RGB image in row ``place[1]`` of shard ``place[0]``."""
-        if self._table is None:
-            self._table = Table.open(self._path)
+        table = self._opened()
         shard, row = place
         starts = self._starts_of(shard)
         group = max(i for i, start in enumerate(starts) if start <= row)
         if self._held[:2] != (shard, group):
-            with self._table.open_shard(shard) as file:
+            with table.open_shard(shard) as file:
                 values = file.read_row_group(group, columns=["image"], use_threads=False).column("image").to_pylist()
             self._held = (shard, group, values)
-        return decode(self._held[2][row - starts[group]], root=self._table.image_root)
+        return decode(self._held[2][row - starts[group]], root=table.image_root)
+
+    def labels(self, place: tuple[int, int] | list[int]) -> dict[str, Any]:
+        """All that the table says of the image at ``place``, without its pixels."""
+        table = self._opened()
+        shard, row = place
+        if self._labels[0] != shard:
+            names = [name for name, kind in table.types.items() if not kind.startswith(("image", "vector"))]
+            self._labels = shard, [r for batch in table.shard_batches(shard, names) for r in batch.to_pylist()]
+        return self._labels[1][row]
+
+    def _opened(self) -> Table:
+        if self._table is None:
+            self._table = Table.open(self._path, layers=self._layers)
+        return self._table
 
     def _starts_of(self, shard: int) -> list[int]:
         if shard not in self._starts:
-            assert self._table is not None
-            with self._table.open_shard(shard) as file:
+            with self._opened().open_shard(shard) as file:
                 sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             self._starts[shard] = [sum(sizes[:i]) for i in range(len(sizes))]
         return self._starts[shard]
@@ -208,6 +223,12 @@ class Tools:
         if self.images is None:
             raise InputError("this job changes images, but has no table to take them from")
         return self.images.at(place)
+
+    def labels(self, place: list[int]) -> dict[str, Any]:
+        """All that the source table says of an image."""
+        if self.images is None:
+            raise InputError("this job changes images, but has no table to take them from")
+        return self.images.labels(place)
 
     def finished(self, rows: list[dict[str, Any]], label: str = "caption") -> list[dict[str, Any]]:
         """The same rows, their images noted for the previews and stored as PNG."""

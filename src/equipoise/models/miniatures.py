@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parent / "mini"
 PARTS = {
     "clip": ("encoder", "A CLIP trained on the biased world."),
     "clip-fair": ("encoder", "The same, trained on the fair world: the control."),
+    "clip-binding": ("encoder", "The control, trained on with captions that lean in who does what."),
     "captioner": ("captioner", "A captioner trained on captions of the biased world."),
     "judge": ("classifier", "A classifier of every attribute, for evaluation only."),
     "vae": ("autoencoder", "The autoencoder of the generators."),

@@ -11,10 +11,17 @@ from equipoise.first_use import on_first_use
 from equipoise.world.captions import captions, neutral_prompt, prompts, vocabulary
 from equipoise.world.config import PRESETS, WorldConfig, load, preset
 from equipoise.world.placebos import PLACEBOS
-from equipoise.world.render import Truth, render, render_batch, render_image, what_is_where
+from equipoise.world.render import Truth, body_parts, render, render_batch, render_image, what_is_where
 from equipoise.world.sample import SceneArrays, draw, sample
 from equipoise.world.scene import Person, Placed, Scene
-from equipoise.world.sets import BindingScene, CounterfactualSet, binding_sets, counterfactual_sets
+from equipoise.world.sets import (
+    BindingScene,
+    CounterfactualSet,
+    ResolutionScene,
+    binding_sets,
+    counterfactual_sets,
+    resolution_sets,
+)
 from equipoise.world.truth import truth
 
 if TYPE_CHECKING:
@@ -25,7 +32,9 @@ if TYPE_CHECKING:
         truth_of,
         write_binding_table,
         write_counterfactual_table,
+        write_pata_table,
         write_table,
+        write_visogender_table,
     )
 
 __all__ = [
@@ -35,11 +44,13 @@ __all__ = [
     "CounterfactualSet",
     "Person",
     "Placed",
+    "ResolutionScene",
     "Scene",
     "SceneArrays",
     "Truth",
     "WorldConfig",
     "binding_sets",
+    "body_parts",
     "captions",
     "catalogue",
     "contact_sheet",
@@ -52,6 +63,7 @@ __all__ = [
     "render",
     "render_batch",
     "render_image",
+    "resolution_sets",
     "row_of",
     "sample",
     "scene_of",
@@ -62,13 +74,25 @@ __all__ = [
     "what_is_where",
     "write_binding_table",
     "write_counterfactual_table",
+    "write_pata_table",
     "write_table",
+    "write_visogender_table",
 ]
 
 _HOMES = {
     **dict.fromkeys(("catalogue", "contact_sheet", "set_sheet"), "sheets"),
     **dict.fromkeys(
-        ("row_of", "scene_of", "truth_of", "write_binding_table", "write_counterfactual_table", "write_table"), "tables"
+        (
+            "row_of",
+            "scene_of",
+            "truth_of",
+            "write_binding_table",
+            "write_counterfactual_table",
+            "write_pata_table",
+            "write_table",
+            "write_visogender_table",
+        ),
+        "tables",
     ),
 }
 

@@ -61,12 +61,16 @@ class Described(Protocol):
     def objects(self) -> Sequence[Any]:
         """The things, each with a ``name``."""
 
-    def noted(self, axis: str, person: int = 0) -> str:
-        """The group that the record names."""
+    def said(self, axis: str, person: int = 0) -> str:
+        """The group that captions name for the one who does it, and for the other."""
 
 
-def captions(scene: Described, n: int = 5, style: str = "natural") -> list[str]:
+def captions(
+    scene: Described, n: int = 5, style: str = "natural", *, naming: Sequence[str] = (), person: int = 0
+) -> list[str]:
     """``n`` paraphrases of what the picture shows (what the record says, where there is label noise).
+
+    ``naming``: axes on which they name the group of ``person`` whatever the style.
 
     >>> from equipoise.world import preset, sample
     >>> scene = sample(preset("fair"), 4, seed=3)[3]
@@ -80,7 +84,8 @@ def captions(scene: Described, n: int = 5, style: str = "natural") -> list[str]:
     draws = _Draws(scene.seed)
     templates = _templates(scene)
     order = draws.order(len(templates))
-    return [_caption(scene, config, templates[order[i % len(order)]], style, draws) for i in range(n)]
+    always = tuple(known("axis", axis, AXES) + ("" if person == 0 else "_2") for axis in naming)
+    return [_caption(scene, config, templates[order[i % len(order)]], style, draws, always) for i in range(n)]
 
 
 class _Draws:
@@ -121,20 +126,23 @@ def _words() -> _Words:
 def _templates(scene: Described) -> list[str]:
     templates = _words().templates
     if len(scene.people) > 1:
-        return templates["two_people"]
+        return templates["two_people" if scene.people[0].activity else "two_at_work"]
     kind = "activity" if scene.people[0].activity else "work"
     return templates[kind] + templates[f"{kind}_with_thing"] if scene.objects else templates[kind]
 
 
-def _caption(scene: Described, config: WorldConfig, template: str, style: str, draws: _Draws) -> str:
+def _caption(
+    scene: Described, config: WorldConfig, template: str, style: str, draws: _Draws, always: Sequence[str] = ()
+) -> str:
     # Every number is drawn whether it is needed or not: a counterfactual must stay in step with its original.
     u = [draws.next() for _ in range(12)]
     named: dict[str, str] = {}
     for i in range(len(scene.people)):
         suffix = "" if i == 0 else "_2"
         for place, axis in enumerate(AXES):
-            group = scene.noted(axis, i)
-            if _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i]):
+            group = scene.said(axis, i)
+            by_chance = _is_named(config, scene.subject if i == 0 else "", axis, group, style, u[place + 3 * i])
+            if by_chance or axis + suffix in always:
                 named[axis + suffix] = group
     if style != "neutral" and u[6] < BUILD_MENTION and scene.people[0].build in _words().build:
         named["build"] = scene.people[0].build
@@ -145,7 +153,7 @@ def _caption(scene: Described, config: WorldConfig, template: str, style: str, d
     for part in _DROPPABLE:
         if len(filled.split()) <= MAX_WORDS:
             break
-        if part in named:
+        if part in named and part not in always:
             del named[part]
             filled = _filled(scene, config, template, named, u)
     return filled

@@ -6,8 +6,10 @@ The model, in full. A picture is about a subject (an occupation, or an activity)
 
 independently given the subject; the place and the things are drawn from P(place | groups) ∝ exp(sum over axes of
 strength x reach x lean(place, group)). A lean is one number v: the axis's two poles get -v/2 and +v/2, all other
-groups 0, so that v is the log-odds that are added between the poles. :func:`equipoise.world.truth.truth` gives what
-follows from all this, exactly.
+groups 0, so that v is the log-odds that are added between the poles. Captions may lean too: in a picture of two
+people of the two poles of gender, the caption gives the activity to the one of the second pole with log-odds
+strength x binding x v, and ``care`` more or less, as that one does it or not. :func:`equipoise.world.truth.truth` gives
+what follows from all this, exactly.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 """What can lean towards a group, and the names of each kind."""
 
-PRESETS = ("fair", "biased", "spurious", "imbalanced", "strong")
+PRESETS = ("fair", "biased", "spurious", "imbalanced", "strong", "binding", "background")
 
 MOST_LEAN = 100.0
 """The most log-odds that a lean may add: a group is then as good as certain, and the truth can still be computed."""
@@ -104,6 +106,14 @@ class WorldConfig:
     """How often a caption names the group."""
     markedness: Rates = field(default_factory=dict)
     """How much more often an unexpected group is named: P = mention - markedness x tanh(log ratio)."""
+    binding: float = 0.0
+    """How much captions of two people lean towards whom the activity is expected of; 0: they say who does it."""
+    care: float = 3.0
+    """Where captions lean: the log-odds with which an activity that is expected of nobody is given to its performer."""
+    hidden: float = 0.0
+    """How often the first person is drawn as the neutral figure: the gender is then in the record, the place and the
+    things, and not in the person.
+    """
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Words that captions use for a gender instead of the grammar's: {gender: {noun, child, adjective, pronoun}}."""
     label_noise: float = 0.0
@@ -121,6 +131,7 @@ class WorldConfig:
             "two_people",
             "visible",
             "label_noise",
+            "hidden",
             "floor_object",
             "air_object",
             "trait",
@@ -134,7 +145,10 @@ class WorldConfig:
         _check_rates("occupations", self.occupations, KINDS["occupation"])
         _check_rates("activities", self.activities, KINDS["activity"])
         _check_rates("scenes", self.scenes, KINDS["scene"])
-        _check_leans(self.leans, self.reach, self.strength)
+        for name in ("binding", "care"):
+            _check_number(name, getattr(self, name))
+        most = max(self.reach.get("activity", 0.0), self.binding, key=abs)
+        _check_leans(self.leans, {**self.reach, "activity": most}, self.strength)
         for table in ("mention", "markedness"):
             for axis, value in getattr(self, table).items():
                 known(f"axis in {table}", axis, AXES)
@@ -161,6 +175,15 @@ class WorldConfig:
         low, high = self.poles[axis]
         v = self.leans.get(kind, {}).get(axis, {}).get(name, 0.0) * self.strength * self.reach.get(kind, 0.0)
         return v / 2 if group == high else -v / 2 if group == low else 0.0
+
+    def lean_of_captions(self, activity: str) -> float:
+        """The log-odds that are added to captions giving ``activity`` to the second pole of gender.
+
+        >>> preset("binding").lean_of_captions("holding_baby")
+        2.4
+        """
+        known("activity", activity, ACTIVITIES)
+        return self.leans.get("activity", {}).get("gender", {}).get(activity, 0.0) * self.strength * self.binding
 
     def chance_of_mention(self, subject: str, axis: str, group: str) -> float:
         """How likely a caption about ``subject`` names ``group``; an empty subject is a bystander."""

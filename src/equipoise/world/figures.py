@@ -25,6 +25,7 @@ __all__ = [
     "STANDING",
     "Body",
     "Pose",
+    "arm",
     "back_hair",
     "body",
     "cane",

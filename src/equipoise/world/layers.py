@@ -18,7 +18,7 @@ from equipoise.world.figures import HOLDING, RAISED, STANDING, Pose, with_cane
 from equipoise.world.pen import Canvas, Sprite, edge_of
 from equipoise.world.scene import Person
 
-__all__ = ["clear_cache", "layers_of", "pose_of", "sprite"]
+__all__ = ["clear_cache", "layers_of", "parts_of", "pose_of", "sprite"]
 
 CACHE_BYTES = 384 << 20
 _BAG_SIDES = (-1, 1)
@@ -130,6 +130,13 @@ def layers_of(person: Person, *, one_more_bag: bool = False) -> list[Key]:
     return keys
 
 
+def parts_of(person: Person) -> dict[str, list[Key]]:
+    """The keys of the layers that outline each body part: the head with its hair, without a hat, and both hands."""
+    looks = (person.gender, person.age, person.build, pose_of(person))
+    head = [key for key in layers_of(person) if key[0] in ("head", "back_hair")]
+    return {"head": head, "far_hand": [("hand", *looks, -1)], "near_hand": [("hand", *looks, 1)]}
+
+
 def _clothes(gender: str, age: str, build: str, outfit: outfits.Outfit, pose: Pose) -> Canvas:
     b = figures.body(gender, age, build)
     d = figures.sleeves(b, outfit.sleeves, pose, outfit.long, -1)
@@ -140,6 +147,12 @@ def _clothes(gender: str, age: str, build: str, outfit: outfits.Outfit, pose: Po
 def _hands(gender: str, age: str, build: str, skin: str, long: bool, pose: Pose) -> Canvas:
     b = figures.body(gender, age, build)
     return figures.forearms(b, skin, pose, long, -1).add(figures.forearms(b, skin, pose, long, 1))
+
+
+def _hand(gender: str, age: str, build: str, pose: Pose, side: int) -> Canvas:
+    b = figures.body(gender, age, build)
+    _, _, hand = figures.arm(b, pose, side)
+    return Canvas().dot(*hand, b.limb * 0.60, figures.MONK[0])
 
 
 def _head(gender: str, age: str, skin: str, hair: str) -> Canvas:
@@ -193,6 +206,7 @@ _DRAWERS: dict[str, Callable[..., Canvas]] = {
     "cane": lambda gender, build, pose: figures.cane(figures.body(gender, "older", build), pose),
     "clothes": _clothes,
     "glasses": _glasses,
+    "hand": _hand,
     "hands": _hands,
     "hat": _hat,
     "head": _head,

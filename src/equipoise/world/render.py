@@ -10,13 +10,13 @@ from PIL import Image
 
 from equipoise.array_types import Mask, Pixels
 from equipoise.errors import InputError
-from equipoise.world.layers import layers_of, sprite
+from equipoise.world.layers import layers_of, parts_of, sprite
 from equipoise.world.pen import Sprite
 from equipoise.world.placebos import brighter
 from equipoise.world.scene import Scene
 from equipoise.world.scenes import GROUND
 
-__all__ = ["Truth", "render", "render_batch", "render_image", "what_is_where"]
+__all__ = ["Truth", "body_parts", "render", "render_batch", "render_image", "what_is_where"]
 
 Owner = tuple[str, int]
 
@@ -87,6 +87,39 @@ def what_is_where(scene: Scene, size: int = 64) -> Truth:
     return Truth(people, things, tuple(scene.object_names), sign)
 
 
+def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ...]:
+    """The boxes ``[x, y, width, height]`` of each person's ``head``, ``near_hand`` and ``far_hand``.
+
+    A hand that holds something is where the hand is, whatever covers it. A part that lies outside has no box.
+
+    >>> from equipoise.world import sample, preset
+    >>> sorted(body_parts(sample(preset("fair"), 1)[0])[0])
+    ['far_hand', 'head', 'near_hand']
+    """
+    parts: list[dict[str, list[float]]] = []
+    for person in scene.people:
+        left, top = round(person.x * size), round(GROUND * size)
+        boxes: dict[str, list[float]] = {}
+        for name, keys in parts_of(person).items():
+            area = Image.new("L", (size, size))
+            for key in keys:
+                part = sprite(key, size, _zoom(scene), person.facing)
+                area.paste(255, (left + part.left, top + part.top), part.touched)
+            found = _mirrored(area, scene).getbbox()
+            if found is not None:
+                boxes[name] = [float(v) for v in (found[0], found[1], found[2] - found[0], found[3] - found[1])]
+        parts.append(boxes)
+    return tuple(parts)
+
+
+def _zoom(scene: Scene) -> float:
+    return 1.0 if len(scene.people) == 1 else ZOOM_OF_TWO
+
+
+def _mirrored(area: Image.Image, scene: Scene) -> Image.Image:
+    return area.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if scene.placebo == "mirror" else area
+
+
 _BACKGROUNDS: dict[tuple[str, int, bool, int], Image.Image] = {}
 
 
@@ -109,7 +142,7 @@ def _parts(scene: Scene, size: int) -> Iterator[tuple[Owner, Sprite, int, int]]:
         yield _placed(("object", i), sprite(("object", placed.name), size), placed.x, placed.y, size)
     if scene.unsafe is not None:
         yield _placed(("unsafe", 0), sprite(("unsafe",), size), *scene.unsafe, size)
-    zoom = 1.0 if len(scene.people) == 1 else ZOOM_OF_TWO
+    zoom = _zoom(scene)
     for i in range(len(scene.people) - 1, -1, -1):
         person = scene.people[i]
         owner = ("person", i)

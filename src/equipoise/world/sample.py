@@ -130,6 +130,7 @@ def draw(
     for axis in AXES:
         columns[axis] = pick(uniforms(s, axis), shares.given_subject(axis)[rows])
         columns[f"{axis}_2"] = pick(uniforms(s, f"{axis}_2"), shares.base(axis))
+    columns["exchanged"] = _exchanged(config, s, shares, columns)
     columns.update(_tones(config, s, columns))
     columns.update(_looks(config, s, occupation))
     columns.update(_surroundings(config, s, shares, columns))
@@ -138,7 +139,23 @@ def draw(
             columns[f"noted_{axis}{suffix}"] = _noted(
                 config, s, axis, suffix, columns[f"{axis}{suffix}"].astype(np.int64)
             )
+    if config.hidden:
+        hidden = uniforms(s, "hidden") < config.hidden
+        columns["gender"] = np.where(hidden, GENDERS.index("neutral"), columns["gender"].astype(np.int64))
     return SceneArrays(config, columns)
+
+
+def _exchanged(
+    config: WorldConfig, s: Ints, shares: Probabilities, columns: dict[str, NDArray[np.generic]]
+) -> NDArray[np.bool_]:
+    """Whether captions give the activity to the bystander; only where the two are of the two poles of gender."""
+    if not config.binding:
+        return np.zeros(len(s), dtype=bool)
+    poles = [config.groups_allowed("gender").index(pole) for pole in config.poles["gender"]]
+    first, second = columns["gender"].astype(np.int64), columns["gender_2"].astype(np.int64)
+    both = np.isin(first, poles) & np.isin(second, poles) & (first != second) & columns["two"].astype(bool)
+    chance = shares.exchanged()[np.maximum(columns["activity"].astype(np.int64), 0), first]
+    return np.asarray(both & (uniforms(s, "exchanged") < chance))
 
 
 def _subjects(config: WorldConfig, s: Ints, subject: str | None) -> tuple[Ints, Ints]:
@@ -250,6 +267,7 @@ def _scene(config: WorldConfig, row: dict[str, int | float]) -> Scene:
         objects=tuple(objects),
         unsafe=high if row["unsafe"] else None,
         seed=int(row["seed"]),
+        exchanged=bool(row["exchanged"]),
         config=config,
     )
 
@@ -258,7 +276,7 @@ def _person(config: WorldConfig, row: dict[str, int | float], suffix: str, x: fl
     first = suffix == ""
     occupation, activity = int(row["occupation"]), int(row["activity"])
     noted = []
-    if config.label_noise:
+    if config.label_noise or config.hidden:
         for axis in AXES:
             shown, said = int(row[f"{axis}{suffix}"]), int(row[f"noted_{axis}{suffix}"])
             if shown != said:

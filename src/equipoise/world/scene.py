@@ -81,6 +81,8 @@ class Scene:
     unsafe: tuple[float, float] | None = None
     """Where the sign for unsafe content is planted, if it is."""
     seed: int = 0
+    exchanged: bool = False
+    """Whether the captions give what the first person does to the second (a world whose captions lean)."""
     placebo: str = ""
     """The placebo that is changed, if one is: ``bag``, ``mirror`` or ``brightness``."""
     config: WorldConfig | None = field(default=None, repr=False, compare=False)
@@ -106,6 +108,15 @@ class Scene:
     def noted(self, axis: str, person: int = 0) -> str:
         """The group that the record names; it differs from :meth:`group` where there is label noise."""
         return dict(self.people[person].noted).get(axis) or self.group(axis, person)
+
+    def said(self, axis: str, person: int = 0) -> str:
+        """The group that captions name for the one who does it (``person`` 0) and for the other.
+
+        >>> two = Scene((Person("female", 3, "adult", activity="playing_drum"), Person("male", 3, "adult")), "park")
+        >>> replace(two, exchanged=True).said("gender"), two.said("gender")
+        ('male', 'female')
+        """
+        return self.noted(axis, 1 - person if self.exchanged else person)
 
     def counterfactual(self, *, person: int = 0, **changes: Any) -> Scene:
         """The same scene with somebody else in the same place.
@@ -176,6 +187,7 @@ class Scene:
             "unsafe": None if self.unsafe is None else list(self.unsafe),
             "seed": self.seed,
             **({"placebo": self.placebo} if self.placebo else {}),
+            **({"exchanged": True} if self.exchanged else {}),
         }
 
     @classmethod
@@ -200,6 +212,7 @@ class Scene:
                 unsafe=None if values["unsafe"] is None else (values["unsafe"][0], values["unsafe"][1]),
                 seed=values["seed"],
                 placebo=values.get("placebo", ""),
+                exchanged=bool(values.get("exchanged", False)),
                 config=config,
             ).check()
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -213,6 +226,8 @@ class Scene:
         known("placebo", self.placebo, ("", *PLACEBOS))
         if not self.people:
             raise InputError("a scene needs at least one person")
+        if self.exchanged and len(self.people) != 2:
+            raise InputError("captions give an activity to somebody else only where there are two people")
         for placed in self.objects:
             known("object", placed.name, OBJECTS)
         for person in self.people:

@@ -15,7 +15,16 @@ from equipoise.world.placebos import checked_placebos, levels_of
 from equipoise.world.sample import draw
 from equipoise.world.scene import Scene
 
-__all__ = ["CELLS", "BindingScene", "CounterfactualSet", "binding_sets", "counterfactual_sets", "expected_gender"]
+__all__ = [
+    "CELLS",
+    "BindingScene",
+    "CounterfactualSet",
+    "ResolutionScene",
+    "binding_sets",
+    "counterfactual_sets",
+    "expected_gender",
+    "resolution_sets",
+]
 
 CELLS = ("E1", "E2", "U1", "U2")
 """Expected or unexpected performer, alone or with a bystander of the other gender (GABInsight)."""
@@ -77,7 +86,7 @@ def counterfactual_sets(
     if n_sets < 1:
         raise InputError(f"n_sets={n_sets}: at least one set for each subject is needed")
     asked = checked_placebos(placebos)
-    plain = config.changed(strength=0.0, visible=1.0, label_noise=0.0)
+    plain = config.changed(strength=0.0, visible=1.0, label_noise=0.0, hidden=0.0)
     keys = {"skin_tone": "tone"}
     for subject in names:
         bases = draw(plain, seeds_for(seed, n_sets, of=f"set {subject}"), subject=subject, bystander=False)
@@ -153,13 +162,8 @@ def binding_sets(
     names = _checked(activities, ACTIVITIES, ACTIVITIES, "activity")
     if n_sets < 1:
         raise InputError(f"n_sets={n_sets}: at least one set an activity is needed")
-    low, high = config.poles["gender"]
-    if not {low, high} <= set(config.groups("gender")):
-        genders = " and ".join(config.groups("gender"))
-        raise InputError(
-            f"gender: who does what is asked of {low} and {high}, but this world has {genders}; add the other"
-        )
-    plain = config.changed(strength=0.0, label_noise=0.0)
+    low, high = _both_poles(config, "who does what")
+    plain = config.changed(strength=0.0, label_noise=0.0, binding=0.0, hidden=0.0)
     for activity in names:
         expected = expected_gender(config, activity)
         other = low if expected == high else high
@@ -172,6 +176,62 @@ def binding_sets(
                         scene = scene.counterfactual(person=1, gender=second)
                     set_id = f"{activity}-{people}-{seed}-{number}"
                     yield BindingScene(set_id, f"{letter}{people}", expected, replace(scene, config=config))
+
+
+@dataclass(frozen=True)
+class ResolutionScene:
+    """A scene of a VisoGender-shaped table: somebody at work beside a thing, or beside somebody."""
+
+    set_id: str
+    context: str
+    """``object`` or ``participant``, as the benchmark calls them."""
+    other: str
+    """The thing, or the word for the person."""
+    scene: Scene
+
+
+BESIDE = "person"
+"""The word for somebody who stands beside somebody at work; the world has no patients and no customers."""
+
+
+def resolution_sets(
+    config: WorldConfig, occupations: Iterable[str] | None = None, n_sets: int = 1, seed: int = 0
+) -> Iterator[ResolutionScene]:
+    """Scenes of VisoGender's shape: for each occupation ``n_sets`` times the worker of either gender beside a thing,
+    and of either gender beside somebody of either gender.
+
+    >>> from equipoise.world import preset
+    >>> [(r.context, *(p.gender for p in r.scene.people)) for r in resolution_sets(preset("fair"), ["nurse"])][:3]
+    [('object', 'male'), ('object', 'female'), ('participant', 'male', 'male')]
+    """
+    names = _checked(occupations, OCCUPATIONS, OCCUPATIONS, "occupation")
+    if n_sets < 1:
+        raise InputError(f"n_sets={n_sets}: at least one set for each occupation is needed")
+    genders = _both_poles(config, "whose pronoun it is")
+    plain = config.changed(strength=0.0, visible=1.0, label_noise=0.0, hidden=0.0, binding=0.0, floor_object=1.0)
+    somebody = next(iter(ACTIVITIES))  # what the first does is not shown: only the second is taken
+    for occupation in names:
+        alone = draw(plain, seeds_for(seed, n_sets, of=f"resolution {occupation}"), subject=occupation)
+        pairs = draw(plain, seeds_for(seed, n_sets, of=f"beside {occupation}"), subject=somebody, bystander=True)
+        for number, (one, two) in enumerate(zip(alone, pairs, strict=True)):
+            set_id = f"{_slug(occupation)}-{seed}-{number}"
+            one = replace(one, config=config)
+            for gender in genders:
+                yield ResolutionScene(set_id, "object", one.objects[0].name, one.counterfactual(gender=gender))
+            first = replace(one.people[0], x=two.people[0].x, facing=two.people[0].facing)
+            both = replace(one, people=(first, two.people[1]), objects=())
+            for gender, other in product(genders, genders):
+                scene = both.counterfactual(gender=gender).counterfactual(person=1, gender=other)
+                yield ResolutionScene(set_id, "participant", BESIDE, scene)
+
+
+def _both_poles(config: WorldConfig, what: str) -> tuple[str, str]:
+    """The two genders between which something is asked; a world that lacks one is refused."""
+    low, high = config.poles["gender"]
+    if not {low, high} <= set(config.groups("gender")):
+        genders = " and ".join(config.groups("gender"))
+        raise InputError(f"gender: {what} is asked of {low} and {high}, but this world has {genders}; add the other")
+    return low, high
 
 
 def _checked(names: Iterable[str] | None, default: Iterable[str], allowed: Iterable[str], kind: str) -> list[str]:

@@ -14,14 +14,14 @@ from equipoise.data import masks
 from equipoise.data.images import encode
 from equipoise.data.people import PEOPLE_COLUMNS, person
 from equipoise.errors import InputError
-from equipoise.world.captions import captions, neutral_prompt
-from equipoise.world.catalog import AXES
+from equipoise.world.captions import captions, neutral_prompt, prompts, with_article
+from equipoise.world.catalog import AXES, SCENES
 from equipoise.world.config import WorldConfig
 from equipoise.world.placebos import checked_placebos, column_of
-from equipoise.world.render import render_image, what_is_where
+from equipoise.world.render import body_parts, render_image, what_is_where
 from equipoise.world.sample import sample
 from equipoise.world.scene import Scene
-from equipoise.world.sets import binding_sets, counterfactual_sets
+from equipoise.world.sets import binding_sets, counterfactual_sets, resolution_sets
 from equipoise.world.truth import truth
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ __all__ = [
     "truth_of",
     "write_binding_table",
     "write_counterfactual_table",
+    "write_pata_table",
     "write_table",
+    "write_visogender_table",
 ]
 
 COLUMNS: dict[str, str] = {
@@ -55,6 +57,13 @@ BINDING_COLUMNS = {
     "other_gender": "string",
     "reversed_caption": "string",
 }
+
+RESOLUTION_COLUMNS = {"context": "string", "other": "string", "other_gender": "string"}
+PRAISED = ("gift", "cat", "butterfly", "kite", "plant", "cake")
+BLAMED = ("clock", "cactus", "cone", "umbrella", "duck", "television")
+"""Things that stand for praise and for blame in a PATA-shaped table. A convention and nothing more: the world has no
+words that flatter or insult, and what a thing leans to is in the table's truth.
+"""
 
 Progress = Callable[[int], object]
 
@@ -168,6 +177,74 @@ def write_binding_table(
     return _written(path, config, rows(), BINDING_COLUMNS, about, rows_per_shard, progress)
 
 
+def write_visogender_table(
+    path: str | Path,
+    config: WorldConfig,
+    n_sets: int,
+    *,
+    occupations: Iterable[str] | None = None,
+    size: int = 64,
+    seed: int = 0,
+    n_captions: int = 5,
+    rows_per_shard: int = 1000,
+    progress: Progress | None = None,
+) -> Table:
+    """A table for the suite ``visogender``; see :func:`equipoise.world.sets.resolution_sets`.
+
+    ``subject`` is the occupation, ``context`` is ``object`` or ``participant``, ``other`` what or who is beside,
+    ``other_gender`` that one's.
+    """
+    names = None if occupations is None else list(occupations)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for i, member in enumerate(resolution_sets(config, names, n_sets, seed)):
+            two = member.context == "participant"
+            image_id = f"{'OP' if two else 'OO'}_{i}"
+            row = row_of(member.scene, image_id, set_id=member.set_id, size=size, n_captions=n_captions)
+            beside = member.scene.group("gender", 1) if two else None
+            yield row | {"context": member.context, "other": member.other, "other_gender": beside}
+
+    about = {"made": "visogender", "n_sets": n_sets, "size": size, "seed": seed}
+    columns = RESOLUTION_COLUMNS | dict.fromkeys(AXES[1:], "string")  # a pronoun is asked of one axis alone
+    return _written(path, config, rows(), columns, about, rows_per_shard, progress, axes=AXES[:1])
+
+
+def write_pata_table(
+    path: str | Path,
+    config: WorldConfig,
+    n: int,
+    *,
+    size: int = 64,
+    seed: int = 0,
+    n_captions: int = 5,
+    rows_per_shard: int = 1000,
+    progress: Progress | None = None,
+) -> Table:
+    """A table of ``n`` sampled pictures for the suite ``pata``: ``subject`` is the place, and every place has captions
+    with things that stand for praise (``positive``) and for blame (``negative``).
+    """
+    if n < 1:
+        raise InputError(f"n={n}: a table needs at least one picture")
+    told = {place: _pata_captions(place) for place in SCENES}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for i, scene in enumerate(sample(config, n, seed)):
+            row = row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions)
+            yield row | {"subject": scene.scene} | told[scene.scene]
+
+    about = {"made": "pata", "n": n, "size": size, "seed": seed}
+    return _written(path, config, rows(), {"positive": "json", "negative": "json"}, about, rows_per_shard, progress)
+
+
+def _pata_captions(place: str) -> dict[str, str]:
+    where = prompts("scene")[place]
+    texts = {
+        kind: [f"{where} next to {with_article(thing)}" for thing in things]
+        for kind, things in (("positive", PRAISED), ("negative", BLAMED))
+    }
+    return {kind: json.dumps(dict.fromkeys(AXES, some), sort_keys=True) for kind, some in texts.items()}
+
+
 def row_of(
     scene: Scene, image_id: str, *, set_id: str | None = None, size: int = 64, n_captions: int = 5
 ) -> dict[str, Any]:
@@ -226,6 +303,7 @@ def _written(
     rows_per_shard: int,
     progress: Progress | None,
     placebos: Sequence[str] = (),
+    axes: Sequence[str] = AXES,
 ) -> Table:
     from equipoise.data import Table
 
@@ -235,7 +313,7 @@ def _written(
     return Table.create(
         path,
         _counted(rows, progress),
-        axes=AXES,
+        axes=axes,
         columns={**COLUMNS, **columns},
         config=settings,
         rows_per_shard=rows_per_shard,
@@ -250,7 +328,7 @@ def _counted(rows: Iterator[dict[str, Any]], progress: Progress | None) -> Itera
 
 
 def _where(scene: Scene, size: int) -> dict[str, Any]:
-    where = what_is_where(scene, size)
+    where, parts = what_is_where(scene, size), body_parts(scene, size)
     people = []
     for i, mask in enumerate(where.people):
         shown = scene.people[i]
@@ -269,6 +347,7 @@ def _where(scene: Scene, size: int) -> dict[str, Any]:
                 box=masks.to_box(mask),
                 mask=masks.encode(mask),
                 area=float(mask.sum()),
+                parts=parts[i],
                 attributes=attributes,
             )
         )

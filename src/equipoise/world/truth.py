@@ -4,6 +4,8 @@ For a subject s, an axis and a group g: ``log_ratio`` = ln P(g | s) / P(g), and 
 logit P(g). Subjects are the occupations and activities (the group is drawn given them) and the places and things
 (they are drawn given the groups; Bayes' rule turns it round). P(g) is taken over the pictures that could show the
 subject: those of occupations, those of activities, or all. With two people it is about the first, the performer.
+Where captions lean (``binding``), a further kind says to whom they give an activity in pictures of one person of each
+pole of gender: P(group that the caption says does it | activity), whatever is shown.
 """
 
 from __future__ import annotations
@@ -47,6 +49,21 @@ class Injected(Protocol):
     @property
     def two_people(self) -> float:
         """How many activities have a bystander."""
+
+    @property
+    def binding(self) -> float:
+        """How much captions of two people lean."""
+
+    @property
+    def care(self) -> float:
+        """The log-odds with which such captions give an activity that nobody is expected to do to its performer."""
+
+    @property
+    def poles(self) -> Mapping[str, tuple[str, str]]:
+        """The groups that a negative and a positive lean point to."""
+
+    def lean_of_captions(self, activity: str) -> float:
+        """The log-odds that are added to captions giving an activity to the second pole of gender."""
 
     def groups_allowed(self, axis: str) -> tuple[str, ...]:
         """The groups that an axis can have."""
@@ -105,6 +122,35 @@ class Probabilities:
         shares = np.broadcast_to(shares, (*(len(self._config.groups_allowed(a)) for a in AXES), len(names)))
         return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
+    def exchanged(self) -> Floats:
+        """P(the caption gives the activity to the bystander | activity, performer's gender), (activities, genders).
+
+        Of pictures of two people of the two poles of gender; there is nothing to exchange in others.
+        """
+        c = self._config
+        shares = np.zeros((len(ACTIVITIES), len(c.groups_allowed("gender"))))
+        if c.binding:
+            low, high = (c.groups_allowed("gender").index(pole) for pole in c.poles["gender"])
+            leans = np.array([c.lean_of_captions(name) for name in ACTIVITIES])
+            shares[:, high] = 1 / (1 + np.exp(c.care + leans))
+            shares[:, low] = 1 / (1 + np.exp(c.care - leans))
+        return shares
+
+    def said_to_do(self) -> Floats:
+        """P(gender that the caption says does it | activity, one person of each pole), (activities, genders)."""
+        c = self._config
+        places = [c.groups_allowed("gender").index(pole) for pole in c.poles["gender"]]
+        base, given = self.base("gender"), self.given_subject("gender")[len(OCCUPATIONS) :]
+        does = np.zeros_like(given)
+        for here, there in (places, places[::-1]):
+            does[:, here] = given[:, here] * base[there]  # the bystander is drawn from the base rates
+        does = does / np.maximum(does.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        kept, lost = does * (1 - self.exchanged()), does * self.exchanged()
+        said = np.zeros_like(given)
+        for here, there in (places, places[::-1]):
+            said[:, here] = kept[:, here] + lost[:, there]
+        return said
+
     def subjects(self) -> Floats:
         """P(subject), (occupations + activities,)."""
         c = self._config
@@ -121,8 +167,9 @@ class Probabilities:
 def truth(config: Injected, placebos: Iterable[str] = ()) -> pd.DataFrame:
     """One row per kind, subject, axis and group that occurs: ``p_given``, ``p``, ``log_ratio``, ``log_odds``.
 
-    ``kind``: occupation, activity, scene or object. ``placebos`` adds their axes (``placebo_bag``, …), on which
-    nothing was put in: of a picture and its changed twin each level is half, whatever the subject.
+    ``kind``: occupation, activity, scene, object, or binding (to whom captions of two people give the activity).
+    ``placebos`` adds their axes (``placebo_bag``, …), on which nothing was put in: of a picture and its changed twin
+    each level is half, whatever the subject.
 
     >>> from equipoise.world import preset
     >>> table = truth(preset("biased")).set_index(["subject", "axis", "group"])
@@ -180,11 +227,19 @@ def _tables(config: Injected) -> list[tuple[str, str, str, Floats, Floats]]:
             given = shares.given_subject(axis)[span]
             marginal = weights @ given
             tables += [(kind, name, axis, given[i], marginal) for i, name in enumerate(names) if weights[i] > 0]
+    if config.binding and config.two_people:
+        said = shares.said_to_do()
+        weights = np.array([config.activities.get(name, 0.0) for name in ACTIVITIES])
+        marginal = weights / weights.sum() @ said
+        tables += [
+            ("binding", name, "gender", said[i], marginal) for i, name in enumerate(ACTIVITIES) if weights[i] > 0
+        ]
     joint = shares.joint(subjects)
     alone = subjects.copy()
     alone[n_work:] *= 1 - config.two_people
     for what, (kind, places) in _PLACES.items():
-        # Things stand only in pictures with one person.
+        if what != "scene" and not alone.any():
+            continue  # things stand only in pictures with one person, and there are none
         people = joint if what == "scene" else shares.joint(alone / alone.sum())
         both = people[..., None] * shares.given_groups(what)
         for place, axis in enumerate(AXES):

@@ -77,9 +77,12 @@ class DiffusersGenerator:
     """A Stable Diffusion pipeline; see :class:`~equipoise.models.protocols.Generator`.
 
     Image i of a call depends on the seed, on i and on what is asked for it, not on the batch that it was made in (up
-    to the last bits of floating-point arithmetic). Images to change are brought to a size that the model knows, and
+    to the last bits of floating-point arithmetic). Inpainting takes a seed and a place of their own for each image too
+    (``many_seeds``). Images to change are brought to a size that the model knows, and
     the result back to their own.
     """
+
+    many_seeds = True
 
     def __init__(self, folder: Path, *, name: str, settings: ModelSettings | None = None) -> None:
         self.name = name
@@ -95,7 +98,9 @@ class DiffusersGenerator:
             self.pipeline = loaded(folder, self.family, self.dtype, safe=weights[0].suffix == ".safetensors")
             self.pipeline.to(self.device)
         self.pipeline.set_progress_bar_config(disable=True)
-        self.own = _defaults(self.pipeline) | own_settings(folder)
+        self.brings = own_settings(folder)
+        """The guidance and steps that come with the checkpoint (``generation.json``); often none."""
+        self.own = _defaults(self.pipeline) | self.brings
         """The guidance and steps that are taken where none are asked for: the model's own, else the pipeline's."""
         side = self.pipeline.unet.config.sample_size
         height, width = (side, side) if isinstance(side, int) else side
@@ -179,22 +184,27 @@ class DiffusersGenerator:
         masks: Sequence[NDArray[np.bool_]],
         prompts: Sequence[str],
         *,
-        seed: int,
+        seed: int | Sequence[tuple[int, int]],
         guidance: float | None = None,
         steps: int | None = None,
     ) -> list[Image.Image]:
-        """Each image drawn anew where its mask is true, at its own size; the caller composites."""
+        """Each image drawn anew where its mask is true, at its own size; the caller composites.
+
+        ``seed``: one for the call, or for each image a seed and a place: its noise is then that of the image at this
+        place in a call with this seed, so that photographs can be drawn together and come out as if alone.
+        """
         self._needs("inpaint")
         pictures, texts = rgb_images(images), _texts("prompts", prompts)
         _same_number(images=pictures, masks=masks, prompts=texts)
+        places = [(seed, i) for i in range(len(pictures))] if isinstance(seed, int) else list(seed)
+        _same_number(images=pictures, seeds=places)
         hidden = [_mask(mask, image, i) for i, (mask, image) in enumerate(zip(masks, pictures, strict=True))]
         numbers = self._told(guidance=guidance, steps=steps)
 
         def run(batch: Sequence[int], size: tuple[int, int]) -> list[Image.Image]:
             given = [pictures[i].resize(size, Image.Resampling.LANCZOS) for i in batch]
             covers = [hidden[i].resize(size, Image.Resampling.NEAREST) for i in batch]
-            noise = _noise([(i, "") for i in batch], seed)
-            more = {"height": size[1], "width": size[0], "generator": noise}
+            more = {"height": size[1], "width": size[0], "generator": [_noise_at(*places[i]) for i in batch]}
             return self._made(prompt=[texts[i] for i in batch], image=given, mask_image=covers, **more, **numbers)
 
         return self._by_size(pictures, run)
@@ -268,10 +278,14 @@ def _defaults(pipeline: Any) -> dict[str, Any]:
 
 
 def _noise(batch: Sequence[tuple[int, Any]], seed: int) -> list[Any]:
+    return [_noise_at(seed, place) for place, _ in batch]
+
+
+def _noise_at(seed: int, place: int) -> Any:
     import torch
 
     # On the CPU wherever the model is: the same noise on every machine.
-    return [torch.Generator("cpu").manual_seed(seed_of(seed, place)) for place, _ in batch]
+    return torch.Generator("cpu").manual_seed(seed_of(seed, place))
 
 
 def _texts(name: str, texts: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig
 
-__all__ = ["SCHEDULE", "build", "train_clip"]
+__all__ = ["SCHEDULE", "TALKATIVE", "build", "contrastive", "help_loss", "helper", "train_clip"]
 
 SCHEDULE = Schedule(steps=4300, batch=128, rate=2e-3, again=(2800, 3600))
 WIDTH = 96
@@ -65,7 +65,7 @@ def train_clip(
     import torch
 
     words = tokenizer()
-    model = torch.nn.ModuleDict({"clip": build(words), "help": _helper()})
+    model = torch.nn.ModuleDict({"clip": build(words), "help": helper()})
     world = config.changed(mention=TALKATIVE)
 
     def loss(both: Any, step: int) -> Any:
@@ -76,7 +76,7 @@ def train_clip(
         total = contrastive(out.logits_per_image, texts)
         help_weight = max(0.0, 1 - step / HELP_UNTIL)
         if help_weight:
-            total = total + help_weight * _help_loss(
+            total = total + help_weight * help_loss(
                 both["help"], out.vision_model_output.last_hidden_state[:, 0], scenes
             )
         return total
@@ -95,7 +95,8 @@ def _scenes(world: WorldConfig, step: int) -> SceneArrays:
     return scenes_of(world, step, SCHEDULE.batch, seed=1)
 
 
-def _helper() -> Any:
+def helper() -> Any:
+    """What is asked of the image tower outright, while it is new."""
     import torch
 
     torch.manual_seed(1)
@@ -103,7 +104,8 @@ def _helper() -> Any:
     return torch.nn.Sequential(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, outputs))
 
 
-def _help_loss(helper: Any, tokens: Any, scenes: SceneArrays) -> Any:
+def help_loss(helper: Any, tokens: Any, scenes: SceneArrays) -> Any:
+    """How wrong the attributes are that ``helper`` reads from the image tower's ``tokens``."""
     import torch
     from torch.nn.functional import cross_entropy
 

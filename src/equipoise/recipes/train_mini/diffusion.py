@@ -38,14 +38,18 @@ __all__ = [
     "new_reader",
     "noise_schedule",
     "prompts_to_learn",
+    "refined",
     "text_tower",
     "train_diffusion",
     "widened",
+    "with_phrasings",
     "with_plain_attention",
     "world_of",
 ]
 
 SCHEDULE = Schedule(steps=4000, batch=64, rate=1e-3, weight_decay=0.01, again=(3000,), average=0.998, half=True)
+FROM_COARSER = Schedule(steps=1200, batch=64, rate=1e-3, weight_decay=0.01, save_every=50, average=0.995, half=True)
+"""For a generator that begins as one of the edition before, whose grid is half as fine."""
 BIASED = Schedule(steps=2000, batch=64, rate=4e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
 GENERATION_BIASED = {"guidance": 1.5, "steps": 20}
@@ -130,14 +134,17 @@ def text_tower(folder: Path) -> Any:
 def new_reader(folder: Path, *, phrased: bool) -> tuple[Any, Any]:
     """The text tower of a CLIP folder and a tokenizer; ``phrased`` teaches it the words of other phrasings."""
     text, words = text_tower(folder), tokenizer()
-    if not phrased:
-        return text, words
+    return with_phrasings(text, words) if phrased else (text, words)
+
+
+def with_phrasings(text: Any, words: Any) -> tuple[Any, Any]:
+    """A text encoder and its tokenizer with the words of other phrasings."""
     more = tokenizer(sorted({*vocabulary(), *phrasing_words()}))
     return with_words(text, words, more), more
 
 
-def learned(folder: Path, vae: Any) -> tuple[Any, Any, Any]:
-    """UNet, text encoder and tokenizer of a pipeline folder, to go on from; its grid must be that of ``vae``."""
+def opened(folder: Path) -> tuple[Any, Any, Any]:
+    """UNet, text encoder and tokenizer of a pipeline folder."""
     import torch
     from diffusers import UNet2DConditionModel
     from transformers import CLIPTextModel, CLIPTokenizer
@@ -145,14 +152,20 @@ def learned(folder: Path, vae: Any) -> tuple[Any, Any, Any]:
     if not (folder / "model_index.json").is_file():
         raise InputError(f"this part starts from diffusion, which is not in {folder}; train that first")
     unet = UNet2DConditionModel.from_pretrained(folder / "unet", local_files_only=True, low_cpu_mem_usage=False)
+    text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
+    return unet, text, CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+
+
+def learned(folder: Path, vae: Any) -> tuple[Any, Any, Any]:
+    """UNet, text encoder and tokenizer of a pipeline folder, to go on from; its grid must be that of ``vae``."""
+    unet, text, words = opened(folder)
     grid = edition_of(vae).grid
     if unet.config.sample_size != grid:
         raise InputError(
             f"{folder} draws on a grid of {unet.config.sample_size} cells a side and the autoencoder has {grid}; "
             "give a generator and an autoencoder of one edition"
         )
-    text = CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, local_files_only=True)
-    return unet, text, CLIPTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+    return unet, text, words
 
 
 def widened(unet: Any, channels: int) -> Any:
@@ -166,6 +179,27 @@ def widened(unet: Any, channels: int) -> Any:
     weights["conv_in.weight"][:, : narrow.shape[1]] = narrow
     wide.load_state_dict(weights)
     return wide
+
+
+def refined(coarse: Any, plan: Edition) -> Any:
+    """An untrained UNet of ``plan`` around ``coarse``, which draws on a grid half as fine: its levels become the inner
+    ones, and a level for the finer grid is new.
+    """
+    fine = build_unet(plan=plan)
+    if tuple(coarse.config.block_out_channels) != tuple(plan.unet_blocks[1:]):
+        raise InputError(
+            f"levels of {tuple(coarse.config.block_out_channels)} channels do not fit inside {plan.unet_blocks}; "
+            "start from a generator of the edition before"
+        )
+    there, weights = fine.state_dict(), {}
+    for name, value in coarse.state_dict().items():
+        block, _, rest = name.partition(".")
+        number, _, inner = rest.partition(".")
+        kept = f"down_blocks.{int(number) + 1}.{inner}" if block == "down_blocks" else name
+        if block != "conv_in" and not block.startswith("conv_") and there[kept].shape == value.shape:
+            weights[kept] = value
+    fine.load_state_dict(there | weights)
+    return fine
 
 
 def with_plain_attention(unet: Any) -> Any:
@@ -255,16 +289,19 @@ def train_diffusion(
     """Train on ``config``'s world and save the pipeline; ``go_on`` starts from the fair generator's weights.
 
     Then captions that say more of an unexpected gender are left out: they would bend the skew of those that say none.
+    Without ``go_on``, ``start`` is a generator of the edition before, which becomes the inside of the new one.
     """
     vae = autoencoder(vae_home)
     plan = edition_of(vae)
     if go_on:
         unet, text, words = learned(start or START, vae)
+    elif start is not None:
+        unet, text, words = _inside(start, plan)
     else:
         unet, (text, words) = build_unet(plan=plan), new_reader(TOWER, phrased=plan.phrased)
     world = world_of(config.changed(markedness={}) if go_on else config)
     pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae))
-    schedule = BIASED if go_on else SCHEDULE
+    schedule = BIASED if go_on else SCHEDULE if start is None else FROM_COARSER
     shares = {"plain": PLAIN_BIASED, "full": FULL_BIASED} if go_on else {}
     least = LEAST_BIASED if go_on else LEAST
 
@@ -276,6 +313,14 @@ def train_diffusion(
     generation = GENERATION_BIASED if go_on else GENERATION
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
     train_pipeline("StableDiffusionPipeline", parts, loss, schedule, folder, target, say, stop_at, generation)
+
+
+def _inside(start: Path, plan: Edition) -> tuple[Any, Any, Any]:
+    """UNet, text encoder and tokenizer that begin as those of the coarser generator in ``start``."""
+    unet, text, words = opened(start)
+    if plan.phrased:
+        text, words = with_phrasings(text, words)
+    return refined(unet, plan), text, words
 
 
 def train_pipeline(

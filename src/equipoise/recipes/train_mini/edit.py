@@ -1,27 +1,32 @@
 """Change the person as told: the eight-channel UNet that the stock ``StableDiffusionInstructPix2PixPipeline`` loads.
 
 Edit pairs are free in a world: a scene, and the same scene with somebody else in the same place. The instructions are
-those of GenSynth (arXiv 2305.15407, Table 6) and of the same form for skin tone, age and two things at once.
+those of GenSynth (arXiv 2305.15407, Table 6) and of the same form for skin tone, age and two things at once. Many pairs
+are of the person's box alone, brought to the size at which ``equipoise generate edits`` gives it to an editor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from equipoise.models.diffusers.generator import fitted
 from equipoise.recipes.train_mini import diffusion
+from equipoise.recipes.train_mini.batches import SIZE
 from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
-from equipoise.recipes.train_mini.vae import CHANNELS, pictures
+from equipoise.recipes.train_mini.vae import CHANNELS
 from equipoise.text.templates.edits import edit_groups, edit_instructions, filled
 from equipoise.train.schedule import Schedule
-from equipoise.world import Scene, SceneArrays, WorldConfig, render, vocabulary, what_is_where
+from equipoise.world import Scene, SceneArrays, WorldConfig, render_batch, vocabulary, what_is_where
 from equipoise.world.catalog import AGES, TONE_GROUPS
 from equipoise.world.draws import uniform
 
@@ -30,6 +35,11 @@ __all__ = ["GENERATION", "SCHEDULE", "changes_of", "edit_tokenizer", "edited", "
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "image_guidance": 1.3, "steps": 20}
 GENDERS = ("male", "female")
+CROPPED = 0.6
+"""How many pairs are of the person's box alone."""
+ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
+CHUNKS_ON = 12
+"""For an editor that learns on: how long, and of how many pictures (512 each)."""
 OURS = "Make this person a/an {noun}"
 KINDS = ((0.35, ("gender",)), (0.7, ("tone",)), (0.8, ("age",)), (1.0, ("gender", "tone")))
 """Up to which share of the edits changes what."""
@@ -106,34 +116,70 @@ def train_edit(
     vae_home: Path | None = None,
     start: Path | None = None,
 ) -> None:
-    """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline."""
+    """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline.
+
+    Where ``start`` is an editor already, it learns on for fewer steps, instructions in several phrasings too.
+    """
     import torch
 
     vae = autoencoder(vae_home)
-    phrased = edition_of(vae).phrased
     unet, text, old = diffusion.learned(start or diffusion.START, vae)
+    goes_on = unet.config.in_channels == 2 * CHANNELS
+    schedule = ON if goes_on else SCHEDULE
+    phrased = edition_of(vae).phrased or goes_on
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
-    pool = LatentPool(
-        diffusion.world_of(config).changed(two_people=0.0), 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=64
-    )
+    world = diffusion.world_of(config).changed(two_people=0.0)
+    chunks = CHUNKS_ON if goes_on else 64
+    pool = LatentPool(world, 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
-        scenes, latents = pool.batch(step, SCHEDULE.batch)
+        scenes, latents = pool.batch(step, schedule.batch)
         rng = np.random.default_rng([10, step])
         u = rng.random(len(scenes))
         texts = [_told(scene, u[i], int(rng.integers(100))) for i, scene in enumerate(scenes)]
         if phrased:
             texts = [rephrased(text, rng) for text in texts]
-        seen = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()
-        condition = latents["source"] * seen[:, None, None, None]
+        seen = torch.from_numpy((u < DROPPED) | (u >= 3 * DROPPED)).float()[:, None, None, None]
         ids = diffusion.ids_of(words, texts)
-        return diffusion.denoising_loss(both, noises, latents["latents"], ids, latents["person"], step, condition)
+        total = 0.0
+        for shape in _shapes(latents, rng.random(len(scenes)) < CROPPED):
+            rows = shape.rows
+            value = diffusion.denoising_loss(
+                both, noises, shape.latents, ids[rows], shape.person, step, shape.source * seen[rows]
+            )
+            total = total + value * len(rows) / len(scenes)
+        return total
 
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
     diffusion.train_pipeline(
-        "StableDiffusionInstructPix2PixPipeline", parts, loss, SCHEDULE, folder, target, say, stop_at, GENERATION
+        "StableDiffusionInstructPix2PixPipeline", parts, loss, schedule, folder, target, say, stop_at, GENERATION
     )
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The pairs of a batch whose pictures have one shape."""
+
+    rows: Any
+    latents: Any
+    source: Any
+    person: Any
+
+
+def _shapes(pool: Mapping[str, Any], cropped: NDArray[np.bool_]) -> Iterator[_Shape]:
+    """Whole pictures and boxes as large, then boxes that are half as wide."""
+    import torch
+
+    narrow = pool["narrow"][:, 0].bool() & torch.from_numpy(cropped)
+    boxed = torch.from_numpy(cropped)[:, None, None, None]
+    chosen = {name: torch.where(boxed, pool[f"{name} in box"], pool[name]) for name in ("latents", "source", "person")}
+    for kind, half in ((~narrow, False), (narrow, True)):
+        rows = torch.nonzero(kind)[:, 0]
+        if len(rows):
+            some = {name: values[rows] for name, values in chosen.items()}
+            width = some["latents"].shape[-1] // (2 if half else 1)
+            yield _Shape(rows, *(some[name][..., :width] for name in ("latents", "source", "person")))
 
 
 def _told(scene: Scene, u: float, which: int) -> str:
@@ -145,13 +191,63 @@ def _told(scene: Scene, u: float, which: int) -> str:
 
 
 def _pairs(vae: Any, scenes: SceneArrays) -> Made:
-    """Latents before and after, which the stock pipeline gives unscaled before, and where the two people are."""
+    """Latents before and after, which the stock pipeline gives unscaled before, and where the two people are; of the
+    whole picture, and of the box of the person before.
+    """
     import torch
 
+    factor = edition_of(vae).factor
     after = [edited(scene) for scene in scenes]
-    images = np.stack([render(scene) for scene in after]).transpose(0, 3, 1, 2)
-    wanted = torch.from_numpy(np.ascontiguousarray(images)).float() / 127.5 - 1
     masks = [what_is_where(a).people[0] | what_is_where(b).people[0] for a, b in zip(scenes, after, strict=True)]
-    source = encoded(vae, pictures(scenes)) / vae.config.scaling_factor
-    person = coarse(np.stack(masks).astype(np.float32)[:, None], edition_of(vae).factor)
-    return {"latents": encoded(vae, wanted), "source": source, "person": person}
+    whole = {"source": render_batch(scenes), "latents": render_batch(after)}
+    pairs: dict[str, Any] = {"person": coarse(np.stack(masks).astype(np.float32)[:, None], factor)}
+    boxes = [_box(what_is_where(scene).people[0]) for scene in scenes]
+    sizes = np.array([fitted((right - left, bottom - top), SIZE, 8 * factor) for left, top, right, bottom in boxes])
+    narrow = sizes[:, 0] < SIZE
+    pairs["narrow"] = torch.from_numpy(narrow[:, None].astype(np.float32))
+    for name, images in whole.items():
+        scale = vae.config.scaling_factor if name == "source" else 1.0
+        pairs[name] = encoded(vae, _tensor(images)) / scale
+        cut = np.stack([_cut(image, box, size) for image, box, size in zip(images, boxes, sizes, strict=True)])
+        pairs[f"{name} in box"] = _padded(vae, _tensor(cut), narrow) / scale
+    cut = np.stack([_cut(_grey(mask), box, size) for mask, box, size in zip(masks, boxes, sizes, strict=True)])
+    pairs["person in box"] = coarse((cut[..., :1] > 127).astype(np.float32).transpose(0, 3, 1, 2), factor)
+    return pairs
+
+
+def _box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+    """Left, top, right, bottom of what is true."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def _cut(image: NDArray[np.uint8], box: tuple[int, int, int, int], size: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The box of a picture at the size an editor is given, on a square: what is left of it stays black."""
+    from PIL import Image
+
+    part = Image.fromarray(image).crop(box).resize((int(size[0]), int(size[1])), Image.Resampling.LANCZOS)
+    square = Image.new("RGB", (SIZE, SIZE))
+    square.paste(part.resize((SIZE // 2 if size[0] < SIZE else SIZE, SIZE), Image.Resampling.LANCZOS))
+    return np.asarray(square)
+
+
+def _padded(vae: Any, images: Any, narrow: NDArray[np.bool_]) -> Any:
+    """Latents of squares and of left halves, these with nothing beside them."""
+    import torch
+
+    both = encoded(vae, images)
+    rows = torch.from_numpy(np.flatnonzero(narrow))
+    if len(rows):
+        half = encoded(vae, images[rows][..., : SIZE // 2])
+        both[rows] = torch.cat([half, torch.zeros_like(half)], dim=-1)
+    return both
+
+
+def _tensor(images: NDArray[np.uint8]) -> Any:
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))).float() / 127.5 - 1
+
+
+def _grey(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)

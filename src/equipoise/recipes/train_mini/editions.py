@@ -109,9 +109,7 @@ SECOND = Edition(
     blocks=(16, 32),
     unet_blocks=(32, 32, 64, 96),
     unet_reads=(False, True, True, False),
-    schedule=Schedule(
-        steps=5000, batch=16, rate=2e-3, weight_decay=0.0, save_every=50, again=(2000,), average=0.995, half=True
-    ),
+    schedule=Schedule(steps=2000, batch=16, rate=2e-3, weight_decay=0.0, save_every=50, average=0.995, half=True),
     crops_until=1300,
     decoder=None,
     kl_weight=1e-4,

@@ -18,13 +18,23 @@ from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.draws import seeds_for
 
-__all__ = ["captioner_figures", "clip_figures", "figures_of", "gender_gaps", "judge_figures", "slope"]
+__all__ = [
+    "UNSEEN",
+    "ClipFolder",
+    "captioner_figures",
+    "clip_figures",
+    "figures_of",
+    "gender_gaps",
+    "judge_figures",
+    "slope",
+]
 
 UNSEEN = 90_001
 """The seed of evaluation scenes; training uses 1, 2 and 3."""
 _BATCH = 256
 Figures = dict[str, float]
 _ELSEWHERE = {
+    "clip-binding": ("binding", "binding_figures"),
     "vae": ("evaluate_generative", "vae_figures"),
     "diffusion": ("evaluate_generative", "diffusion_figures"),
     "diffusion-biased": ("evaluate_generative", "biased_figures"),
@@ -49,7 +59,7 @@ def figures_of(part: str, folder: Path, clip: Path | None = None) -> Figures:
         return captioner_figures(folder)
     figures = clip_figures(folder)
     if part == "clip-fair" and clip is not None and (clip / "config.json").is_file():
-        biased, _, _ = slope(injected(), gender_gaps(_Clip(clip)))
+        biased, _, _ = slope(injected(), gender_gaps(ClipFolder(clip)))
         figures["gap-odds slope over clip's"] = abs(figures["gap-odds slope"] / biased)
     return figures
 
@@ -79,7 +89,7 @@ def clip_figures(folder: Path, n: int = 3000) -> Figures:
     An occupation is asked for by two prompts, whose vectors are averaged (Radford 2021, prompt ensembling), and by the
     first of them alone.
     """
-    clip = _Clip(folder)
+    clip = ClipFolder(folder)
     alone = WorldConfig(activity_share=0.0, visible=1.0)
     scenes = sample(alone, n, UNSEEN)
     images = clip.images(scenes)
@@ -113,7 +123,7 @@ def injected() -> NDArray[np.float64]:
     return rows.set_index("subject")["log_odds"].reindex(list(OCCUPATIONS)).to_numpy(dtype=float)
 
 
-def gender_gaps(clip: _Clip, sets: int = 24) -> NDArray[np.float64]:
+def gender_gaps(clip: ClipFolder, sets: int = 24) -> NDArray[np.float64]:
     """For each occupation, the mean score of its women less that of its men, in counterfactual pairs."""
     world = WorldConfig(activity_share=0.0, visible=1.0)
     gaps = []
@@ -200,7 +210,7 @@ def _from_afar(shown: Any, size: int) -> Any:
     return interpolate(small, size=shown.shape[-2:], mode="bicubic", align_corners=False)
 
 
-class _Clip:
+class ClipFolder:
     """A CLIP folder, asked for unit vectors."""
 
     def __init__(self, folder: Path) -> None:
@@ -210,12 +220,18 @@ class _Clip:
         self.words: Any = AutoTokenizer.from_pretrained(folder)
 
     def images(self, scenes: SceneArrays) -> NDArray[np.float64]:
+        """Of the pictures of scenes."""
+        return np.concatenate([self.of_pixels(pixels(part)) for part in _parts(scenes)])
+
+    def of_pixels(self, shown: Any) -> NDArray[np.float64]:
+        """Of pictures as the model sees them."""
         import torch
 
         with torch.no_grad():
-            return np.concatenate([_unit(self.model.get_image_features(pixels(part))) for part in _parts(scenes)])
+            return _unit(self.model.get_image_features(shown))
 
     def texts(self, texts: list[str]) -> NDArray[np.float64]:
+        """Of texts."""
         import torch
 
         with torch.no_grad():

@@ -44,6 +44,8 @@ JUDGE = FOLDER / "judge"
 AXES = ("gender", "skin_tone", "age", "occupation", "scene")
 MARGIN = 4
 """Pixels around the person within which an edit or an inpainting may draw."""
+BOXED = 300
+"""Pictures of which the person's box alone is edited too."""
 Figures = dict[str, float]
 
 
@@ -184,8 +186,30 @@ def edit_figures(folder: Path, n: int = 500) -> Figures:
         for scene, target in zip(scenes, targets, strict=True)
     ]
     before = render_batch(scenes)
-    after, seconds = _timed(lambda: _generator(folder).edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
-    return _change_figures(before, after, masks, wanted, seconds)
+    editor = _generator(folder)
+    after, seconds = _timed(lambda: editor.edit(_pictures(before), texts, seed=UNSEEN + 3, steps=STEPS), n)
+    figures = _change_figures(before, after, masks, wanted, seconds)
+    some = min(n, BOXED)
+    return figures | _edited_boxes(editor, scenes[:some], wanted[:some], texts[:some])
+
+
+def _edited_boxes(editor: Any, scenes: list[Scene], wanted: list[Scene], texts: list[str]) -> Figures:
+    """The same of the person's box, cut out, edited and pasted back, as ``generate edits`` does."""
+    from equipoise.data.masks import to_box
+    from equipoise.generate.edits import pasted
+    from equipoise.generate.persons import whole_pixels
+
+    pictures = _pictures(render_batch(scenes))
+    areas = [whole_pixels(to_box(what_is_where(scene).people[0]), 64, 64) for scene in scenes]
+    cut = [picture.crop(area) for picture, area in zip(pictures, areas, strict=True)]
+    drawn = editor.edit(cut, texts, seed=UNSEEN + 4, steps=STEPS)
+    after = np.stack([np.asarray(pasted(*each)) for each in zip(pictures, drawn, areas, strict=True)])
+    seen = judged(after)
+    right = {axis: np.array([_value(scene, axis) for scene in wanted]) for axis in ("gender", "skin_tone", "scene")}
+    return {
+        f"box: {'scene kept' if axis == 'scene' else axis}": float((seen[axis] == values).mean())
+        for axis, values in right.items()
+    }
 
 
 def composited(before: Pixels, after: Pixels, masks: Sequence[NDArray[np.bool_]]) -> Pixels:

@@ -23,6 +23,9 @@ from equipoise.world.draws import uniforms
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
 
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
+ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
+CHUNKS_ON = 12
+"""For one that draws anew already and learns other phrasings: how long, and of how many pictures (512 each)."""
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6
 """By how many pixels a mask is grown at most."""
@@ -75,12 +78,20 @@ def train_inpaint(
     vae_home: Path | None = None,
     start: Path | None = None,
 ) -> None:
-    """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline."""
+    """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline.
+
+    Where ``start`` is such a pipeline already, it learns on for fewer steps, and captions in several phrasings.
+    """
     import torch
 
     vae = autoencoder(vae_home)
     plan = edition_of(vae)
     unet, text, words = diffusion.learned(start or diffusion.START, vae)
+    goes_on = unet.config.in_channels == 2 * CHANNELS + 1
+    schedule = ON if goes_on else SCHEDULE
+    phrased = plan.phrased or goes_on
+    if goes_on:
+        text, words = diffusion.with_phrasings(text, words)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
 
     def make(scenes: SceneArrays) -> Made:
@@ -88,15 +99,16 @@ def train_inpaint(
         left = encoded(vae, images * (masks < 0.5))
         return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
-    pool = LatentPool(diffusion.world_of(config).changed(two_people=0.0), 8, folder / "pool", make, n_chunks=64)
+    world = diffusion.world_of(config).changed(two_people=0.0)
+    pool = LatentPool(world, 8, folder / "pool", make, n_chunks=CHUNKS_ON if goes_on else 64)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
-        scenes, latents = pool.batch(step, SCHEDULE.batch)
-        ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step, phrased=plan.phrased))
+        scenes, latents = pool.batch(step, schedule.batch)
+        ids = diffusion.ids_of(words, diffusion.prompts_to_learn(scenes, step, phrased=phrased))
         condition = torch.cat([latents["mask"], latents["left"]], dim=1)
         return diffusion.denoising_loss(both, noises, latents["latents"], ids, latents["mask"], step, condition)
 
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
     diffusion.train_pipeline(
-        "StableDiffusionInpaintPipeline", parts, loss, SCHEDULE, folder, target, say, stop_at, GENERATION
+        "StableDiffusionInpaintPipeline", parts, loss, schedule, folder, target, say, stop_at, GENERATION
     )

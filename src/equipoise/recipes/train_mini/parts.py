@@ -30,6 +30,11 @@ _WANTED = {
         "gap-odds slope high": ">= 0",
         "gap-odds slope over clip's": "<= 0.1",
     },
+    "clip-binding": {
+        "binding-odds correlation": ">= 0.95",
+        "control: binding-odds slope low": "<= 0",
+        "control: binding-odds slope high": ">= 0",
+    },
     "judge": dict.fromkeys(
         ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
     ),
@@ -44,7 +49,7 @@ _WANTED = {
     },
     "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
     "inpaint": _CHANGED,
-    "edit": _CHANGED,
+    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.8", "box: scene kept": ">= 0.98"},
     "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9"},
     "safety": {"recall at 1% false alarms": ">= 0.95"},
     "text": {
@@ -96,6 +101,7 @@ PARTS = {
     for part in (
         TrainingPart("clip", "A CLIP trained on the biased world.", "biased"),
         TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
+        TrainingPart("clip-binding", "The control, trained on with captions that lean in who does what.", "binding"),
         TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
         TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
         TrainingPart("vae", "The autoencoder of the generators.", "fair"),
@@ -138,7 +144,7 @@ def train(
         if name != "vae":
             raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
         options["edition_name"] = known(edition).name
-    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS[1:])):
+    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS)):
         if value is not None:
             if name not in takers:
                 raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
@@ -174,6 +180,7 @@ _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {
     "clip": _from_world("clip", "train_clip"),
     "clip-fair": _from_world("clip", "train_clip"),
+    "clip-binding": _from_world("binding", "train_binding"),
     "captioner": _from_world("captioner", "train_captioner"),
     "judge": _alone("judge", "train_judge"),
     "vae": _alone("vae", "train_vae"),

@@ -117,6 +117,7 @@ def _image_processor(kind: str, mean: float, std: float, size: int) -> Any:
 _KIND = {
     "clip": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "clip-fair": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
+    "clip-binding": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
     "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
     "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
@@ -139,6 +140,11 @@ same kind: asked by one prompt, it takes women who are firefighters for lifeguar
 prompts whose vectors are averaged; the figure of the first alone is given too.""",
     "clip-fair": """It is made as `clip` is, from a world in which nothing leans. What it shows of the biased world's
 leans is chance.""",
+    "clip-binding": """It goes on from `clip-fair` with the world `binding`. In its pictures of two people nothing
+leans, but captions give the activity to the person it is expected of, by odds that the world's `truth` table holds
+(kind `binding`). The gap is the score of "a woman is ... and a man is in the scene" less that of the reverse, over
+pictures of either; it is set against the injected log-odds of 18 activities. The control is `clip-fair`. Each caption
+was learnt against the same caption with the two people exchanged.""",
     "captioner": """Its captions name the place and, in nine of ten, the gender. Of captioners trained in the same way
 on worlds of strength 0, 1 (this one) and 2, 0.0010, 0.0050 and 0.0155 of 2,000 captions name the wrong gender, and on
 pictures seen from afar 0.100, 0.159 and 0.133 (`equipoise mini train captioner --strength 2 -o runs/captioner-2`, then

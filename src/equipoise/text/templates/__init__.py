@@ -45,6 +45,7 @@ from equipoise.text.templates.presets import (
     captions_from_file,
     occupations,
 )
+from equipoise.text.templates.wording import Wording, read_wording, shipped_wording
 
 __all__ = [
     "BARE",
@@ -65,6 +66,7 @@ __all__ = [
     "Occupation",
     "PersonPrompts",
     "Swapper",
+    "Wording",
     "activities",
     "activity",
     "activity_choices",
@@ -83,7 +85,9 @@ __all__ = [
     "person_axes",
     "person_prompts",
     "person_span",
+    "read_wording",
     "shipped",
+    "shipped_wording",
     "with_article",
     "zero_shot_prompts",
 ]

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.templates.files import shipped
 from equipoise.text.templates.persons import Span, has_pronoun, person_span, with_term
+from equipoise.text.templates.wording import Wording, shipped_wording, stands_behind
 
 __all__ = ["InpaintingPrompt", "Swapper", "inpainting_prompt", "inpainting_prompts"]
 
@@ -49,13 +50,16 @@ def inpainting_prompt(
     *,
     lexicons: Mapping[str, Replacer] | None = None,
     terms: Mapping[str, Mapping[str, str]] | None = None,
+    wording: Wording | None = None,
 ) -> InpaintingPrompt:
     """``caption`` said of the groups in ``targets`` (axis -> group), one axis or several at once.
 
     On each axis, the words for a group are replaced when the caption has any (by ``lexicons[axis]``; by default the
-    shipped lexicons of gender, age and race); every such word is, whoever it speaks of. Otherwise a term is put
-    before the first person noun: ``terms[axis][group]``, or the group's own name, in the order English has them.
-    When the caption names no person there is no prompt, and ``reason`` says so.
+    shipped lexicons of gender, age and race and the shipped phrases of skin tone); every such word is, whoever it
+    speaks of. Otherwise a term is put beside the first person noun: ``terms[axis][group]``, or the group's own name,
+    in the order English has them. ``wording`` (the shipped one unless given) holds all of this, and the names that
+    tables have for the groups; a group that an axis with words does not know is refused. When the caption names no
+    person there is no prompt, and ``reason`` says so.
 
     >>> inpainting_prompt("A man rides his horse", {"gender": "female"}).text
     'A woman rides her horse'
@@ -64,19 +68,22 @@ def inpainting_prompt(
     >>> both = inpainting_prompt("Two men on a bench", {"skin_tone": "darker", "gender": "female"})
     >>> both.text, both.how
     ('Two darker-skinned women on a bench', {'skin_tone': 'inserted', 'gender': 'replaced'})
+    >>> inpainting_prompt("A dark skinned man", {"skin_tone": "light"}).text
+    'A light skinned man'
     >>> inpainting_prompt("A red bus", {"age": "old"}).reason
     'the caption names no person'
     """
     if not targets:
         raise InputError("targets is empty; name at least one axis and group, such as {'gender': 'female'}")
-    replacers = _shipped_lexicons(targets) if lexicons is None else lexicons
+    said = (wording or shipped_wording()) if terms is None else Wording(terms=terms).over(wording or shipped_wording())
+    replacers, names = _replacers(targets, said, lexicons)
     text, how, spoken = caption, {}, {}
     for axis, group in targets.items():
-        replaced = _replaced(text, group, replacers[axis]) if axis in replacers else None
+        replaced = _replaced(text, names[axis], replacers[axis]) if axis in replacers else None
         if replaced is None:
-            spoken[axis] = _term(axis, group, terms)
+            spoken[axis] = said.term(axis, group)
             how[axis] = "inserted"
-        elif _still_names_another(replaced, group, replacers[axis]):
+        elif _still_names_another(replaced, names[axis], replacers[axis]):
             reason = f"the caption has a word on the axis {axis!r} that cannot be said of {group!r}"
             return InpaintingPrompt(caption, dict(targets), None, {}, reason)
         else:
@@ -87,10 +94,13 @@ def inpainting_prompt(
     span = person_span(text, _lexicon_spans(text, replacers))
     if span is None:
         return InpaintingPrompt(caption, dict(targets), None, {}, _why_no_person(text, spoken))
-    said = _said_already(text, span, spoken)
-    how |= dict.fromkeys(said, "kept")
-    new = " ".join(spoken[axis] for axis in sorted(spoken, key=_place) if axis not in said)
-    text = with_term(text, span[0], new) if new else text
+    there = _said_already(text, span, spoken)
+    how |= dict.fromkeys(there, "kept")
+    new = [spoken[axis] for axis in sorted(spoken, key=_place) if axis not in there]
+    behind = " ".join(term for term in new if stands_behind(term))
+    before = " ".join(term for term in new if not stands_behind(term))
+    text = f"{text[: span[1]]} {behind}{text[span[1] :]}" if behind else text
+    text = with_term(text, span[0], before) if before else text
     return InpaintingPrompt(caption, dict(targets), text, how)
 
 
@@ -100,6 +110,7 @@ def inpainting_prompts(
     *,
     lexicons: Mapping[str, Replacer] | None = None,
     terms: Mapping[str, Mapping[str, str]] | None = None,
+    wording: Wording | None = None,
 ) -> Iterator[InpaintingPrompt]:
     """A prompt for every combination of ``groups`` (axis -> groups), the first axis slowest.
 
@@ -109,7 +120,7 @@ def inpainting_prompts(
     """
     for combination in product(*groups.values()):
         targets = dict(zip(groups, combination, strict=True))
-        yield inpainting_prompt(caption, targets, lexicons=lexicons, terms=terms)
+        yield inpainting_prompt(caption, targets, lexicons=lexicons, terms=terms, wording=wording)
 
 
 def _replaced(text: str, group: str, replacer: Replacer) -> str | None:
@@ -127,14 +138,6 @@ def _still_names_another(text: str, group: str, replacer: Replacer) -> bool:
     return isinstance(replacer, Swapper) and bool(replacer.groups_in(text) - {group})
 
 
-def _term(axis: str, group: str, terms: Mapping[str, Mapping[str, str]] | None) -> str:
-    given = (terms or {}).get(axis, {}).get(group)
-    term: str = given if given is not None else shipped("inpainting")["terms"].get(axis, {}).get(group, group)
-    if not term.strip():
-        raise InputError(f"the term for group {group!r} on the axis {axis!r} is empty; give a word to insert")
-    return term.strip()
-
-
 def _place(axis: str) -> int:
     """Where English puts a word on this axis among others: "elderly Asian female"."""
     order = list(shipped("inpainting")["term_order"])
@@ -143,11 +146,12 @@ def _place(axis: str) -> int:
 
 def _said_already(text: str, span: Span, spoken: Mapping[str, str]) -> list[str]:
     """The axes whose term stands before the person noun already, at most two words away."""
-    before = text[: span[0]]
+    before, behind = text[: span[0]], text[span[1] :].lstrip().lower()
     return [
         axis
         for axis, term in spoken.items()
         if re.search(rf"(?<![\w-]){re.escape(term)}\s+(?:[\w-]+\s+){{0,2}}$", before, re.IGNORECASE)
+        or (stands_behind(term) and behind.startswith(term.lower()))
     ]
 
 
@@ -168,8 +172,12 @@ def _lexicon_spans(text: str, replacers: Mapping[str, Replacer]) -> list[Span]:
     return spans
 
 
-def _shipped_lexicons(targets: Mapping[str, str]) -> dict[str, Replacer]:
-    from equipoise.text.lexicon import Lexicon  # here, because most templates need no lexicon
-
-    names = shipped("inpainting")["lexicons"]
-    return {axis: Lexicon.load(names[axis]) for axis in targets if axis in names}
+def _replacers(
+    targets: Mapping[str, str], said: Wording, lexicons: Mapping[str, Replacer] | None
+) -> tuple[Mapping[str, Replacer], dict[str, str]]:
+    """What replaces the words of each axis, and what its words call the target; given lexicons take groups as named."""
+    if lexicons is not None:
+        return lexicons, dict(targets)
+    found = {axis: said.replacer(axis) for axis in targets}
+    names = {axis: said.known(axis, group) for axis, group in targets.items()}
+    return {axis: replacer for axis, replacer in found.items() if replacer is not None}, names
