@@ -41,7 +41,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
 def _mini(options: StudyOptions) -> list[StudyStep]:
     models = options.models or MINI
     n_rendered, n_made = 28 * 12 * SIZES["sets"], SIZES["subjects"] * SIZES["caption_sets"] * SIZES["candidates"] * 6
-    settings = {**SIZES, "seed": options.seed}
+    settings = {"sets": SIZES["sets"], "seed": options.seed}
     config: dict[str, Any] = {"axes": AXES, "draws": 200, "seed": options.seed}
     rendered = StudyStep(
         "rendered",
@@ -81,7 +81,7 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         "generated",
         f"Sets by {GENERATOR}: shared noise and attention",
         _generate,
-        {**SIZES, "seed": options.seed},
+        {name: size for name, size in SIZES.items() if name != "sets"} | {"seed": options.seed},
         cost=StepCost((GENERATOR,), (), n, cpu_minutes=0.0045 * n, disk_gb=0.01),
     )
     sieve = StudyStep(
