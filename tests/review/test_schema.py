@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 def test_no_request_breaks_the_server(table, review_of, serving, monkeypatch):
     from hypothesis import HealthCheck, given, settings
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
 
     from equipoise.review.app import create_app
 
@@ -30,7 +31,8 @@ def test_no_request_breaks_the_server(table, review_of, serving, monkeypatch):
             headers = {"Authorization": f"Bearer {token}"}
             told = case.call(base_url=served.home, headers=headers, timeout=20)
             asked.append(told.status_code)
-            case.validate_response(told)
+            # Which answers can be given depends on the review: its description cannot say so, and 422 is right.
+            case.validate_response(told, excluded_checks=[positive_data_acceptance])
 
         no_error()
     assert len(asked) > 100
