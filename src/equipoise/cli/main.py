@@ -23,18 +23,16 @@ from equipoise.cli import (
     filter,
     generate,
     mini,
-    mitigate,
     models,
     recipe,
     report,
     review,
     table,
     text,
-    tournament,
-    train,
     world,
 )
 from equipoise.cli import recipe as demo
+from equipoise.cli.repair import mitigate, tournament, train
 from equipoise.errors import InputError, one_line, system_sentence
 from equipoise.formatting import shown
 

@@ -192,12 +192,9 @@ def _emptied(step: Step, layer: Table) -> str:
         for name in scores
         if frame[name].notna().any()
     ]
-    settings = {
-        key: value
-        for key, value in step.plain()["settings"].items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    told = ", ".join(f"{step.label}.{key}={value}" for key, value in settings.items())
+    given = step.plain()["settings"].items()
+    numbers = [(key, value) for key, value in given if isinstance(value, int | float) and not isinstance(value, bool)]
+    told = ", ".join(f"{step.label}.{key}={value}" for key, value in numbers)
     seen = f"scores were {', '.join(spans)}" if spans else "no image has a score"
     change = f", and it was set to {told}; change that with --set" if told else ""
     return f"every image was dropped: {seen}{change}"

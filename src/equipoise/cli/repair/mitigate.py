@@ -59,7 +59,7 @@ def mitigate(
 
     [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
     """
-    from equipoise.cli.finetune import NAME, finetune_command
+    from equipoise.cli.repair.finetune import NAME, finetune_command
     from equipoise.data import Table
     from equipoise.data.runs import check_folder
     from equipoise.mitigate import REMEDIES

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.train import option_of
+from equipoise.cli.repair.train import option_of
 from equipoise.data.settings import fitting_all
 from equipoise.errors import InputError
 

@@ -1,0 +1,1 @@
+"""Training and repairing on the command line."""
