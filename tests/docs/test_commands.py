@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(?m)^ *```(?:console|sh|bash)\n(.*?)^ *```", re.DOTALL)
 
 NOT_RUN = {
-    r"hf:(openai|Salesforce|…|slip)": "needs a model of the hub",
+    r"hf:(openai|Salesforce|…|slip|runs)": "needs a model of the hub, or one that was trained before",
     r"diffusers:": "needs a generator of the hub; its dry run is in tests/generate/test_cli_generate.py",
     r"models convert": "needs a published checkpoint; tests/models/test_convert.py converts small ones",
     r"table:embeddings/clip|runs/clip\b": "needs vectors of a hub model; tests/audit/test_docs.py runs made-up ones",
@@ -35,6 +35,9 @@ NOT_RUN = {
     r"-n (2000|5000|1000|700|350)\b|remedies|runs/(mini|fair|after|fixed)": "the tutorials run these on fewer pictures",
     r"runs/(sets|controlled|binding) |render tables/sets": "draws thousands of pictures; tests/world draws fewer",
     r"models check": "run by the tutorial audit-my-clip",
+    r"^equipoise (train|mitigate|tournament) ": "trains or fits; tests/train and tests/mitigate do so on small tables",
+    r"^equipoise review ": "serves until it is stopped; the tutorial people-look and tests/review run it",
+    r"^equipoise (check|dossier) ": "needs audits; tests/report/dossier has made-up ones",
     r"dataset captions_val2017": "takes a minute on COCO; tests/audit/test_datasets.py runs it on fewer captions",
 }
 """What is not run here, and where it is run instead, or why it cannot be."""
