@@ -128,6 +128,8 @@ def run() -> NoReturn:
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end].encode("unicode_escape").decode()
         fail(f"a text of the input holds {half}, half of a character, which cannot be written; mend it there")
+    except UnicodeDecodeError:
+        fail("a file of the input holds text that is not UTF-8, so it is damaged; make it again")
     except RecursionError:
         fail("the input is nested too deeply to be read; give a flatter file")
     except RuntimeError as error:

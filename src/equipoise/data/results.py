@@ -26,7 +26,7 @@ from equipoise.data.atomic import atomic_file
 from equipoise.data.schema import TableSchema, schema_for
 from equipoise.data.shards import open_parquet, read_columns
 from equipoise.data.table import Table
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
 from equipoise.text.labels import read_labels
 
 if TYPE_CHECKING:
@@ -150,7 +150,12 @@ def read_results(path: str | Path) -> pd.DataFrame:
     schema = schema_for("results")
     if not set(_FACTS).intersection(open_parquet(source).schema_arrow.names):
         schema = TableSchema(schema.kind, (), tuple(c for c in schema.columns if c[0] not in _FACTS))
-    frame: pd.DataFrame = read_columns(source, schema.names, schema).to_pandas(types_mapper=_nullable)
+    content = read_columns(source, schema.names, schema)
+    try:
+        content.validate(full=True)  # text that is not UTF-8 would be met wherever it is read
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{source}: damaged ({one_line(error)}); measure it again") from None
+    frame: pd.DataFrame = content.to_pandas(types_mapper=_nullable)
     return frame.assign(**{name: None for name in _FACTS if name not in frame})
 
 
