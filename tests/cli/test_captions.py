@@ -143,7 +143,7 @@ def test_the_folder_holds_everything(done, home):
     }
     assert not [name for name in names if name.startswith(".")]
     scores = pd.read_csv(out / "captions.csv")
-    assert list(scores.columns) == ["model", "image_id", "caption", "group", "score"]
+    assert list(scores.columns) == ["model", "image_id", "caption", "group", "score", "classifier"]
     assert len(scores) == 1200
     words = pd.read_csv(out / "words.csv")
     assert set(words[words["model"] == "bad"]["word"][:2]) == {"red", "blue"}

@@ -187,7 +187,15 @@ def test_a_stopped_run_goes_on_from_what_was_kept(tmp_path, monkeypatch):
     first = measure_lic(captions, labels, seeds=(0, 12), **options)
     assert len(calls) == 3
     assert len(list(tmp_path.glob("*.json"))) == 3
-    assert set(json.loads(next(iter(tmp_path.glob("*.json"))).read_text())) == {"value", "accuracy", "auc"}
+    kept = set(json.loads(next(iter(tmp_path.glob("*.json"))).read_text()))
+    assert kept == {"value", "accuracy", "auc", "scores"}
+    assert set(first.per_caption["classifier"]) == {quick.id}
+    assert 0 < first.per_caption["score"].notna().sum() < len(captions)
+    for path in tmp_path.glob("*.json"):  # runs that were stored without the scores of their captions
+        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "scores"}))
+    stored = measure_lic(captions, labels, seeds=(0, 12), **options)
+    assert len(calls) == 3
+    assert set(stored.per_caption["classifier"]) == {"fast"}
     again = measure_lic(captions, labels, seeds=(0, 12), **options)
     assert len(calls) == 3
     assert again.runs.equals(first.runs)

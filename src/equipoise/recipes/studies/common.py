@@ -136,12 +136,12 @@ def metric_table(
     for label, folder in folders.items():
         for row in rows_of(folder, metrics, **keys).to_dict("records"):
             k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            what = {"model": label, "metric": f"{row['metric']}{k}"}
+            what = {"model": "random" if row["model"] == "random" else label, "metric": f"{row['metric']}{k}"}
             for column in ("axis", "group", "pool"):
                 if not pd.isna(row[column]):
                     what[column] = row[column]
             rows.append({**what, **measured_cells(row)})
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows).drop_duplicates()
     texts = [column for column in ("model", "metric", "axis", "group", "pool") if column in frame]
     texts = [column for column in texts if column in ("model", "metric") or frame[column].nunique(dropna=False) > 1]
     rest = [column for column in frame.columns if column not in ("model", "metric", "axis", "group", "pool")]

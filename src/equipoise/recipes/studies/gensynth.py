@@ -135,8 +135,8 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
             _edited_subjects,
             {"axes": ("gender",), "draws": 100, "min_sets": 1},
             name="gaps",
-            needs=("filter",),
-            about="over the edits",
+            needs=("pairs",),
+            about="over all edits",
             cost=StepCost((model,), cpu_minutes=0.4),
         )
         for model in models
@@ -192,8 +192,8 @@ def _edited(home: StudyHome) -> Table:
 
 
 def _edited_subjects(home: StudyHome) -> Table:
-    """The edits that stay, without their sources, each with its source's subject."""
-    return Table.open(home.step("pairs"), layers=[home.step("filter") / "layer", "edits-only"])
+    """All edits, without their sources, each with its source's subject; the filter leaves few by subject."""
+    return Table.open(home.step("pairs"), layers=["edits-only"])
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:

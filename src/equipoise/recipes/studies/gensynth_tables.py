@@ -228,6 +228,8 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
     table, figures = recovered_part(folders, "biased", axes=("gender",))
     text = (
         "Of every edited pair: how much higher a neutral prompt of its occupation scores the feminine edit. The world "
-        "that mini:clip learned from leaned by known log-odds; its fair twin's did not.",
+        "that mini:clip learned from leaned by known log-odds; its fair twin's did not. Over all edits, not those that "
+        "the filter leaves: that was decided after it was seen how few pairs of an occupation these are. A lean of the "
+        "fair twin here may come from the editor, which learned from pictures as well.",
     )
     return StudyPart("Against the truth", "Gaps inside edited pairs", text, (table,), tuple(figures), "the edits")

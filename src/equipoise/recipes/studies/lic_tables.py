@@ -166,8 +166,8 @@ def _world_parts(home: StudyHome) -> list[StudyPart]:
         found = _main(folder, metric).to_dict("records")
         rows += [{"captions": row["model"], "metric": head, **measured_cells(row, scale)} for row in found]
     text = (
-        "Clear pictures show who is in them. Of grainy ones the captioner has to guess, and guesses as the world it "
-        "learned from was: Error and LIC rise together."
+        "Clear pictures show who is in them; of grainy ones the captioner has to guess. Error counts wrong guesses. "
+        "LIC asks what the other words of a caption give away, which may well be less when captions get vaguer."
     )
     main = StudyTable("T2.1", "Bias and quality of the captions", pd.DataFrame(rows))
     parts = [
