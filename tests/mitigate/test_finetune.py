@@ -82,7 +82,10 @@ def test_what_images_should_be_is_the_mean_of_their_twins_but_for_the_words(prep
 def test_the_folder_is_a_model_that_says_which_subjects_it_has_seen(sets, tmp_path):
     given = {"settings": {"steps": 2, "batch": 12, "rate": 1e-3, "val_share": 0.25}, "caption": "captions"}
     done = finetune("mini:clip", sets, ["gender"], tmp_path / "m", device="cpu", **given)
-    encoder = load(done.model, device="cpu")
+    encoder, before = load(done.model, device="cpu"), load("mini:clip", device="cpu")
+    images = [image for _, image in sets.images()][:2]
+    assert np.array_equal(encoder.encode_images(images), before.encode_images(images))  # texts alone learn
+    assert not np.allclose(encoder.encode_texts(["a chef"]), before.encode_texts(["a chef"]), atol=1e-4)
     seen = fitted_on(encoder)["fitted_on"]["subjects"]
     assert sorted([*seen, *done.held_out]) == sorted(SUBJECTS)
     kept = Table.open(sets.path, layers=[tmp_path / "m" / "held_out"]).to_pandas(["subject"], only_kept=True)

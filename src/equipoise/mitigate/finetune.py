@@ -14,8 +14,10 @@ default:
     few directions in which the captions of one set differ, where words for the groups live, stay as they were in
     images and in captions: a group can still be asked for by name.
 
-The weights of these two and of the contrastive loss are settings. Subjects are in three parts: those that are learnt
-from, those that decide when to stop, and those that are held out, whose images and names are never used.
+The weights of these two and of the contrastive loss are settings. The texts' encoder alone learns unless ``tower`` says
+otherwise: what it learns of the words for some occupations carries over to others, more than what the images' encoder
+learns of their pictures. Subjects are in three parts: those that are learnt from, those that decide when to stop, and
+those that are held out, whose images and names are never used.
 """
 
 from __future__ import annotations
@@ -49,10 +51,12 @@ __all__ = ["PRESETS", "VARIANTS", "CounterfactualTask", "Finetuned", "finetune",
 PRESETS: Mapping[str, float] = {"race-gender": 7e-6, "physical-gender": 5e-6, "physical-race": 9e-6}
 """The learning rates of SocialCounterfactuals for its three segments."""
 VARIANTS: Mapping[str, Mapping[str, float]] = {
-    "equalised": {"contrastive": 0.0, "equalise": 30.0, "distil": 1.0},
+    "equalised": {"contrastive": 0.0, "equalise": 100.0, "distil": 1.0},
     "contrastive": {"contrastive": 1.0, "equalise": 0.0, "distil": 0.0},
 }
 """The weights of the parts of the loss."""
+TOWERS = ("texts", "images", "both")
+"""Which encoder learns."""
 TEMPLATES = ("a photo of {a}", "a picture of {a}", "this is {a}", "{a}")
 GENERAL = (
     "a photo of a person",
@@ -100,21 +104,25 @@ class CounterfactualTask(ClipTask):
         others: Sequence[str] = (),
         *,
         contrastive: float = 0.0,
-        equalise: float = 30.0,
+        equalise: float = 100.0,
         distil: float = 1.0,
+        tower: str = "texts",
         prompts: Sequence[str] = (),
         n_prompts: int = 96,
         caption: str = "caption",
         general: bool = True,
     ) -> None:
-        """``axes`` are repaired; of the ``others``, compared images agree. At each step ``n_prompts`` texts are drawn
-        of the general phrases and ``prompts``, beside those of the batch's own subjects and captions.
+        """``axes`` are repaired, by the ``tower`` that learns; of the ``others``, compared images agree. At each step
+        ``n_prompts`` texts are drawn of the general phrases and ``prompts``, beside those of the batch's own subjects
+        and captions.
         """
         super().__init__(caption)
         parts = {"contrastive": contrastive, "equalise": equalise, "distil": distil}
         if min(parts.values()) < 0 or not max(parts.values()):
             raise InputError(f"{', '.join(parts)} are weights of at least 0, and one of them above 0")
-        self.axes, self.others = tuple(axes), tuple(others)
+        if tower not in TOWERS:
+            raise UnknownNameError("tower", tower, TOWERS)
+        self.axes, self.others, self.tower = tuple(axes), tuple(others), tower
         self.weights = parts
         self.prompts, self.n_prompts, self.general = tuple(prompts), n_prompts, general
         self.columns = (caption, "set_id", "subject", *self.axes, *self.others)
@@ -130,6 +138,7 @@ class CounterfactualTask(ClipTask):
             "axes": list(self.axes),
             "others": list(self.others),
             **self.weights,
+            "tower": self.tower,
             "prompts": list(self.prompts),
             "n_prompts": self.n_prompts,
             "caption": self.caption,
@@ -140,7 +149,16 @@ class CounterfactualTask(ClipTask):
         """The encoder, and a copy of it that does not move, to distil from."""
         model = super().open(checkpoint, rows, fresh=fresh)
         self._teacher = copy.deepcopy(model).eval().requires_grad_(False)
+        if self.tower != "both":
+            self._leave_alone(model)
         return model
+
+    def _leave_alone(self, model: Any) -> None:
+        """Freeze the tower that does not learn: what a text's vector has a gradient to is of the texts."""
+        self.how.texts(model, self.tokens(["a"])).sum().backward()
+        for parameter in model.parameters():
+            parameter.requires_grad_((parameter.grad is not None) == (self.tower == "texts"))
+            parameter.grad = None
 
     def look_at(self, rows: TrainingRows, places: NDArray[np.int64]) -> None:
         """Learn from the rows to be trained on which subjects may be named, and where words for groups live."""
@@ -306,6 +324,7 @@ def prepared_finetuning(
     held_out: float = 0.2,
     mixture: Mapping[str | Path | Table, float] | None = None,
     weights: Mapping[str, float] | None = None,
+    tower: str = "",
     prompts: Sequence[str] = (),
     general: bool = True,
     caption: str = "caption",
@@ -331,7 +350,13 @@ def prepared_finetuning(
     if unknown:
         raise UnknownNameError("part of the loss", unknown[0], parts)
     task = CounterfactualTask(
-        axes, others, **(parts | dict(weights or {})), prompts=prompts, general=general, caption=caption
+        axes,
+        others,
+        **(parts | dict(weights or {})),
+        tower=tower or ("both" if variant == "contrastive" else "texts"),
+        prompts=prompts,
+        general=general,
+        caption=caption,
     )
     apart = held_out_subjects(table, held_out, seed=how.seed) if held_out else []
     training = prepared_training(

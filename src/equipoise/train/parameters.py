@@ -82,7 +82,7 @@ def _adapters(model: Any, rank: int) -> Merge:
             raise
         raise MissingExtraError("training low-rank adapters", "train") from error
     torch.manual_seed(0)
-    linear = [name for name, module in model.named_modules() if type(module) is torch.nn.Linear]
+    linear = [n for n, m in model.named_modules() if type(m) is torch.nn.Linear and m.weight.requires_grad]
     if not linear:
         raise InputError("the model has no linear layers to put low-rank adapters beside; train its last layers")
     wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=linear))

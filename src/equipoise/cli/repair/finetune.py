@@ -66,7 +66,7 @@ def _options(given: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     chosen = variant or "equalised"
     weights = {name: given.pop(name) for name in list(given) if name in VARIANTS["equalised"]}
     own: dict[str, Any] = {
-        name: given.pop(name) for name in ("preset", "prompts", "caption", "general") if name in given
+        name: given.pop(name) for name in ("preset", "tower", "prompts", "caption", "general") if name in given
     }
     mixture = given.pop("mixture", "")
     parts = [mixture] if isinstance(mixture, str) else mixture
