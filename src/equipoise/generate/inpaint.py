@@ -227,11 +227,14 @@ def _person_in_scene(people: Sequence[Mapping[str, Any]], scene: Any) -> int:
 
 
 def _world_prompt(scene: Any, groups: Mapping[str, str], k: int, who: int) -> str:
-    """The caption ``k`` of the same scene with somebody else in it, which names the groups."""
+    """The caption ``k`` of the same scene with somebody else in it, which names every group of theirs.
+
+    The whole person is drawn anew: what the prompt does not say could come out otherwise than the labels that are kept.
+    """
     from equipoise.world.captions import captions
 
     other = scene.counterfactual(person=who, **world_changes(groups))
-    return captions(other, k + 1, naming=tuple(groups), person=who)[k]
+    return captions(other, k + 1, naming=WORLD_AXES, person=who)[k]
 
 
 def make_inpaints(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:

@@ -224,6 +224,21 @@ def test_inpainting_takes_a_mask_of_the_images_size(folders):
         model.inpaint([image], [mask[:5]], ["a woman"], seed=2)
 
 
+def test_photographs_inpainted_together_come_out_as_alone(folders):
+    model = generator(folders, "StableDiffusionInpaintPipeline")
+    mask = np.zeros((16, 16), dtype=bool)
+    mask[4:12, 4:12] = True
+    images, texts = [picture(seed=1), picture(seed=2), picture(seed=1)], ["a woman", "a man", "a woman"]
+    places = [(7, 0), (8, 1), (7, 1)]
+    together = model.inpaint(images, [mask] * 3, texts, seed=places, steps=2)
+    alone = model.inpaint([images[0]] * 2, [mask] * 2, ["a woman"] * 2, seed=7, steps=2)
+    assert same(together[0], alone[0])
+    assert same(together[2], alone[1])
+    assert same(together[1], model.inpaint([images[1]] * 2, [mask] * 2, ["a man"] * 2, seed=8, steps=2)[1])
+    with pytest.raises(InputError, match="3 images, 2 seeds"):
+        model.inpaint(images, [mask] * 3, texts, seed=places[:2])
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_generator_keeps_its_promises(folders, family):
     """What each can do: generate and joint sets (of XL, too), inpaint, edit."""
