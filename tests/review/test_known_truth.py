@@ -42,17 +42,21 @@ def answer(store, accuracy, truth, rng, question, words):
             store.record(name, item, {(question, 0): words[not said]}, seconds=float(rng.uniform(1, 3)))
 
 
+def rendered(path, sets: int) -> Table:
+    config = world("fair").changed(activity_share=0.0, visible=1.0)
+    return write_counterfactual_table(path, config, sets, subjects=SUBJECTS, seed=5)
+
+
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory) -> Table:
-    config = world("fair").changed(activity_share=0.0, visible=1.0)
-    path = tmp_path_factory.mktemp("world") / "sets"
-    return write_counterfactual_table(path, config, 50, subjects=SUBJECTS, seed=5)
+    return rendered(tmp_path_factory.mktemp("world") / "sets", 50)
 
 
-def test_agreement_and_gold_accuracy_are_what_was_put_in(pictures, tmp_path):
+def test_agreement_and_gold_accuracy_are_what_was_put_in(tmp_path):
     """Two symmetric annotators of accuracy p and q on even labels: kappa is (2p - 1)(2q - 1)."""
     accuracy = {"ana": 0.95, "ben": 0.9, "cem": 0.75}
     settings = ReviewSettings(items=240, shared=1.0, gold=100)
+    pictures = rendered(tmp_path / "sets", 7)
     store = prepare(pictures, preset("perceived-group", axis="gender"), tmp_path / "r", settings)
     store.add(*accuracy)
     genders = pictures.to_pandas(["image_id", "gender"]).set_index("image_id")["gender"]
@@ -73,6 +77,7 @@ def test_agreement_and_gold_accuracy_are_what_was_put_in(pictures, tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_thresholds_are_what_was_put_in(pictures, tmp_path):
     """People accept a set when at least five of its six pictures are right, and err now and then."""
     rng = np.random.default_rng(2)
