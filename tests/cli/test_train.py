@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from equipoise.cli.main import app
-from equipoise.cli.train import option_of
+from equipoise.cli.repair.train import option_of
 from equipoise.errors import InputError
 
 
