@@ -5,7 +5,9 @@ import random
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from equipoise.cli.main import app
 from equipoise.data.runs import find_run
 from equipoise.errors import InputError
 from equipoise.mitigate.libra import SynthesisSettings, synthesise, synthesise_into
@@ -142,6 +144,41 @@ def test_the_folder_holds_the_pairs_the_same_again_and_how_many_there_were(tmp_p
     run = find_run(tmp_path / "pairs")
     assert (run.kind, run.finished, run.settings["margin"]) == ("pairs", True, 0.2)
     assert run.about["counts"]["taken"] == made.counts["taken"]
+
+
+def test_the_command_makes_pairs_and_says_what_it_left_out(tmp_path):
+    texts, images = _captions(300)
+    rows = [{"image_id": image, "caption": text} for image, text in zip(images, texts, strict=True)]
+    rows += [{"image_id": "x", "caption": "A dog."}, {"image_id": "y", "caption": ""}]
+    source, out = tmp_path / "captions.jsonl", tmp_path / "pairs"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = CliRunner().invoke(
+        app, ["libra", "synthesise", str(source), "-o", str(out), "--mix", "1:0:0", "--count", "9"]
+    )
+    assert run.exit_code == 0, run.output
+    assert "9 taken" in run.output
+    assert "left out: 1 no group word, 1 empty" in run.output
+    assert len((out / "pairs.jsonl").read_text().splitlines()) == 9
+    dry = CliRunner().invoke(app, ["libra", "synthesise", str(source), "--dry-run"])
+    assert "300 of 302 captions name one group" in dry.output
+    assert "at most 1,200 captions" in dry.output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["libra", "synthesise", "c.jsonl"], "say where to keep the pairs"),
+        (["libra", "synthesise", "c.jsonl", "-o", "p", "--set", "mix=1:1:0"], "say it with --mix"),
+        (["libra", "synthesise", "c.jsonl", "-o", "p", "--set", "marginn=1"], "did you mean 'margin'"),
+        (["libra", "synthesise", "c.jsonl", "-o", "p", "--set", "margin=2"], "margin = 2"),
+        (["libra", "synthesise", "none.jsonl", "-o", "p"], "no such file"),
+        (["mitigate", "libra", "synthesise"], "equipoise libra synthesise CAPTIONS -o DIR"),
+    ],
+)
+def test_a_wrong_command_is_told_in_one_sentence(words, sentence):
+    error = CliRunner().invoke(app, words).exception
+    assert isinstance(error, InputError)
+    assert sentence in str(error)
 
 
 class _Worst:

@@ -76,13 +76,13 @@ def named_captions(captions: Sequence[str], images: Sequence[str], lexicon: Lexi
         raise InputError(f"{len(captions):,} captions but {len(images):,} image ids; give one id for each caption")
     left_out: Counter[str] = Counter()
     texts = []
-    for text, image, groups in zip(captions, images, lexicon.groups_in_all(captions), strict=True):
+    for text, image, said in zip(captions, images, lexicon.groups_in_all(captions), strict=True):
         if not text.strip():
             left_out["empty"] += 1
-        elif len(groups) != 1:
-            left_out["several groups" if groups else "no group word"] += 1
+        elif len(said) != 1:
+            left_out["several groups" if said else "no group word"] += 1
         else:
-            texts.append((text, image, next(iter(groups))))
+            texts.append((text, image, next(iter(said))))
     if not texts:
         raise InputError(
             f"none of the {len(captions):,} captions has a word of exactly one group of the lexicon {lexicon.id!r}; "
