@@ -73,7 +73,7 @@ def plain_epoch(tokens: list[list[str]], labels: np.ndarray) -> None:
 
 
 def _captions() -> tuple[list[list[str]], np.ndarray, str]:
-    from equipoise.audit.captions.classifiers.words import masked, tokens_of
+    from equipoise.measure.captions.masking import masked, tokens_of
     from equipoise.text import Lexicon
 
     path = DATA / "gender_transformer.jsonl"

@@ -24,6 +24,7 @@ NOT_RUN = {
     r"table:embeddings/clip|runs/clip\b": "needs vectors of a hub model; tests/audit/test_docs.py runs made-up ones",
     r"suite captions-tfidf": "takes minutes on COCO; tests/audit/suites/test_captions_tfidf.py runs the suite",
     r"^equipoise captions ": "needs the published captions; tests/audit/captions measures made-up ones",
+    r"^equipoise libra ": "needs hundreds of captions; tests/mitigate/libra makes them and runs the command",
     r"classifier lstm": "takes an hour",
     r"--config filter.toml|^equipoise filter ": "needs made images; the tutorial make-and-filter-sets has its own",
     r"^equipoise recipe |^equipoise (demo|doctor)": "has tests of its own (tests/recipes, tests/cli)",

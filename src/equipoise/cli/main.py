@@ -32,7 +32,7 @@ from equipoise.cli import (
     world,
 )
 from equipoise.cli import recipe as demo
-from equipoise.cli.repair import mitigate, tournament, train
+from equipoise.cli.repair import libra, mitigate, tournament, train
 from equipoise.errors import InputError, one_line, system_sentence
 from equipoise.formatting import shown
 
@@ -83,6 +83,7 @@ app.command("filter", rich_help_panel=IMAGES)(filter.filter)
 app.add_typer(recipe.app, name="recipe", rich_help_panel=IMAGES)
 app.command("train", rich_help_panel=REPAIR)(train.train)
 app.command("mitigate", rich_help_panel=REPAIR)(mitigate.mitigate)
+app.add_typer(libra.app, name="libra", rich_help_panel=REPAIR)
 app.command("tournament", rich_help_panel=REPAIR)(tournament.tournament)
 
 

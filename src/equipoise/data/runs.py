@@ -59,6 +59,7 @@ KINDS: Mapping[str, _Kind] = {
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
     "review": _Kind("a review"),
+    "pairs": _Kind("pairs of captions"),
 }
 
 

@@ -68,7 +68,7 @@ def check(model: Any) -> CheckReport:
     elif isinstance(model, Detector):
         asked = (_boxes,)
     elif isinstance(model, Filler):
-        asked = (_words,)
+        asked = (_words, _drawn_words)
     else:
         raise InputError(f"a {type(model).__name__} is no {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     return CheckReport(model.name, tuple(_asked(question, model) for question in asked))
@@ -320,3 +320,11 @@ def _words(model: Filler) -> Check:
     shares = [share for row in rows for _, share in row]
     ok = [len(row) for row in rows] == [3, 3] and all(0 <= share <= 1 for share in shares)
     return Check("words", ok, f"such as {[word for word, _ in rows[0]]}")
+
+
+def _drawn_words(model: Filler) -> Check:
+    texts = [f"a {model.mask} and a {model.mask}", f"{model.mask} is a doctor"]
+    rows = model.sample(texts, top_k=5, seed=1)
+    alone = model.sample(texts[1:], top_k=5, seed=1)
+    ok = [len(row) for row in rows] == [2, 1] and all(word for row in rows for word in row) and alone == rows[1:]
+    return Check("drawn words", ok, f"such as {rows[0]}; the same whichever texts are beside")

@@ -217,3 +217,12 @@ class Filler(Protocol):
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each text, which holds ``mask`` once, the likeliest words with their probabilities."""
+        ...
+
+    def sample(
+        self, texts: Sequence[str], *, temperature: float = 1.0, top_k: int = 50, seed: int = 0
+    ) -> list[list[str]]:
+        """For each text, which holds ``mask`` once or more, a word for each, drawn from its ``top_k`` likeliest.
+
+        A draw depends on the text and the seed alone, not on the texts beside it.
+        """

@@ -194,6 +194,26 @@ def test_a_filler_gives_whole_words_with_their_probabilities(bert):
     assert model.fill(texts[1:], top=4)[0] == [(word, pytest.approx(share, rel=1e-3)) for word, share in found[1]]
 
 
+def test_a_filler_draws_a_word_for_every_mask_of_a_text(bert):
+    model = load(f"hf:{bert}", kind="filler")
+    texts = ["[MASK] is a [MASK] .", "she is a [MASK]"]
+    rows = model.sample(texts, seed=3)
+    assert [len(row) for row in rows] == [2, 1]
+    assert model.sample(texts[1:], seed=3) == rows[1:]
+    shares = dict(model.fill(texts[1:], top=100)[0])
+    assert model.sample(texts[1:], top_k=1) == [[max(shares, key=shares.get)]]
+    drawn = [model.sample(texts[1:], seed=seed, top_k=3)[0][0] for seed in range(60)]
+    assert set(drawn) == set(sorted(shares, key=shares.get)[-3:])
+    cold = {model.sample(texts[1:], seed=seed, temperature=1e-3)[0][0] for seed in range(5)}
+    assert cold == {max(shares, key=shares.get)}
+    with pytest.raises(InputError, match="give a temperature above 0"):
+        model.sample(texts, temperature=0)
+    with pytest.raises(InputError, match=r"does not hold \[MASK\]"):
+        model.sample(["she is a nurse"])
+    with pytest.raises(InputError, match=r"reads 12 tokens, and \[MASK\] comes after"):
+        model.sample(["[MASK] " + "a " * 20 + "[MASK]"])
+
+
 def test_a_filler_refuses_what_it_cannot_fill(bert, detr):
     model = load(f"hf:{bert}", kind="filler")
     with pytest.raises(InputError, match=r"holds \[MASK\] 0 times"):

@@ -248,3 +248,16 @@ def test_the_room_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["lic", "libra"])
+def test_a_swap_is_completed_from_the_default_lexicon(name):
+    words = Lexicon.load(name)
+    assert words.swap("A guy riding his bike") == "A gal riding her bike"
+    assert words.swap("Two GUYS and a cowboy", to="female") == "Two GALS and a cowgirl"
+    assert words.left_by_swap("A guy riding his bike") == []
+    assert words.left_by_swap("A pregnant woman and her dog") == words.left_by_swap("A pregnant woman", "male")
+    assert words.left_by_swap("A pregnant woman", "female") == []
+    assert "gal" not in words.words()
+    assert words.swap("a guy riding his bike", compat="lic") == "a guy riding her bike"
+    assert Lexicon.load("age").left_by_swap("a baby and a toddler", "old") == ["baby", "toddler"]

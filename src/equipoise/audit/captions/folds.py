@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.captions.classifiers.fast import NgramTable, fit_linear
-from equipoise.audit.captions.classifiers.words import MASK
 from equipoise.measure.captions.lic import lic_scores
+from equipoise.measure.captions.linear import NgramTable, fit_linear
+from equipoise.measure.captions.masking import MASK
 from equipoise.measure.captions.splits import (
     LEAST_FOLDS,
     Split,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from equipoise.audit.captions.classifiers import CaptionClassifier, FastClassifier
 from equipoise.audit.captions.classifiers import classifier as classifier_of
-from equipoise.audit.captions.classifiers.words import hide_unknown, masked, tokens_of, vocabulary_of
 from equipoise.audit.captions.folds import (
     REFITTED,
     LeftOut,
@@ -39,6 +38,7 @@ from equipoise.measure.captions.lic import (
     lic_scores,
     within_range,
 )
+from equipoise.measure.captions.masking import hide_unknown, masked, tokens_of, vocabulary_of
 from equipoise.measure.captions.splits import LEAST_FOLDS, Split, balanced_split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text import Lexicon

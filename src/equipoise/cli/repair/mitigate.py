@@ -78,6 +78,8 @@ def mitigate(
     if remedy == "check":
         _check(model)
         return
+    if remedy == "libra":
+        raise InputError("libra repairs captions, not an encoder: equipoise libra synthesise CAPTIONS -o DIR")
     for given, told in ((remedy, "a REMEDY, such as projection"), (model, "a MODEL"), (table, "a table with --table")):
         if not given:
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")

@@ -1,7 +1,7 @@
 """Captions: how much a captioner's words give a group away, and how much more than its training captions do.
 
-The public face of the caption metrics. They take a classifier's probabilities, counts, or words by caption; the
-classifiers themselves are in ``audit``.
+The public face of the caption metrics. They take a classifier's probabilities, counts, or words by caption. The linear
+classifier is in ``linear``, with the masking of captions in ``masking``; those that need torch are in ``audit``.
 
 - LIC: ``lic_scores``, ``lic_m``, ``lic_d``, ``lic``, ``balanced_split``, ``cross_fit_folds``, ``cross_fitted``,
   ``fold_variance``

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from equipoise.models.folders import Checkpoint
 from equipoise.models.hf.checkpoint import CheckpointAdapter, stock_model, tokenizer
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet
 
-__all__ = ["MaskFiller"]
+__all__ = ["MaskFiller", "check_sampling", "drawn_place", "generator_for"]
 
 
 class MaskFiller(CheckpointAdapter):
@@ -46,6 +48,34 @@ class MaskFiller(CheckpointAdapter):
                 raise InputError(f"{text!r} holds {self.mask} {text.count(self.mask)} times; it must stand there once")
         batches = in_batches(lambda batch: self._filled(batch, top), list(texts), self.settings.batch_size)
         return [row for batch in batches for row in batch]
+
+    def sample(
+        self, texts: Sequence[str], *, temperature: float = 1.0, top_k: int = 50, seed: int = 0
+    ) -> list[list[str]]:
+        """For each text a whole word for every ``mask`` in it, drawn from the ``top_k`` likeliest.
+
+        All masks of a text are filled in one pass, so words do not depend on one another. A temperature below 1 makes
+        likely words likelier. A draw depends on the text and the seed alone.
+        """
+        check_sampling(texts, self.mask, temperature, top_k)
+
+        def drawn(batch: Sequence[str]) -> list[list[str]]:
+            shares = iter(self._at_mask(batch).numpy() * self._whole)
+            return [self._drawn(text, shares, temperature, top_k, seed) for text in batch]
+
+        batches = in_batches(drawn, list(texts), self.settings.batch_size)
+        return [row for batch in batches for row in batch]
+
+    def _drawn(self, text: str, shares: Any, temperature: float, top_k: int, seed: int) -> list[str]:
+        rng = generator_for(text, seed)
+        places = [drawn_place(next(shares), temperature, top_k, rng) for _ in range(text.count(self.mask))]
+        return [self._word(place) for place in places]
+
+    @cached_property
+    def _whole(self) -> Any:
+        """(vocabulary,) 1 for a whole word, 0 for a piece, a special token or a place without a token."""
+        wide = int(self.model.config.vocab_size)
+        return np.array([place < len(self.words) and bool(self._word(place)) for place in range(wide)], np.float32)
 
     def shares(self, texts: Sequence[str], words: Sequence[str]) -> Vectors:
         """(n, w) the probability of each of ``words`` where ``mask`` stands, of the whole vocabulary.
@@ -82,7 +112,8 @@ class MaskFiller(CheckpointAdapter):
         limit = min(int(self.words.model_max_length), int(getattr(self.model.config, "max_position_embeddings", 512)))
         tokens = self.words(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
         where = tokens["input_ids"] == self.words.mask_token_id
-        lost = [text for text, there in zip(texts, where.any(dim=1), strict=True) if not there]
+        found = where.sum(dim=1).tolist()
+        lost = [text for text, there in zip(texts, found, strict=True) if there < text.count(self.mask) or not there]
         if lost:
             raise InputError(f"{self.name} reads {limit} tokens, and {self.mask} comes after them in {lost[0][:80]!r}")
         with torch.inference_mode():
@@ -105,6 +136,37 @@ class MaskFiller(CheckpointAdapter):
         if token is None or place in self.words.all_special_ids or token.startswith("##"):
             return ""
         return str(self.words.convert_tokens_to_string([token])).strip()
+
+
+def check_sampling(texts: Sequence[str], mask: str, temperature: float, top_k: int) -> None:
+    """Refuse what cannot be sampled from."""
+    if isinstance(texts, str):
+        raise InputError(f"texts must be a list of texts, not the one text {texts!r}")
+    if not temperature > 0 or top_k < 1:
+        raise InputError(
+            f"temperature={temperature}, top_k={top_k}: give a temperature above 0 and a top_k of 1 or more"
+        )
+    for text in texts:
+        if mask not in text:
+            raise InputError(f"{text!r} does not hold {mask}; it must stand where a word is asked for")
+
+
+def generator_for(text: str, seed: int) -> np.random.Generator:
+    """Random numbers that depend on the text and the seed alone."""
+    return np.random.default_rng(int.from_bytes(blake2b(f"{seed}\0{text}".encode(), digest_size=8).digest()))
+
+
+def drawn_place(shares: Any, temperature: float, top_k: int, rng: np.random.Generator) -> int:
+    """One of the ``top_k`` places with the highest shares, drawn in proportion to share ** (1 / temperature).
+
+    >>> drawn_place(np.array([0.1, 0.6, 0.3]), 1.0, 1, np.random.default_rng(0))
+    1
+    """
+    best = np.argpartition(-shares, top_k)[:top_k] if top_k < len(shares) else np.arange(len(shares))
+    best = best[np.argsort(-shares[best], kind="stable")]
+    best = best[shares[best] > 0]
+    weights = (np.asarray(shares[best], np.float64) / float(shares[best[0]])) ** (1 / temperature)
+    return int(rng.choice(best, p=weights / weights.sum()))
 
 
 def _refuse_other_models(checkpoint: Checkpoint) -> None:

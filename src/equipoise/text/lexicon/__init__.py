@@ -21,6 +21,7 @@ from equipoise.text.lexicon.rewriting import apply_edits
 
 __all__ = ["LEXICONS", "Lexicon", "Match"]
 
+DEFAULT = "equipoise"
 LEXICONS = Registry("lexicon")
 for _id, _summary, _citation, _licence in (
     (
@@ -172,8 +173,9 @@ class Lexicon:
     def swap(self, text: str, to: str | None = None, *, compat: str | None = None) -> str:
         """``text`` said of group ``to``: each word of another group becomes ``to``'s word.
 
-        Without ``to``, a lexicon of two groups exchanges them. A word that has no counterpart stays as it is.
-        Swapping there and back gives the text again for the words in :attr:`reversible`.
+        Without ``to``, a lexicon of two groups exchanges them. A word without a counterpart takes that of the default
+        lexicon ("guy" of ``libra``); where that has none either it stays: see :meth:`left_by_swap`. Swapping there and
+        back gives the text again for the words in :attr:`reversible`.
 
         >>> words = Lexicon.load("equipoise")
         >>> words.swap("He gave her his umbrella.")
@@ -183,6 +185,18 @@ class Lexicon:
         if compat is not None:
             return compat_rules.rewrite(checked(text), compat, self._index.swap_of(to))
         return self.swap_all([text], to)[0]
+
+    def left_by_swap(self, text: str, to: str | None = None) -> list[str]:
+        """The words that a swap cannot say of another group, so that its text would be half swapped.
+
+        >>> words = Lexicon.load("libra")
+        >>> words.swap("A guy riding his bike"), words.left_by_swap("A guy riding his bike")
+        ('A gal riding her bike', [])
+        >>> words.left_by_swap("A pregnant woman and her dog")
+        ['pregnant']
+        """
+        self._check_target(to)
+        return [match.word for match in self.find(text) if self._index.stays(match, to)]
 
     def mask(self, text: str, token: str | None = None, *, compat: str | None = None) -> str:
         """``text`` with each word of any group replaced by ``token`` (``"<axis>"`` unless given).
@@ -298,7 +312,23 @@ class Lexicon:
 
     @cached_property
     def _index(self) -> WordIndex:
-        return WordIndex(self.contents)
+        return WordIndex(self.contents, self._completions())
+
+    def _completions(self) -> dict[tuple[str, str], str]:
+        """Counterparts in the default lexicon of words that have none here, where it speaks of the same groups."""
+        if self.id == DEFAULT or self.language != "en":
+            return {}
+        lonely = [(row, group, to) for row in self.rows for group in row.words for to in self.groups]
+        lonely = [(row, group, to) for row, group, to in lonely if to not in row.words]
+        default = _load_by_id(DEFAULT) if lonely else None
+        if default is None or (default.axis, set(default.groups)) != (self.axis, set(self.groups)):
+            return {}
+        return {
+            (row.words[group][0], to): known.words[to][0]
+            for row, group, to in lonely
+            for known in reversed(default.rows)
+            if row.words[group][0] in known.words.get(group, ()) and to in known.words
+        }
 
     def _check_target(self, to: str | None) -> None:
         if to is not None:

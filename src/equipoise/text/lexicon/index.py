@@ -81,6 +81,8 @@ class WordIndex:
     """Everything that is compiled from a lexicon's contents, once."""
 
     contents: LexiconContents
+    completions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Counterparts of words that have none in the lexicon itself, by word and target group."""
 
     @cached_property
     def entries(self) -> Mapping[str, _Entry]:
@@ -158,11 +160,17 @@ class WordIndex:
         return {}
 
     def _counterpart(self, row: Row, group: str, to: str | None) -> str:
-        """What a word of ``group`` in ``row`` becomes on a swap; itself if ``row`` has no word for the target."""
+        """What a word of ``group`` in ``row`` becomes on a swap; empty if it stays as it is."""
         target = to if to is not None else next(g for g in self.contents.groups if g != group)
-        if target == group or target not in row.words:
+        if target == group:
             return ""
+        if target not in row.words:
+            return self.completions.get((row.words[group][0], target), "")
         return row.words[target][0]
+
+    def stays(self, match: Match, to: str | None) -> bool:
+        """Whether the word should be said of another group on a swap, and has no counterpart."""
+        return match.group != to and not self._counterpart(match.row, match.group, to)
 
     def read(self, text: str, low: str, start: int, end: int) -> Match | None:
         """The word at ``text[start:end]`` read by its position; ``None`` if there it is no word of the lexicon."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.audit.captions.classifiers.bert import BertClassifier
-from equipoise.audit.captions.classifiers.fast import LinearModel, NgramTable, rarity, regress
 from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
 from equipoise.errors import MissingExtraError, UnknownNameError
+from equipoise.measure.captions.linear import LinearModel, NgramTable, rarity, regress
 
 Rows = NDArray[np.intp]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.audit.captions.classifiers.words import HIDDEN, MASK
 from equipoise.errors import InputError, MissingExtraError
+from equipoise.measure.captions.masking import HIDDEN, MASK
 
 __all__ = ["BertClassifier"]
 

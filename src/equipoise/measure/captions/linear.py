@@ -38,12 +38,18 @@ class NgramTable:
         """
         from sklearn.feature_extraction.text import CountVectorizer
 
-        def features(caption: Sequence[str]) -> list[str]:
-            joined = [f"{a} {b}" for a, b in pairwise(caption)] if pairs else []
-            return [*caption, *joined]
-
-        made = CountVectorizer(analyzer=features)
+        made = CountVectorizer(analyzer=_words_and_pairs if pairs else list)
         return cls(made.fit_transform(tokens).tocsr(), tuple(made.get_feature_names_out().tolist()))
+
+    def counts_of(self, tokens: Sequence[Sequence[str]]) -> Any:
+        """The counts of other captions, in the columns of this table (with pairs); words that it lacks are left out.
+
+        >>> NgramTable.of([["a", "dog"], ["a", "a"]]).counts_of([["a", "dog", "barks"]]).toarray().tolist()
+        [[1, 0, 1, 1]]
+        """
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        return CountVectorizer(analyzer=_words_and_pairs, vocabulary=self.names).transform(tokens).tocsr()
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,10 @@ class LinearModel:
         full = np.zeros((self.groups, w.shape[1]))
         full[self.regression.classes_] = w - w.mean(axis=0)
         return full
+
+
+def _words_and_pairs(caption: Sequence[str]) -> list[str]:
+    return [*caption, *(f"{a} {b}" for a, b in pairwise(caption))]
 
 
 def fit_linear(counts: Any, labels: NDArray[np.int64], groups: int) -> LinearModel:

@@ -1,0 +1,303 @@
+"""Biased captions from captions: swapped, filled, and both (Hirota et al., LIBRA, CVPR 2023, section 3).
+
+- *swap*: a caption whose other words are read as another group is said of that group;
+- *fill*: some of its content words are replaced such that the others tell its group more surely;
+- *merged*: a filled caption whose other words are read as another group is said of that group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InputError
+from equipoise.measure.captions.masking import MASK, masked, tokens_of
+from equipoise.mitigate.libra.classifier import CrossFittedClassifier
+from equipoise.mitigate.libra.filters import is_authentic, is_misread, tells_more
+from equipoise.mitigate.libra.masking import Span, content_spans, filled, is_word, with_masks
+from equipoise.mitigate.libra.mixes import mix_of, mixed
+from equipoise.mitigate.libra.neighbours import NeighbourFiller
+from equipoise.mitigate.libra.pairs import KINDS, CaptionPair
+from equipoise.mitigate.libra.settings import SynthesisSettings
+from equipoise.mitigate.libra.synonyms import synonyms_by
+from equipoise.text import Lexicon
+from equipoise.text.english.tagging import is_function_word
+
+__all__ = ["LEAST", "NamedCaptions", "Synthesis", "named_captions", "synthesise"]
+
+LEAST = 20
+"""A group with fewer captions teaches a classifier nothing."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NamedCaptions:
+    """The captions that name exactly one group, and why others are left out."""
+
+    texts: tuple[str, ...]
+    images: tuple[str, ...]
+    labels: NDArray[np.int64]
+    groups: tuple[str, ...]
+    left_out: Counter[str]
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """The pairs, and how many of everything there were."""
+
+    pairs: tuple[CaptionPair, ...]
+    """Those of the mix."""
+    found: tuple[CaptionPair, ...]
+    """All that passed the filters."""
+    counts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Filling:
+    row: int
+    text: str
+    replaced: tuple[tuple[str, str], ...]
+
+
+def named_captions(captions: Sequence[str], images: Sequence[str], lexicon: Lexicon) -> NamedCaptions:
+    """The captions with words of exactly one group, of groups that have at least 20 of them."""
+    if not any(len(row.words) > 1 for row in lexicon.rows):
+        raise InputError(
+            f"the lexicon {lexicon.id!r} has no pairs: no row gives the word of one group beside that of another, so "
+            "no word can be exchanged; give one that has, such as equipoise"
+        )
+    if len(captions) != len(images):
+        raise InputError(f"{len(captions):,} captions but {len(images):,} image ids; give one id for each caption")
+    left_out: Counter[str] = Counter()
+    texts = []
+    for text, image, said in zip(captions, images, lexicon.groups_in_all(captions), strict=True):
+        if not text.strip():
+            left_out["empty"] += 1
+        elif len(said) != 1:
+            left_out["several groups" if said else "no group word"] += 1
+        else:
+            texts.append((text, image, next(iter(said))))
+    if not texts:
+        raise InputError(
+            f"none of the {len(captions):,} captions has a word of exactly one group of the lexicon {lexicon.id!r}; "
+            "give captions of people, or another lexicon"
+        )
+    sizes = Counter(group for _, _, group in texts)
+    groups = tuple(group for group in lexicon.groups if sizes[group] >= LEAST)
+    if len(groups) < 2:
+        told = ", ".join(f"{sizes[group]:,} name {group}" for group in lexicon.groups)
+        raise InputError(f"captions of two groups are needed, {LEAST} of each at least; {told}")
+    for group in sizes:
+        if group not in groups:
+            left_out[f"fewer than {LEAST} captions of {group}"] += sizes[group]
+    kept = [one for one in texts if one[2] in groups]
+    labels = np.array([groups.index(group) for _, _, group in kept], dtype=np.int64)
+    return NamedCaptions(tuple(t for t, _, _ in kept), tuple(i for _, i, _ in kept), labels, groups, left_out)
+
+
+def synthesise(
+    captions: Sequence[str],
+    images: Sequence[str],
+    settings: SynthesisSettings | None = None,
+    *,
+    filler: Any = None,
+    say: Say = lambda _: None,
+) -> Synthesis:
+    """Pairs of captions and biased versions of them; ``images`` says of which image each caption is.
+
+    ``filler`` is a :class:`~equipoise.models.protocols.Filler`; without it the words come from the captions.
+    """
+    how = settings or SynthesisSettings()
+    lexicon = Lexicon.load(how.lexicon)
+    named = named_captions(captions, images, lexicon)
+    say(f"{len(named.texts):,} of {len(captions):,} captions name one group")
+    made = _Synthesiser(how, lexicon, named, filler or NeighbourFiller(named.texts), say)
+    shares = dict(zip(KINDS, mix_of(how.mix), strict=True))
+    found = made.swaps() if shares["swap"] else []
+    if shares["fill"] or shares["merged"]:
+        found += made.fills_and_merged()
+    pairs = mixed(found, how.mix, count=how.count, seed=how.seed)
+    counts = made.counts(len(captions)) | {
+        "found": {kind: sum(pair.kind == kind for pair in found) for kind in KINDS if shares[kind]},
+        "taken": {kind: sum(pair.kind == kind for pair in pairs) for kind in KINDS if shares[kind]},
+    }
+    return Synthesis(tuple(pairs), tuple(found), counts)
+
+
+class _Synthesiser:
+    """The captions, what their words tell, and what was refused on the way."""
+
+    def __init__(self, how: SynthesisSettings, lexicon: Lexicon, named: NamedCaptions, filler: Any, say: Say) -> None:
+        self.how, self.lexicon, self.named, self.filler, self.say = how, lexicon, named, filler, say
+        self.refused: Counter[str] = Counter()
+        self.n_filled = 0
+        self.synonyms, self.synonyms_from = synonyms_by(how.synonyms)
+        self.classifier = CrossFittedClassifier.fitted(
+            self._hidden(named.texts), named.labels, named.images, folds=how.folds, seed=how.seed
+        )
+        self.before = self.classifier.probabilities()
+
+    def counts(self, captions: int) -> dict[str, Any]:
+        """How many captions there were, what was left out or refused, and how well the classifier does."""
+        named, read = self.named, self.before.argmax(axis=1)
+        recalls = [float((read[named.labels == group] == group).mean()) for group in range(len(named.groups))]
+        return {
+            "captions": captions,
+            "named": {name: int((named.labels == group).sum()) for group, name in enumerate(named.groups)},
+            "left_out": dict(named.left_out),
+            "filled": self.n_filled,
+            "refused": dict(self.refused),
+            "synonyms": self.synonyms_from,
+            "classifier": {"balanced_accuracy": float(np.mean(recalls)), "chance": 1 / len(named.groups)},
+        }
+
+    def swaps(self) -> list[CaptionPair]:
+        """Captions that are read as another group, said of that group."""
+        rows = np.flatnonzero(is_misread(self.before, self.named.labels)).tolist()
+        made = []
+        for row in rows:
+            text = self.named.texts[row]
+            swapped = self._said_of(text, int(self.before[row].argmax()))
+            if swapped:
+                says = self.named.groups[self.before[row].argmax()]
+                p = float(self.before[row, self.named.labels[row]])
+                made.append(self._pair(row, swapped, "swap", says, p, None, ()))
+        return made
+
+    def fills_and_merged(self) -> list[CaptionPair]:
+        """Filled captions that tell their group more, and those that are read as another, said of that group."""
+        fillings = self._fillings()
+        self.n_filled = len(fillings)
+        if not fillings:
+            return []
+        self.say(f"{len(fillings):,} captions filled; {self.n_refused:,} fillings refused")
+        rows = np.array([one.row for one in fillings])
+        after = self.classifier.probabilities_of(self._hidden([one.text for one in fillings]), rows.tolist())
+        p_real = self._authenticity(fillings)
+        real = is_authentic(p_real, self.how.authenticity)
+        own = self.named.labels[rows]
+        more = tells_more(self.before[rows], after, own, self.how.margin)
+        misread = is_misread(after, own)
+        self.refused["not authentic"] = int((~real).sum())
+        self.refused["tells its group no more than before"] = int((real & ~more & ~misread).sum())
+        made = []
+        for place in np.flatnonzero(real & (more | misread)).tolist():
+            one, p = fillings[place], float(after[place, own[place]])
+            read = int(after[place].argmax())
+            text = one.text if more[place] else self._said_of(one.text, read)
+            if text:
+                kind = "fill" if more[place] else "merged"
+                says = self.named.groups[read]
+                made.append(self._pair(one.row, text, kind, says, p, float(p_real[place]), one.replaced))
+        return made
+
+    @property
+    def n_refused(self) -> int:
+        """Fillings that were refused before any classifier saw them."""
+        return sum(self.refused.values())
+
+    def _pair(
+        self,
+        row: int,
+        biased: str,
+        kind: Any,
+        says: str,
+        p_after: float,
+        p_authentic: float | None,
+        replaced: tuple[tuple[str, str], ...],
+    ) -> CaptionPair:
+        named, group = self.named, int(self.named.labels[row])
+        before = float(self.before[row, group])
+        return CaptionPair(
+            named.images[row],
+            biased,
+            named.texts[row],
+            kind,
+            named.groups[group],
+            says,
+            before,
+            p_after,
+            p_authentic,
+            replaced,
+        )
+
+    def _said_of(self, text: str, group: int) -> str:
+        """The caption said of ``group``; empty, and counted, where a word has no counterpart."""
+        to = self.named.groups[group]
+        swapped = self.lexicon.swap(text, to)
+        if self.lexicon.left_by_swap(text, to) or swapped == text:
+            self.refused["a word has no counterpart"] += 1
+            return ""
+        return swapped
+
+    def _hidden(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words that the classifier sees; "an" before a hidden word would tell "Asian" from "Black"."""
+        hidden = tokens_of(masked(texts, self.lexicon))
+        return [
+            ["a" if (word, after) == ("an", MASK) else word for word, after in pairwise([*words, ""])]
+            for words in hidden
+        ]
+
+    def _authenticity(self, fillings: Sequence[_Filling]) -> NDArray[np.float64]:
+        """(n,) how likely it is that people wrote each, by classifiers that know other images' captions."""
+        rows = sorted({one.row for one in fillings})
+        texts = [self.named.texts[row] for row in rows] + [one.text for one in fillings]
+        images = [self.named.images[row] for row in [*rows, *(one.row for one in fillings)]]
+        labels = np.array([1] * len(rows) + [0] * len(fillings), dtype=np.int64)
+        words = tokens_of(text.lower() for text in texts)
+        if len(set(images)) < self.how.folds:
+            raise InputError(f"captions of {len(set(images))} images could be filled; {self.how.folds} folds need more")
+        judge = CrossFittedClassifier.fitted(words, labels, images, folds=self.how.folds, seed=self.how.seed)
+        return judge.probabilities()[len(rows) :, 1]
+
+    def _fillings(self) -> list[_Filling]:
+        """Every caption with some of its content words replaced, in each try; the same filling counts once."""
+        spans = [content_spans(text, self.lexicon, self.how.tagger) for text in self.named.texts]
+        rows = [row for row, some in enumerate(spans) if some]
+        self.refused["no content word"] = len(spans) - len(rows)
+        found: dict[tuple[int, str], _Filling] = {}
+        for number in range(self.how.tries):
+            seed = self.how.seed * 1_000_003 + number
+            masks = [
+                with_masks(self.named.texts[row], spans[row], self.how.share, self.filler.mask, seed=seed)
+                for row in rows
+            ]
+            texts = [text for text, _ in masks]
+            drawn = self.filler.sample(texts, temperature=self.how.temperature, top_k=self.how.top_k, seed=seed)
+            for row, (_, places), words in zip(rows, masks, drawn, strict=True):
+                one = self._filling(row, places, words)
+                if one is not None:
+                    found.setdefault((one.row, one.text), one)
+        return list(found.values())
+
+    def _filling(self, row: int, places: Sequence[Span], words: Sequence[str]) -> _Filling | None:
+        """The caption with these words; none, and counted, where a word is not one to replace another with."""
+        text = self.named.texts[row]
+        old = [text[start:end].lower() for start, end in places]
+        new = [word.lower() for word in words]
+        reason = next(filter(None, self._reasons(old, new)), "")
+        made = "" if reason else filled(text, places, new)
+        if not reason and self._named_words(made) != self._named_words(text):
+            reason = "a word of a group"
+        if reason:
+            self.refused[reason] += 1
+            return None
+        return _Filling(row, made, tuple(zip(old, new, strict=True)))
+
+    def _reasons(self, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+        for before, after in zip(old, new, strict=True):
+            if after == before:
+                yield "the same word"
+            elif not is_word(after) or is_function_word(after):
+                yield "not a content word"
+            elif after in self.synonyms(before):
+                yield "a synonym"
+
+    def _named_words(self, text: str) -> list[tuple[str, str]]:
+        return [(match.word, match.group) for match in self.lexicon.find(text)]
