@@ -28,12 +28,12 @@ from equipoise.cli import (
     recipe,
     report,
     review,
-    table,
     text,
     world,
 )
 from equipoise.cli import recipe as demo
 from equipoise.cli.repair import mitigate, tournament, train
+from equipoise.cli.tables import table
 from equipoise.errors import InputError, one_line, system_sentence
 from equipoise.formatting import shown
 

@@ -275,7 +275,8 @@ def _groups(shown: ImageLabels, said: ImageLabels, ids: Sequence[str]) -> tuple[
     true: dict[str, Groups] = {}
     guessed: dict[str, Groups] = {}
     for axis, values in shown.values.items():
-        groups = Groups.from_values([values.get(image) for image in ids], axis=axis)
+        shown_on: Any = [values.get(image) for image in ids]
+        groups = Groups.from_values(shown_on, axis=axis)
         if (groups.counts() > 0).sum() < 2:
             continue
         true[axis] = groups
