@@ -22,6 +22,7 @@ ROOMS = {
     "captions.quality": ("Captions: how good they are, against references", "measure-quality.md"),
     "captions.java": ("Captions: how good they are, through Java", "measure-quality.md"),
     "english": ("Captions: how kindly they speak", "measure-captions.md"),
+    "classify": ("Classifiers: what predicted objects give away, and whom they miss", "measure-classify.md"),
     "dataset": ("Datasets: where data are lopsided", "measure-dataset.md"),
     "activities": ("Activities in captions", "measure-dataset.md"),
     "images": ("Quality of images and captions", "measure-quality.md"),

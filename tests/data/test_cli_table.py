@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.cli.table import app
+from equipoise.cli.tables.table import app
 from equipoise.data import Table
 from equipoise.data.readers import READERS
 from equipoise.errors import InputError
@@ -208,3 +208,32 @@ def test_captions_give_labels_and_tables_are_joined(tmp_path: Path) -> None:
     assert both["image_id"].tolist() == ["0", "1", "2", "0-f"]
     with pytest.raises(InputError, match="none of the tables has a layer 'lables'"):
         run("join", tmp_path / "photos", tmp_path / "edits", "-o", tmp_path / "c", "--layer", "lables")
+
+
+def test_combine_makes_the_two_training_sets_of_inpainting(tmp_path):
+    real, made, out = (str(tmp_path / name) for name in ("real", "made", "out"))
+    Table.create(real, [{"image_id": "a", "gender": "f"}, {"image_id": "b", "gender": "m"}], axes=["gender"])
+    rows = [{"image_id": f"{s}_{g}", "source_id": s, "gender": g} for s in "ab" for g in "fm"]
+    Table.create(made, rows, axes=["gender"])
+    told = CliRunner().invoke(app, ["combine", real, made, "--axis", "gender", "-o", out])
+    assert told.exit_code == 0, told.output
+    assert "2 photographs and 2 made images, 4 rows" in told.output
+    assert sorted(Table.open(out).to_pandas(["image_id"])["image_id"]) == ["a", "a_m", "b", "b_f"]
+    alone = CliRunner().invoke(app, ["combine", real, made, "--axis", "gender", "--mode", "synthetic", "-o", out + "2"])
+    assert "0 photographs and 4 made images, 4 rows" in alone.output
+    refused = CliRunner().invoke(app, ["combine", real, made, "--axis", "gender", "--mode", "both", "-o", out + "3"])
+    assert isinstance(refused.exception, InputError)
+    refused = CliRunner().invoke(app, ["combine", made, real, "--axis", "age", "-o", out + "4"])
+    assert isinstance(refused.exception, InputError)
+
+
+def test_balance_takes_a_column_of_lists_with_the_only_axis(tmp_path):
+    rows = [("a", "f", ["tie"]), ("b", "m", ["tie"]), ("c", "m", ["tie", "oven"]), ("d", "m", None)]
+    table = str(tmp_path / "t")
+    made = [{"image_id": i, "gender": g, "objects": o} for i, g, o in rows]
+    Table.create(table, made, axes=["gender"], columns={"objects": "list<string>"})
+    told = CliRunner().invoke(app, ["balance", table, "--axis", "objects", "--method", "oversample"])
+    assert told.exit_code == 0, told.output
+    copies = Table.open(table, layers=["balance"]).to_pandas(["image_id", "copies"]).set_index("image_id")["copies"]
+    assert copies.to_dict() == {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert "no row shows oven and f" in told.output

@@ -394,3 +394,56 @@ def test_some_images_are_the_first_or_whole_sets(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give one of the two"):
         some_of(table, limit=1, sample=1)
     assert not (table.path / "_layers").exists()
+
+
+def lacking(chosen, items):
+    """How many images all objects and groups together have less than the group with most."""
+    total = 0
+    for item in items:
+        counts = [chosen.get((item, group), 0) for group in ("f", "m")]
+        total += max(counts) - min(counts)
+    return total
+
+
+@given(st.lists(st.tuples(st.sampled_from(["f", "m", None]), st.sets(st.sampled_from("xyz"))), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_objects_and_groups_together_never_get_less_balanced_and_counts_are_true(rows):
+    rows = [("f", {"x"}), ("m", {"x"}), *rows]
+    frame = pd.DataFrame(
+        {
+            "image_id": [f"{i}" for i in range(len(rows))],
+            "gender": [g for g, _ in rows],
+            "objects": [list(o) for _, o in rows],
+        }
+    )
+    for method in ("oversample", "undersample"):
+        chosen = balance(frame, ["objects", "gender"], method=method)
+        taken = frame.iloc[chosen.positions]
+        plain = Counter((o, g) for g, some in zip(taken["gender"], taken["objects"], strict=True) for o in some)
+        assert dict(chosen.after) == dict(plain)
+        shared = [o for o in "xyz" if all(chosen.before.get((o, g)) for g in "fm")]
+        assert lacking(chosen.after, shared) <= lacking(chosen.before, shared)
+        assert taken["gender"].notna().all()
+        labelled = set(frame.index[frame["gender"].notna()])
+        assert set(taken.index) == labelled if method == "oversample" else set(taken.index) <= labelled
+        assert taken.index.is_unique or method == "oversample"
+        assert set(chosen.missing) == {(o, g) for o in {o for o, _ in chosen.before} for g in "fm"} - set(chosen.before)
+
+
+def test_single_objects_are_balanced_exactly_by_hand():
+    frame = pd.DataFrame(
+        {
+            "image_id": list("abcdefgh"),
+            "gender": ["m", "m", "m", "f", "f", "f", "m", "f"],
+            "objects": [["tie"], ["tie"], ["tie"], ["tie"], ["oven"], ["oven"], ["oven"], ["wig"]],
+        }
+    )
+    over = balance(frame, ["objects", "gender"], method="oversample")
+    assert dict(over.after) == {("oven", "f"): 2, ("oven", "m"): 2, ("tie", "f"): 3, ("tie", "m"): 3, ("wig", "f"): 1}
+    under = balance(frame, ["objects", "gender"])
+    assert dict(under.after) == {("oven", "f"): 1, ("oven", "m"): 1, ("tie", "f"): 1, ("tie", "m"): 1, ("wig", "f"): 1}
+    assert over.missing == under.missing == (("wig", "m"),)
+    with pytest.raises(InputError, match="with groups"):
+        balance(frame, "objects")
+    with pytest.raises(InputError, match="gensynth does not"):
+        balance(frame, ["objects", "gender"], method="gensynth")

@@ -16,6 +16,7 @@ from equipoise.cli import (
     audit,
     cache,
     captions,
+    classify,
     dataset,
     doctor,
     dossier,
@@ -27,12 +28,12 @@ from equipoise.cli import (
     recipe,
     report,
     review,
-    table,
     text,
     world,
 )
 from equipoise.cli import recipe as demo
 from equipoise.cli.repair import libra, mitigate, tournament, train
+from equipoise.cli.tables import table
 from equipoise.errors import InputError, one_line, system_sentence
 from equipoise.formatting import shown
 
@@ -74,6 +75,7 @@ app.command("compare", rich_help_panel=AUDITS)(audit.compare)
 app.command("suites", rich_help_panel=AUDITS)(audit.suites)
 app.command("dataset", rich_help_panel=AUDITS)(dataset.dataset)
 app.command("captions", rich_help_panel=AUDITS)(captions.captions)
+app.command("classify-audit", rich_help_panel=AUDITS)(classify.classify_audit)
 app.command("report", rich_help_panel=AUDITS)(report.report)
 app.command("check", rich_help_panel=AUDITS)(dossier.check)
 app.command("dossier", rich_help_panel=AUDITS)(dossier.dossier)

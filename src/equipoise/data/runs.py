@@ -48,6 +48,7 @@ KINDS: Mapping[str, _Kind] = {
     "audit": _Kind("an audit", "audit.json", ("_evidence",)),
     "captions": _Kind("an audit of captions", "config.json", ("_work",)),
     "dataset": _Kind("an audit of a dataset", "dataset.json"),
+    "classification": _Kind("an audit of predictions"),
     "filter": _Kind("a filter run", "filter.json", ("steps", "evidence", "layer")),
     "remedy": _Kind("a remedy", "remedy.json"),
     "training": _Kind("a trained model", work=("_work",)),

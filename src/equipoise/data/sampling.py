@@ -53,6 +53,11 @@ def balance(frame: pd.DataFrame, axis: str | Sequence[str], *, method: str = "un
     - ``oversample``: every group as often as the most frequent: each row is taken the same number of times, and
       some once more; rows without a label are left out.
 
+    One of the axes may be a column of lists, such as ``objects``: then every object is to be shown equally often with
+    every group. An image has several objects, so that this may be out of reach: rows are repeated (``oversample``) or
+    left out (``undersample``) one at a time, as long as that lowers the number of images that object and group lack,
+    or have too many of, in all. Objects that some group is never shown with are passed over (``missing``).
+
     >>> frame = pd.DataFrame({"image_id": list("abcde"), "gender": ["m", "m", "m", "f", None]})
     >>> chosen = balance(frame, "gender")
     >>> dict(chosen.after), len(chosen.positions)
@@ -62,6 +67,9 @@ def balance(frame: pd.DataFrame, axis: str | Sequence[str], *, method: str = "un
     """
     if method not in METHODS:
         raise UnknownNameError("method of balancing", method, METHODS)
+    listed = [name for name in axis_names(axis) if name in frame and _holds_lists(frame[name])]
+    if listed:
+        return _balance_lists(frame, axis_names(axis), listed, method, seed)
     names, labels = labels_of(frame, axis)
     order = draw_order(ids_of(frame), seed, "balance")
     members: dict[Group, list[int]] = {}
@@ -81,6 +89,77 @@ def balance(frame: pd.DataFrame, axis: str | Sequence[str], *, method: str = "un
     values = [sorted({group[i] for group in members}, key=str) for i in range(len(names))]
     missing = tuple(group for group in product(*values) if group not in members)
     return Balanced(np.sort(np.asarray(taken, dtype=np.int64)), before, after, missing)
+
+
+def _holds_lists(column: pd.Series[Any]) -> bool:
+    known = column.dropna()
+    return len(known) > 0 and isinstance(known.iloc[0], list | tuple | np.ndarray)
+
+
+def _balance_lists(frame: pd.DataFrame, names: tuple[str, ...], listed: list[str], method: str, seed: int) -> Balanced:
+    """Rows in which items of a column of lists are shown with all groups alike, as nearly as can be had."""
+    axes = [name for name in names if name not in listed]
+    if len(listed) > 1 or not axes:
+        raise InputError(f"{listed[0]!r} holds lists; balance it with groups, as in --axis {listed[0]} --axis gender")
+    if method == "gensynth":
+        raise InputError(f"{listed[0]!r} holds lists, which gensynth does not balance; say oversample or undersample")
+    labels = labels_of(frame, axes)[1]
+    order = [position for position in draw_order(ids_of(frame), seed, "balance") if labels[position] is not None]
+    groups = sorted({label for label in labels if label is not None}, key=str)
+    if len(groups) < 2:
+        raise InputError(f"{' and '.join(axes)} has {len(groups)} group with a label; there is nothing to balance")
+    items = [sorted({str(item) for item in (() if value is None else value)}) for value in frame[listed[0]]]
+    known = sorted({item for position in order for item in items[position]})
+    group_of = {position: groups.index(label) for position in order if (label := labels[position]) is not None}
+    counts = np.zeros((len(known), len(groups)), dtype=np.int64)
+    held = {position: np.array([known.index(item) for item in items[position]], dtype=np.intp) for position in order}
+    for position in order:
+        counts[held[position], group_of[position]] += 1
+    before, possible = counts.copy(), np.asarray((counts > 0).all(axis=1))
+    if not possible.any():
+        raise InputError(f"no value of {listed[0]!r} is shown with every group of {' and '.join(axes)}")
+    held = {position: some[possible[some]] for position, some in held.items()}
+    copies = _moved(order, held, group_of, counts, adds=method == "oversample")
+    taken = [position for position in order for _ in range(copies[position])]
+    cells = {(item, *group): (i, g) for i, item in enumerate(known) for g, group in enumerate(groups)}
+    after = np.zeros_like(before)
+    for position in taken:
+        after[[known.index(item) for item in items[position]], group_of[position]] += 1
+    return Balanced(
+        np.sort(np.asarray(taken, dtype=np.int64)),
+        {cell: int(before[at]) for cell, at in cells.items() if before[at]},
+        {cell: int(after[at]) for cell, at in cells.items() if after[at]},
+        tuple(cell for cell, at in cells.items() if not before[at]),
+    )
+
+
+def _moved(
+    order: Sequence[int], held: Mapping[int, Any], group_of: Mapping[int, int], counts: Any, *, adds: bool
+) -> dict[int, int]:
+    """How often each row is taken, after all moves that bring ``counts`` (items, groups) nearer to equal rows.
+
+    Adding a row to a group that is behind the largest lowers the sum of what is lacking by 1 for each such item; where
+    its group is the largest, all others fall one further behind. Leaving a row out is the same from above.
+    """
+    copies = dict.fromkeys(order, 1)
+    others, step = counts.shape[1] - 1, 1 if adds else -1
+
+    def gain(position: int) -> int:
+        rows = counts[held[position]]
+        own, end = rows[:, group_of[position]], rows.max(axis=1) if adds else rows.min(axis=1)
+        return int(np.where(own == end, -others, 1).sum())
+
+    moved = True
+    while moved:
+        moved = False
+        gains = {position: gain(position) for position in order if adds or copies[position]}
+        for position in sorted(gains, key=lambda p: (copies[p], -gains[p])):
+            # counts have changed since: move only what still helps as much
+            if gains[position] > 0 and gain(position) >= gains[position]:
+                counts[held[position], group_of[position]] += step
+                copies[position] += step
+                moved = True
+    return copies
 
 
 def split(
@@ -131,6 +210,10 @@ def balance_layer(
     are in the layer's config as ``missing``.
     """
     axes = list(axis_names(axis))
+    if len(axes) == 1 and table.types.get(axes[0], "").startswith("list"):
+        if len(table.axes) != 1:
+            raise InputError(f"{axes[0]!r} holds lists; say with which groups to balance it, as in --axis gender")
+        axes += table.axes
     frame = _labels(table, axes)
     chosen = balance(frame, axes, method=method, seed=seed)
     copies = np.bincount(chosen.positions, minlength=len(frame))

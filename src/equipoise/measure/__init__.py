@@ -9,6 +9,7 @@ lies (``equipoise.measure.metric``); ``METRICS`` has them all.
 - ``embedding``, ``binding``: what vectors and pairs of captions say about groups
 - ``captions``: how much a captioner's words give a group away, and amplify what they learnt from
 - ``captions.quality``: what captions are worth against references
+- ``classify``: what a multi-label classifier gives away, and whom it misses
 - ``dataset``, ``images``: where data are lopsided; whether generated images are any good
 - ``stats``: intervals, nulls, p-values, corrections, power
 
@@ -29,6 +30,7 @@ __all__ = [
     "Metric",
     "binding",
     "captions",
+    "classify",
     "counterfactual",
     "dataset",
     "embedding",
@@ -40,6 +42,7 @@ __all__ = [
 _FACES = (
     "binding",
     "captions",
+    "classify",
     "counterfactual",
     "dataset",
     "embedding",

@@ -174,13 +174,13 @@ def _coverage(
 
 def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
-    of = {
-        kind: [series] if series.source.kind == kind else [] for kind in ("captions", "dataset", "comparison", "filter")
-    }
+    kinds = ("captions", "dataset", "classification", "comparison", "filter")
+    of = {kind: [series] if series.source.kind == kind else [] for kind in kinds}
     found = verdict(
         [] if any(of.values()) else [series],
         captions=of["captions"],
         datasets=of["dataset"],
+        classifiers=of["classification"],
         comparisons=of["comparison"],
         filters=of["filter"],
     )

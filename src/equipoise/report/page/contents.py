@@ -167,6 +167,7 @@ def gather(
     audits = [each for each in series if each.source.kind in ("audit", "results")]
     captions = [each for each in series if each.source.kind == "captions"]
     datasets = [each for each in series if each.source.kind == "dataset"]
+    classifiers = [each for each in series if each.source.kind == "classification"]
     comparisons = [each for each in series if each.source.kind == "comparison"]
     metric = main_metric(audits)
     apart = pair is not None and any(each.model == pair[0].model for each in audits if each not in pair)
@@ -189,6 +190,7 @@ def gather(
             truths=found_truth,
             captions=captions,
             datasets=datasets,
+            classifiers=classifiers,
             comparisons=comparisons,
             filters=[each for each in series if each.source.kind == "filter"],
             naive=plain,
@@ -200,7 +202,7 @@ def gather(
     colours = {each.label: number for number, each in enumerate(series)}
     contents.figures["headline"] = [
         figure
-        for number, some in enumerate((audits, captions, datasets, comparisons))
+        for number, some in enumerate((audits, captions, datasets, comparisons, classifiers))
         if (figure := _headline(some, list(colours), "" if number == 0 else f"_{some[0].source.kind if some else ''}"))
     ]
     if found_truth:
@@ -232,7 +234,7 @@ def _facts(series: Sequence[Series]) -> list[str]:
         s for each in series if each.source.kind != "dataset" for s in each.results["subject"].dropna().unique()
     }
     kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
-    kinds |= {"comparison": "comparison", "filter": "filter run"}
+    kinds |= {"comparison": "comparison", "filter": "filter run", "classification": "image classifier"}
     facts = []
     for kind, name in kinds.items():
         n = sum(each.source.kind == kind for each in series)
@@ -285,9 +287,12 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageF
     )
     if rows["ci_low"].isna().any():
         caption += " Where there is no line, the number is bounded below by noise and has no interval."
-    title = {"captions": "Captions", "dataset": "The dataset", "comparison": "Paired differences"}.get(
-        series[0].source.kind, "Excess over chance by axis"
-    )
+    title = {
+        "captions": "Captions",
+        "dataset": "The dataset",
+        "comparison": "Paired differences",
+        "classification": "Predictions",
+    }.get(series[0].source.kind, "Excess over chance by axis")
     return PageFigure(f"headline{suffix}", title, caption, svg, data)
 
 

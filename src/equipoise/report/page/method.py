@@ -52,6 +52,12 @@ def method(series: Sequence[Series]) -> list[str]:
         ]
     if "captions" in kinds:
         paragraphs.append(_of_captions([each for each in series if each.source.kind == "captions"]))
+    if "classification" in kinds:
+        paragraphs.append(
+            "For classifiers no model is asked: their predictions are compared with annotations. Leakage is how well a "
+            "reader trained on part of the images guesses the group of the others from the objects alone, predicted "
+            "ones against annotated ones; recall is compared between groups on the same labels."
+        )
     if "dataset" in kinds:
         paragraphs.append("For datasets no model is asked: what is counted is who is shown, and with what.")
     return paragraphs

@@ -14,7 +14,7 @@ from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudge
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row, refined_p
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
-__all__ = ["on_comparison", "on_dataset", "on_filters", "worst"]
+__all__ = ["on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
 
 _MOST = 3
 _ORDER = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
@@ -161,6 +161,51 @@ def on_dataset(series: Series) -> BiasVerdict:
     verdict.answers.append(
         (IS_IT, f"Lopsided in {kinds}." if leaning else f"{outcome.value[:1].upper()}{outcome.value[1:]}.")
     )
+    looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
+    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
+    return verdict
+
+
+_OF_CLASSIFIERS = ("leakage_amplification", "object_recall_gap", "artefact_delta")
+"""Not amplification over sets: it also grows when an object is predicted too often for all groups alike."""
+
+
+def on_classifiers(every: Sequence[Series]) -> BiasVerdict:
+    """The verdict on predictions of classifiers: what is beyond chance, and how large; one correction for each."""
+    whole: BiasVerdict | None = None
+    for series in every:
+        verdict = _on_classifier(series)
+        if whole is None:
+            whole = verdict
+        else:
+            whole.sentences.append(verdict.text)
+    return whole or BiasVerdict("No predictions of a classifier are here.")
+
+
+def _on_classifier(series: Series) -> BiasVerdict:
+    rows = series.results
+    on_masked = (rows["metric"] == "ratio") & (rows["variant"] == "folded")
+    rows = rows[rows["metric"].isin(_OF_CLASSIFIERS) | on_masked]
+    rows = rows[rows["p_value"].notna() & rows["null_mean"].notna()].reset_index(drop=True)
+    if rows.empty:
+        return BiasVerdict(f"Whether {series.label} leans cannot be told: none of its numbers has a chance level.")
+    p = holm([refined_p(row) for _, row in rows.iterrows()])
+    readings = [read_row(row, float(at)) for (_, row), at in zip(rows.iterrows(), p, strict=True)]
+    outcome = worst(readings)
+    leaning = [r for r in readings if r.outcome is Conclusion.LEANS]
+    leads = {
+        Conclusion.LEANS: f"The predictions of {series.label} lean.",
+        Conclusion.TOO_SMALL: f"The predictions of {series.label} lean by too little to matter.",
+        Conclusion.NOTHING: f"The predictions of {series.label} do not lean; what matters would have been found.",
+        Conclusion.CANNOT_TELL: f"Whether the predictions of {series.label} lean cannot be told.",
+    }
+    verdict = BiasVerdict(leads[outcome], outcome=outcome)
+    for r in leaning[: 2 * _MOST]:
+        name, axis = metric_name(r.metric), axis_name(r.row["axis"])
+        verdict.sentences.append(f"Its {name} on {axis} is {size_words(r)} more than chance ({p_text(r.p)}).")
+    if not leaning:
+        same = [r for r in readings if r.outcome is outcome]
+        verdict.sentences.append(_dataset_why(max(same, key=lambda r: (r.detected, -r.p)), outcome))
     looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
     verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
     return verdict

@@ -79,9 +79,13 @@ _FIXED = {
             "object_distance",
             "cluster_distance",
             "group_evenness",
+            "object_recall_gap",
         ),
         POINTS,
     ),
+    "leakage_amplification": 0.01,  # as LIC: one point
+    "ratio": SHARE - 1,
+    "artefact_delta": 10.0,
     "self_similarity_gap": 0.02,
 }
 
@@ -115,8 +119,12 @@ def margin_text(metric: str, spreads: float = SPREADS) -> str:
         return f"{100 * (0.5 + (margin_of(metric, spreads) or 0)):.0f} of 100 sets"
     if metric == "max_skew":
         return f"{SHARE:g} times what luck gives"
-    if metric in ("lic", "lic_m"):
+    if metric in ("lic", "lic_m", "leakage_amplification"):
         return "1 point"
+    if metric == "ratio":
+        return f"{SHARE - 1:.1f}"
+    if metric == "artefact_delta":
+        return "10 percent"
     margin = margin_of(metric, spreads)
     if margin is None:
         return ""

@@ -33,6 +33,10 @@ def amount_of(value: float, metric: str) -> str:
         return f"{amount(value, 1)} points"
     if metric == "outranks":
         return f"{amount(100 * value, 0)} of 100 sets"
+    if metric == "leakage_amplification":
+        return f"{amount(100 * value, 1)} points"
+    if metric == "artefact_delta":
+        return f"{amount(value, 1)} percent"
     return f"{amount(100 * value, 1)} points" if _is_share(metric) else amount(value, 3)
 
 

@@ -23,7 +23,7 @@ from equipoise.report.verdict.judging import (
     BiasVerdict,
     judge,
 )
-from equipoise.report.verdict.kinds import on_comparison, on_dataset, on_filters
+from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.repair import Repair, add_repair, beside, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
@@ -41,6 +41,7 @@ def verdict(
     truths: Sequence[Recovered] = (),
     captions: Sequence[Series] = (),
     datasets: Sequence[Series] = (),
+    classifiers: Sequence[Series] = (),
     comparisons: Sequence[Series] = (),
     filters: Sequence[Series] = (),
     naive: Sequence[Naive] = (),
@@ -74,6 +75,8 @@ def verdict(
         return on_comparison(comparisons[0])
     if captions:
         return on_captions(captions)
+    if classifiers:
+        return on_classifiers(classifiers)
     if datasets:
         return on_dataset(datasets[0])
     if filters:

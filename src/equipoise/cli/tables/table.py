@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equipoise.formatting import shown
+from equipoise.cli.tables.mixing import LAYERS, combine, join, print_columns
 
 if TYPE_CHECKING:
     from equipoise.data import Table, TableDiff
@@ -17,8 +17,10 @@ app = typer.Typer(
     help="Tables of images: what is in them, whether they are whole, and how to make, share and compare them.",
 )
 
+app.command()(join)
+app.command()(combine)
+
 TABLE = typer.Argument(..., metavar="TABLE", help="The table's folder.")
-LAYERS = typer.Option([], "--layer", "-l", help="A layer to join, by name or path; repeat it, or say all.")
 
 
 @app.command()
@@ -74,10 +76,10 @@ def head(
     if not rows:
         typer.echo("the table has no rows")
     elif columns or len(rows[0]) <= 6:
-        _print_columns([list(rows[0]), *(list(row.values()) for row in rows)])
+        print_columns([list(rows[0]), *(list(row.values()) for row in rows)])
     else:
         for row in rows:
-            _print_columns([[name, text] for name, text in row.items()])
+            print_columns([[name, text] for name, text in row.items()])
             typer.echo("")
 
 
@@ -92,11 +94,11 @@ def readers(
     from equipoise.data.readers import READERS, about
 
     if name is None:
-        _print_columns([[entry.name, f"{entry.summary} [{entry.licence}]"] for entry in READERS])
+        print_columns([[entry.name, f"{entry.summary} [{entry.licence}]"] for entry in READERS])
         typer.echo("\nmore about one, with its options: equipoise table readers NAME")
         return
     found = about(name)
-    _print_columns([[key, value] for key, value in found.facts.items()])
+    print_columns([[key, value] for key, value in found.facts.items()])
     typer.echo("\noptions" if found.options else "\nno options")
     for option in found.options:
         typer.echo(f"  {option.name}={option.default}  ({option.kind})")
@@ -233,7 +235,7 @@ def export(
 def balance(
     table: str = TABLE,
     axis: list[str] = typer.Option(
-        ..., "--axis", "-a", help="The axis to balance; repeat it to balance them together."
+        ..., "--axis", "-a", help="The axis to balance; repeat it to balance them together. Also a column of lists."
     ),
     method: str = typer.Option("undersample", "--method", help="undersample, gensynth or oversample."),
     seed: int = typer.Option(0, "--seed", help="Which rows are drawn."),
@@ -242,7 +244,13 @@ def balance(
 ) -> None:
     """Choose rows so that every group is shown equally often; written as a layer, no image is copied.
 
-    Example: [bold]equipoise table balance people --axis gender --method gensynth[/bold]
+    With a column of lists, every object is shown with all groups alike, as nearly as images of several objects allow.
+
+    Examples:
+
+    [bold]equipoise table balance people --axis gender --method gensynth[/bold]
+
+    [bold]equipoise table balance people --axis objects --axis gender --method oversample[/bold]
     """
     from equipoise.data.sampling import balance_layer
 
@@ -287,7 +295,7 @@ def split(
             err=True,
         )
     made = split_layer(before, name=name, by=by, fractions=shares, seed=seed)
-    _print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
+    print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
     typer.echo(f"layer {name!r} of {table}")
 
 
@@ -310,37 +318,8 @@ def label(
     _refuse_layer_again(before, name)
     made = label_layer(before, lexicon, axis=axis or None, name=name, compat=compat or None)
     column = made.layers[-1].axes[0]
-    _print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
+    print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
     typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")
-
-
-@app.command()
-def join(
-    tables: list[str] = typer.Argument(..., metavar="TABLES...", help="Two tables of images or more."),
-    out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
-    layers: list[str] = LAYERS,
-) -> None:
-    """Put the rows of several tables into one: edits with their sources, or several pools; equal ids are refused.
-
-    A layer is joined to the tables that have it.
-
-    Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
-    """
-    from equipoise.data import Table
-    from equipoise.data.mixing import join_tables
-    from equipoise.errors import InputError
-
-    opened = []
-    for path in tables:
-        whole = Table.open(path)
-        opened.append(
-            whole.with_layers("all" if layers == ["all"] else [n for n in layers if n in whole.layer_names()])
-        )
-    for name in layers:
-        if name != "all" and not any(name in table.layer_names() for table in opened):
-            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
-    made = join_tables(opened, out)
-    typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
 
 
 @app.command()
@@ -389,13 +368,13 @@ def _print_summary(summary: TableSummary) -> None:
     ]
     if summary.n_kept is not None:
         lines.insert(3, ["kept", f"{summary.n_kept}"])
-    _print_columns(lines)
+    print_columns(lines)
     for axis, counts in summary.groups.items():
         typer.echo(f"\n{axis}")
-        _print_columns([["  " + (group or "(undefined)"), str(n)] for group, n in counts.items()])
+        print_columns([["  " + (group or "(undefined)"), str(n)] for group, n in counts.items()])
     if summary.reasons:
         typer.echo("\nwhy rows failed")
-        _print_columns([[f"  {n}", reason] for reason, n in summary.reasons.items()])
+        print_columns([[f"  {n}", reason] for reason, n in summary.reasons.items()])
 
 
 def _print_diff(found: TableDiff, a: str, b: str) -> None:
@@ -408,14 +387,7 @@ def _print_diff(found: TableDiff, a: str, b: str) -> None:
     for name, columns in ((a, found.columns_only_a), (b, found.columns_only_b)):
         if columns:
             typer.echo(f"columns only in {name}: {', '.join(columns)}")
-    _print_columns([[f"{column} changed: {n}", found.examples.get(column, "")] for column, n in found.changed.items()])
-
-
-def _print_columns(lines: list[list[str]]) -> None:
-    lines = [[shown(text) for text in line] for line in lines]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))] if lines else []
-    for line in lines:
-        typer.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    print_columns([[f"{column} changed: {n}", found.examples.get(column, "")] for column, n in found.changed.items()])
 
 
 def _size(n_bytes: float) -> str:

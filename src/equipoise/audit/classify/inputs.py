@@ -1,0 +1,307 @@
+"""Labels of images, true or predicted, from any of three shapes of file, brought together on common images."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.audit.captions.reading import image_name, read_records, suffix_of
+from equipoise.data.manifest import MANIFEST
+from equipoise.data.schema import AXES
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats
+from equipoise.measure.groups import Groups
+from equipoise.text.labels import read_labels
+
+__all__ = ["ClassifierInputs", "ImageLabels", "axes_of", "read_classifier_inputs", "read_image_labels"]
+
+LISTS = ("objects", "labels")
+"""The columns that may hold a list of labels per image."""
+
+
+@dataclass
+class ImageLabels:
+    """What a file says of images: scores by label, and values on axes; by image id."""
+
+    source: str
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By image; a label that is not there was not given to the image."""
+    values: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By axis, then by image."""
+    graded: bool = False
+    """Whether there are scores, and not only which labels an image has."""
+    complete: bool = False
+    """Whether every image has a score for every label (one column per label)."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The image that each was made from, where the file says so."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All labels."""
+        return tuple(sorted({name for some in self.scores.values() for name in some}))
+
+
+def read_image_labels(
+    path: str | Path, axes: Sequence[str] = (), *, need_labels: bool = True, column: str = ""
+) -> ImageLabels:
+    """Read CSV, TSV, JSON, JSONL, Parquet or a table of images.
+
+    One of three shapes. Long: ``image_id, label, score`` (without ``score``: the image has the label). Lists: a column
+    ``objects`` or ``labels`` (or ``column``) with a list, or text with semicolons, and optionally ``scores``, a list as
+    long. Wide: one column of numbers per label. Groups are in columns named by ``axes``, or given as labels
+    ``axis:group``, of which the highest counts. ``need_labels=False`` reads groups alone.
+    """
+    rows = _rows(Path(path))
+    found = ImageLabels(str(path), scores={image: {} for image, _ in rows})
+    columns = list(dict.fromkeys(name for _, row in rows for name in row))
+    listed = next((name for name in (column, *LISTS) if name and name in columns), None)
+    if column and column not in columns:
+        raise InputError(f"{path}: no column {column!r}; it has: {', '.join(columns)}")
+    for axis in axes:
+        if axis in columns:
+            found.values[axis] = {i: str(row[axis]) for i, row in rows if not _missing(row.get(axis))}
+    if "source_id" in columns:
+        found.sources = {i: str(row["source_id"]) for i, row in rows if not _missing(row.get("source_id"))}
+    if "label" in columns and listed is None:
+        _read_long(found, rows, graded="score" in columns)
+    else:
+        _refuse_twice(path, [image for image, _ in rows])
+        if listed is not None:
+            _read_lists(found, rows, listed)
+        else:
+            _read_wide(found, rows, [name for name in columns if name not in axes])
+    _take_groups(found, axes)
+    if need_labels and not found.names:
+        raise InputError(
+            f"{path}: no labels here; give columns image_id, label and score, a column of lists (objects), or one "
+            f"column of numbers per label; it has: {', '.join(columns)}"
+        )
+    return found
+
+
+def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    if path.is_file() and suffix_of(path) == ".parquet":
+        try:
+            frame = pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read as Parquet ({error})") from None
+        if "image_id" not in frame:
+            raise InputError(f"{path}: no column 'image_id'; it has: {', '.join(map(str, frame.columns))}")
+        records = frame.to_dict("records")
+        made = [(image_name(row.pop("image_id"), f"{path}: row {i}"), row) for i, row in enumerate(records)]
+        if not made:
+            raise InputError(f"{path}: holds no rows")
+        return [(image, {str(name): value for name, value in row.items()}) for image, row in made]
+    return [(record.image_id, dict(record.fields)) for record in read_records(path, need_captions=False)]
+
+
+def _refuse_twice(path: str | Path, ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for image in ids:
+        if image in seen:
+            raise InputError(f"{path}: the image {image!r} is there twice; give one row per image, or a column 'label'")
+        seen.add(image)
+
+
+def _read_long(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], *, graded: bool) -> None:
+    found.graded = graded
+    for image, row in rows:
+        if _missing(row.get("label")):
+            continue
+        name = str(row["label"])
+        if name in found.scores[image]:
+            raise InputError(f"{found.source}: the image {image!r} has the label {name!r} twice; give it once")
+        found.scores[image][name] = _number(row.get("score"), found.source, image, name) if graded else 1.0
+
+
+def _read_lists(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], column: str) -> None:
+    found.graded = any(not _missing(row.get("scores")) for _, row in rows)
+    for image, row in rows:
+        names = _listed(row.get(column))
+        scores = _listed(row.get("scores")) if found.graded else [1.0] * len(names)
+        if len(names) != len(scores):
+            raise InputError(
+                f"{found.source}: the image {image!r} has {len(names)} {column} and {len(scores)} scores; give one each"
+            )
+        for name, score in zip(names, scores, strict=True):
+            found.scores[image][str(name)] = _number(score, found.source, image, str(name))
+
+
+def _read_wide(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
+    numeric = [name for name in columns if all(_is_number(row.get(name)) for _, row in rows)]
+    for image, row in rows:
+        found.scores[image] = {name: float(row[name]) for name in numeric}
+    found.complete = bool(numeric)
+    found.graded = any(value not in (0.0, 1.0) for some in found.scores.values() for value in some.values())
+
+
+def _take_groups(found: ImageLabels, axes: Sequence[str]) -> None:
+    """Labels ``axis:group`` are guesses of the group, the highest counts; ``objects:dog`` is the label dog."""
+    for image, some in found.scores.items():
+        plain: dict[str, float] = {}
+        guesses: dict[str, tuple[float, str]] = {}
+        for name, score in some.items():
+            head, colon, rest = name.partition(":")
+            if colon and head in axes:
+                guesses[head] = max(guesses.get(head, (-math.inf, "")), (score, rest))
+            else:
+                plain[rest if colon and head in ("object", "objects", "label", "labels") else name] = score
+        found.scores[image] = plain
+        for axis, (_, group) in guesses.items():
+            found.values.setdefault(axis, {}).setdefault(image, group)
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("["):
+            try:
+                return list(json.loads(text))
+            except ValueError:
+                raise InputError(f"{text[:40]!r} is no list; write it as JSON, or with semicolons") from None
+        return [part.strip() for part in text.split(";") if part.strip()]
+    if isinstance(value, list | tuple | np.ndarray):
+        return list(value)
+    return [] if _missing(value) else [value]
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _number(value: Any, source: str, image: str, name: str) -> float:
+    if not _is_number(value):
+        raise InputError(f"{source}: the score of {name!r} on the image {image!r} is {value!r}; a number is expected")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class ClassifierInputs:
+    """Truth and predictions on the images and labels that both have."""
+
+    ids: list[str]
+    labels: tuple[str, ...]
+    truth: Floats
+    """(n, L) of 0 and 1."""
+    scores: Floats | None
+    """(n, L); ``None`` where predictions are labels alone."""
+    predicted: Floats
+    """(n, L) of 0 and 1."""
+    groups: Mapping[str, Groups]
+    """By axis, as the labels say."""
+    predicted_groups: Mapping[str, Groups]
+    """By axis, as the classifier says, where it does."""
+    notes: tuple[str, ...] = ()
+
+
+def axes_of(path: str | Path, asked: Sequence[str]) -> tuple[str, ...]:
+    """The axes of the labels: those asked for, else those of a table, else the usual ones (gender, race, ...)."""
+    if asked:
+        return tuple(dict.fromkeys(asked))
+    if (Path(path) / MANIFEST).is_file():
+        from equipoise.data import Table
+
+        return tuple(dict.fromkeys([*Table.open(path).axes, *AXES]))
+    return AXES
+
+
+def read_classifier_inputs(
+    predictions: str | Path,
+    labels: str | Path,
+    *,
+    axes: Sequence[str] = (),
+    column: str = "",
+    threshold: float = 0.5,
+) -> ClassifierInputs:
+    """Read predictions and labels and keep what both have; what falls out is told in the notes.
+
+    A label is predicted where its score is at least ``threshold``.
+    """
+    known = axes_of(labels, axes)
+    shown = read_image_labels(labels, known, column=column)
+    said = read_image_labels(predictions, known)
+    if shown.graded:
+        raise InputError(f"{labels}: labels are 0 and 1, and these have other numbers; predictions come first")
+    missing = [axis for axis in axes if axis not in shown.values]
+    if missing or not shown.values:
+        wanted = repr(missing[0]) if missing else "of groups (such as gender)"
+        raise InputError(f"{labels}: no column {wanted}; name the columns that hold groups with --axis")
+    ids = [image for image in shown.scores if image in said.scores]
+    if not ids:
+        raise InputError(f"{predictions}: none of its {len(said.scores):,} images is in {labels}; compare image_id")
+    notes = _left_out(str(predictions), len(said.scores) - len(ids), "images without labels")
+    notes += _left_out(str(labels), len(shown.scores) - len(ids), "images without predictions")
+    present = {name for image in ids for name, value in shown.scores[image].items() if value}
+    if not present:
+        raise InputError(f"{labels}: none of the {len(ids):,} images that are predicted has a label")
+    names = sorted(present & set(said.names) if said.complete else present)
+    if not names:
+        raise InputError(
+            f"{predictions}: predicts none of the labels in {labels}, such as {min(present, default='')!r}"
+        )
+    notes += _left_out(str(predictions), len(set(said.names) - present), "labels that no image has")
+    notes += _left_out(str(labels), len(present) - len(names), "labels that are not predicted")
+    scores = None
+    if said.graded:
+        every = [value for image in ids for value in said.scores[image].values()]
+        lowest = min(0.0, *every) if every else 0.0
+        scores = _table(said, ids, names, lowest)
+        if not said.complete and any(len(said.scores[image]) < len(names) for image in ids):
+            notes.append(f"{predictions}: a label that is not given to an image counts as a score of {lowest:g}")
+    predicted = _table(said, ids, names, 0.0) if scores is None else (scores >= threshold).astype(np.float64)
+    groups, guessed = _groups(shown, said, ids)
+    for one in groups.values():
+        notes += one.notes
+    return ClassifierInputs(
+        ids, tuple(names), _table(shown, ids, names, 0.0), scores, predicted, groups, guessed, tuple(notes)
+    )
+
+
+def _groups(shown: ImageLabels, said: ImageLabels, ids: Sequence[str]) -> tuple[dict[str, Groups], dict[str, Groups]]:
+    true: dict[str, Groups] = {}
+    guessed: dict[str, Groups] = {}
+    for axis, values in shown.values.items():
+        shown_on: Any = [values.get(image) for image in ids]
+        groups = Groups.from_values(shown_on, axis=axis)
+        if (groups.counts() > 0).sum() < 2:
+            continue
+        true[axis] = groups
+        if axis in said.values:
+            guessed[axis] = predicted_on(said, axis, ids, groups.names)
+    if not true:
+        raise InputError(f"{shown.source}: no axis has two groups among the images; bias is between groups")
+    return true, guessed
+
+
+def predicted_on(said: ImageLabels, axis: str, ids: Sequence[str], names: Sequence[str]) -> Groups:
+    """The groups that a file predicts for ``ids``, by the names of the labels; another name is refused."""
+    values = [said.values.get(axis, {}).get(image) for image in ids]
+    found = read_labels(values, asked=names)
+    strange = [name for name in found.names if name not in names]
+    if strange:
+        raise InputError(
+            f"{said.source}: predicts {strange[0]!r} on {axis}, and the labels have {', '.join(names)}; use these names"
+        )
+    return Groups.from_values(list(found.values()), names, axis=axis)
+
+
+def _table(said: ImageLabels, ids: Sequence[str], names: Sequence[str], otherwise: float) -> Floats:
+    return np.array([[said.scores[image].get(name, otherwise) for name in names] for image in ids], dtype=np.float64)
+
+
+def _left_out(source: str, n: int, what: str) -> list[str]:
+    return [f"{source}: {n:,} {what}, left out"] if n > 0 else []

@@ -1,0 +1,1 @@
+"""Tables on the command line."""

@@ -1,0 +1,116 @@
+"""Whom a classifier sees: the Ratio of predicted groups, and whether inpainting leaves marks that change it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats
+from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
+from equipoise.measure.captions.mentions import Mentions
+from equipoise.measure.captions.ratio import NamedRatio, RatioConvention, ratio
+from equipoise.measure.groups import Groups
+from equipoise.measure.metric import metric
+from equipoise.measure.stats.estimate import Estimate
+
+__all__ = ["artefact_delta", "predicted_ratio"]
+
+
+def predicted_ratio(
+    predicted: Groups,
+    pair: tuple[str, str],
+    *,
+    labels: Groups | None = None,
+    convention: RatioConvention = "lic",
+    level: float = 0.95,
+) -> NamedRatio:
+    """Images predicted to show ``pair[0]`` over images predicted to show ``pair[1]``.
+
+    The metric ``ratio`` of captions, with predictions for words: ``lic`` is raw (first over second), ``folded`` is
+    max(r, 1 / r). On images whose person is masked nothing of the person is left to see, so parity is ideal and is
+    the chance level; give no ``labels`` there. On whole images give ``labels``: their own ratio is the chance level.
+
+    >>> found = predicted_ratio(Groups.from_values(["m", "m", "m", "f", None]), ("m", "f"))
+    >>> found.estimate.value, found.counts, found.estimate.notes[0]
+    (3.0, (3, 1), '4 of 5 images count; the others are predicted to show neither m nor f')
+    """
+    said = Mentions(predicted.labels[:, None] == np.arange(predicted.n_groups), predicted.names)
+    found = ratio(said, pair, labels=labels, convention=convention, level=level)
+    counted = sum(found.counts)
+    counts = f"{counted} of {len(predicted)} images count"
+    if counted < len(predicted):
+        counts += f"; the others are predicted to show neither {pair[0]} nor {pair[1]}"
+    if found.estimate is None:
+        missing = " or ".join(name for name, count in zip(pair, found.counts, strict=True) if not count)
+        return replace(found, notes=(f"no ratio: no image is predicted to show {missing}", counts))
+    chance = "chance is parity" if labels is None or convention == "folded" else "chance is the ratio of the labels"
+    return replace(found, estimate=replace(found.estimate, notes=(counts, chance)), notes=(counts, chance))
+
+
+@metric(
+    "artefact_delta",
+    takes="labels",
+    title="artefact Δ",
+    summary="How far the Ratio of predictions moves, in percent, when one body part is redrawn and nothing else.",
+    citation="Hirota et al., Resampled Datasets Are Not Enough, EMNLP 2024 (artefact test)",
+    formula="100 |r_o - r_i| / r_o; r: predicted first group over second, on original (o) and inpainted (i) images",
+    range="[0, inf)",
+    bounds=(0.0, float("inf")),
+    direction="0: redrawing leaves the predictions as they were; higher: the model sees the traces of inpainting",
+    better="lower",
+    alternative="greater",
+    chance="above 0: sizes do not cancel; original and inpainted exchanged image by image",
+    when_it_lies="Opposite changes cancel in the ratio; redrawn parts may show another perceived group.",
+    unit="percent",
+)
+def artefact_delta(
+    original: Groups,
+    inpainted: Groups,
+    pair: tuple[str, str],
+    *,
+    draws: int = 999,
+    replicates: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Estimate:
+    """100 |r_o - r_i| / r_o of the groups predicted for the same n images, ``original`` and ``inpainted`` (n,).
+
+    Images that are given another group than the two of ``pair``, or none, count in neither ratio. Interval:
+    bootstrap over images. Null: which of an image's two predictions is the original's is dealt anew. A resample in
+    which a group is never predicted gets half an image on all four counts, for it would have no ratio.
+
+    >>> before = Groups.from_values(["m"] * 4 + ["f"] * 4)
+    >>> artefact_delta(before, Groups.from_values(["m"] * 6 + ["f"] * 2), ("m", "f")).value
+    200.0
+    """
+    if len(original) != len(inpainted):
+        raise InputError(
+            f"original has {len(original)} predictions and inpainted {len(inpainted)}; give the same images in both"
+        )
+    sides = [np.stack([g.labels == g.index(name) for name in pair], axis=1) for g in (original, inpainted)]
+    for side, whose in zip(sides, ("original", "inpainted"), strict=True):
+        if not side.any(axis=0).all():
+            missing = pair[int(np.argmin(side.any(axis=0)))]
+            raise InputError(f"no {whose} image is predicted to show {missing!r}, so there is no ratio to compare")
+    return two_sided_estimate(
+        TwoSides.paired(*(side.astype(np.float64) for side in sides)),
+        lambda first, second, _: _delta(first, second),
+        n=len(original),
+        n_groups=2,
+        draws=draws,
+        replicates=replicates,
+        seed=seed,
+        level=level,
+        alternative="greater",
+        least=0.0,
+        most=np.inf,
+    )
+
+
+def _delta(first: Floats, second: Floats) -> Floats:
+    counts = np.concatenate([first, second], axis=1)
+    counts = counts + 0.5 * (counts == 0).any(axis=1, keepdims=True)
+    before, after = counts[:, 0] / counts[:, 1], counts[:, 2] / counts[:, 3]
+    return np.asarray(100 * np.abs(before - after) / before)

@@ -1,0 +1,159 @@
+"""Audits of predictions: three shapes of one file give the same numbers, and what does not fit is told."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from equipoise.audit.classify import ClassifierSettings, audit_classifier, read_classifier_inputs, read_image_labels
+from equipoise.cli.main import app
+from equipoise.data import Table
+from equipoise.data.results import read_results
+from equipoise.data.runs import read_run
+from equipoise.errors import InputError
+from equipoise.measure.classify import leakage_amplification, mean_average_precision
+from equipoise.report import verdict_of
+
+OBJECTS = ["kite", "oven", "tie", "umbrella"]
+QUICK = ClassifierSettings(seeds=1, folds=3, draws=19)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """200 images; ties are predicted far too often beside men."""
+    rng = np.random.default_rng(0)
+    gender = np.where(rng.random(200) < 0.6, "male", "female")
+    truth = (rng.random((200, 4)) < 0.4).astype(int)
+    scores = np.clip(0.2 + 0.6 * truth + rng.normal(0, 0.1, truth.shape), 0, 1).round(3)
+    scores[gender == "male", 2] = 0.9
+    ids = [f"i{k:03}" for k in range(200)]
+    return ids, gender, truth, scores
+
+
+@pytest.fixture
+def files(world, tmp_path):
+    ids, gender, truth, scores = world
+    shown = [[name for name, there in zip(OBJECTS, row, strict=True) if there] for row in truth]
+    labels = pd.DataFrame({"image_id": ids, "objects": [";".join(row) for row in shown], "gender": gender})
+    labels.assign(skin_tone=np.where(np.arange(200) % 3, "light", "dark")).to_csv(tmp_path / "labels.csv", index=False)
+    wide = pd.DataFrame(scores, columns=OBJECTS).assign(image_id=ids, gender=gender)
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    wide.to_parquet(tmp_path / "wide.parquet")
+    long = wide.drop(columns="gender").melt("image_id", var_name="label", value_name="score")
+    guesses = pd.DataFrame({"image_id": ids, "label": [f"gender:{g}" for g in gender], "score": 0.9})
+    pd.concat([long, guesses]).to_csv(tmp_path / "long.csv", index=False)
+    rows = [
+        {"image_id": i, "objects": OBJECTS, "scores": row.tolist(), "gender": g}
+        for i, row, g in zip(ids, scores, gender, strict=True)
+    ]
+    (tmp_path / "lists.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return tmp_path
+
+
+def test_three_shapes_and_four_formats_say_the_same(world, files):
+    _, gender, truth, scores = world
+    for name in ("wide.csv", "wide.parquet", "long.csv", "lists.jsonl"):
+        read = read_classifier_inputs(files / name, files / "labels.csv")
+        assert read.labels == tuple(OBJECTS)
+        np.testing.assert_array_equal(read.truth, truth)
+        np.testing.assert_allclose(read.scores, scores)
+        np.testing.assert_array_equal(read.predicted, scores >= 0.5)
+        guessed = read.predicted_groups["gender"]
+        assert [guessed.names[label] for label in guessed.labels] == gender.tolist()
+        assert sorted(read.groups) == ["gender", "skin_tone"]
+
+
+def test_labels_may_be_a_table(world, files, tmp_path):
+    ids, gender, truth, _ = world
+    rows = [
+        {"image_id": i, "gender": g, "objects": [n for n, there in zip(OBJECTS, row, strict=True) if there]}
+        for i, g, row in zip(ids, gender, truth, strict=True)
+    ]
+    Table.create(tmp_path / "people", rows, axes=["gender"], columns={"objects": "list<string>"})
+    read = read_classifier_inputs(files / "wide.csv", tmp_path / "people")
+    np.testing.assert_array_equal(read.truth, truth)
+
+
+def test_the_numbers_are_those_of_the_metrics_and_the_planted_leaning_is_found(world, files, tmp_path):
+    _, gender, truth, scores = world
+    masked = pd.DataFrame({"image_id": ["a", "b", "c", "d"], "gender": ["male", "male", "male", "female"]})
+    masked.to_csv(files / "masked.csv", index=False)
+    parts = pd.read_csv(files / "wide.csv")[["image_id", "gender"]].rename(columns={"image_id": "source_id"})
+    parts["image_id"] = parts["source_id"] + "-part"
+    parts.to_csv(files / "parts.csv", index=False)
+    how = {"masked": files / "masked.csv", "inpainted": files / "parts.csv", "settings": QUICK}
+    done = audit_classifier(files / "wide.csv", files / "labels.csv", tmp_path / "run", **how)
+    results = read_results(tmp_path / "run")
+    by = results.set_index(["metric", "variant", "pool", "axis", "group"])["value"]
+    plain = results.set_index("metric")["value"]
+    assert plain["mean_average_precision"] == mean_average_precision(scores, truth).estimate.value
+    expected = leakage_amplification(
+        (scores >= 0.5).astype(float), truth, gender.tolist(), folds=3, seeds=(0,), ids=world[0]
+    )
+    leaked = results[(results["metric"] == "leakage_amplification") & (results["axis"] == "gender")].iloc[0]
+    assert leaked["value"] == pytest.approx(expected.difference.value)
+    assert leaked["p_value"] < 0.05
+    assert by["ratio", "raw", "person-masked", "gender", "male / female"] == 3.0
+    assert by["ratio", "folded", "person-masked", "gender", "male / female"] == 3.0
+    assert plain["artefact_delta"] == 0.0
+    assert {"gender & skin_tone"} < set(results["axis"].dropna())
+    biased = results[~results["metric"].isin(["object_recall"])]
+    assert biased[["null_mean", "n"]].notna().all().all()  # no number about bias without its chance level
+    assert done.labels["images"].tolist() == truth.sum(axis=0).tolist()
+    assert read_run(tmp_path / "run", "classification").of["axes"] == ["gender", "skin_tone"]
+    assert "lean" in verdict_of([tmp_path / "run"]).lead
+    with pytest.raises(InputError, match="audit of other predictions"):
+        audit_classifier(files / "long.csv", files / "labels.csv", tmp_path / "run", settings=QUICK)
+
+
+def test_predictions_without_scores_have_no_map_and_missing_images_are_told(world, files):
+    ids, _, truth, _ = world
+    rows = [(i, n) for i, row in zip(ids[:150], truth, strict=False) for n, t in zip(OBJECTS, row, strict=True) if t]
+    pd.DataFrame([*rows, (ids[0], "zebra")], columns=["image_id", "label"]).to_csv(files / "said.csv", index=False)
+    done = audit_classifier(files / "said.csv", files / "labels.csv", axes=["gender"], settings=QUICK)
+    assert "mean_average_precision" not in set(done.results["metric"])
+    told = " ".join(done.notes)
+    assert "no mAP" in told
+    assert "1 labels that no image has, left out" in told
+    assert "images without predictions, left out" in told
+    assert "no group on gender is predicted: no Ratio" in told
+    # the truth itself adds nothing
+    added = done.results.set_index("metric").loc["leakage_amplification"]
+    assert added["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("image_id,label,score\ni000,tie,much\n", "a number is expected"),
+        ("image_id,label,score\ni000,tie,1\ni000,tie,1\n", "twice"),
+        ("image_id,tie\ni000,1\ni000,0\n", "twice"),
+        ("image_id,name\ni000,tie\n", "no labels here"),
+        ("image_id,tie\nx,1\n", "none of its 1 images"),
+        ("image_id,zebra\ni000,1\n", "predicts none of the labels"),
+        ("image_id,tie,gender\ni000,1,child\ni001,1,male\ni002,0,female\n", "the labels have"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_sentence(files, text, why):
+    (files / "bad.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=why):
+        read_classifier_inputs(files / "bad.csv", files / "labels.csv", axes=["gender"])
+
+
+def test_lists_and_scores_must_be_as_long(files):
+    (files / "bad.jsonl").write_text('{"image_id": "a", "objects": ["x", "y"], "scores": [1]}', encoding="utf-8")
+    with pytest.raises(InputError, match="2 objects and 1 scores"):
+        read_image_labels(files / "bad.jsonl")
+
+
+def test_the_command_prints_and_writes_a_report(files, tmp_path):
+    told = [str(files / "wide.csv"), "--labels", str(files / "labels.csv"), "--axis", "gender", "--seeds", "1"]
+    made = CliRunner().invoke(app, ["classify-audit", *told, "--draws", "19", "-o", str(tmp_path / "run")])
+    assert made.exit_code == 0, made.output
+    assert "leakage_amplification" in made.output
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "image classifier" in page
+    refused = CliRunner().invoke(app, ["classify-audit", *told, "--pair", "male"])
+    assert isinstance(refused.exception, InputError)

@@ -1,0 +1,195 @@
+"""Metrics of classifiers against hand-worked values, plain loops and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from equipoise.errors import InputError
+from equipoise.measure.captions import multi_attribute_amplification
+from equipoise.measure.classify import (
+    artefact_delta,
+    average_precision,
+    leakage_amplification,
+    mean_average_precision,
+    object_recall,
+    predicted_ratio,
+)
+from equipoise.measure.groups import Groups
+
+QUICK = {"draws": 19, "replicates": 19}
+
+
+def plain_average_precision(scores, truth):
+    """By thresholds, one after the other."""
+    area, before = 0.0, 0.0
+    for threshold in sorted(set(scores), reverse=True):
+        above = [y for s, y in zip(scores, truth, strict=True) if s >= threshold]
+        recall = sum(above) / sum(truth)
+        area += (recall - before) * sum(above) / len(above)
+        before = recall
+    return area
+
+
+def test_average_precision_by_hand():
+    # ranked 1 0 1 0: precision 1 at recall 1/2, 2/3 at recall 1
+    assert average_precision([4, 3, 2, 1], [1, 0, 1, 0]) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+    # all scores alike: one threshold, precision is the prevalence
+    assert average_precision([7, 7, 7, 7], [0, 0, 1, 0]) == 0.25
+    with pytest.raises(InputError, match="no 1"):
+        average_precision([1, 2], [0, 0])
+    with pytest.raises(InputError, match="0 and 1 only"):
+        average_precision([1, 2], [0, 2])
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_average_precision_is_that_of_thresholds_and_of_scikit_learn(rows):
+    scores, truth = [float(s) for s, _ in rows], [int(y) for _, y in rows]
+    if not any(truth):
+        truth[0] = 1
+    found = average_precision(scores, truth)
+    assert found == pytest.approx(plain_average_precision(scores, truth))
+    assert found == pytest.approx(average_precision_score(truth, scores))
+
+
+def test_map_leaves_out_labels_that_no_image_has_and_chance_is_near_prevalence():
+    rng = np.random.default_rng(0)
+    truth = (rng.random((400, 4)) < [0.3, 0.3, 0.3, 0.0]).astype(float)
+    random = mean_average_precision(rng.random((400, 4)), truth, draws=99, replicates=99)
+    assert random.estimate.dropped == {"labels that no image has": 1}
+    assert np.isnan(random.by_label[3])
+    assert random.estimate.null_mean == pytest.approx(truth[:, :3].mean(), abs=0.02)
+    assert random.estimate.p_value > 0.01
+    assert random.estimate.ci_low < random.estimate.null_mean < random.estimate.ci_high
+    good = mean_average_precision(truth + rng.normal(0, 0.3, truth.shape), truth, draws=99, replicates=99)
+    assert good.estimate.value > 0.8
+    assert good.estimate.p_value == 0.01
+    expected = [average_precision_score(truth[:, j], truth[:, j]) for j in range(3)]
+    assert mean_average_precision(truth, truth, **QUICK).estimate.value == np.mean(expected) == 1.0
+
+
+def test_leakage_of_random_predictions_is_chance_and_planted_leakage_is_found():
+    rng = np.random.default_rng(4)
+    groups = Groups.from_values(np.where(rng.random(600) < 0.7, "m", "f"))
+    truth = (rng.random((600, 6)) < 0.3).astype(float)
+    random = (rng.random((600, 6)) < 0.3).astype(float)
+    for weighting in ("confidence", "accuracy"):
+        found = leakage_amplification(random, truth, groups, weighting=weighting, seeds=(0, 1))
+        level = found.model.estimate
+        assert level.ci_low < level.null_mean < level.ci_high
+        assert level.p_value > 0.05
+        assert found.difference.ci_low < 0 < found.difference.ci_high
+        assert level.n == 2 * groups.counts().min()  # balanced
+    told = truth.copy()
+    women = groups.labels == groups.index("f")
+    told[women, 0] = 1.0
+    found = leakage_amplification(told, truth, groups, weighting="accuracy", seeds=(0, 1))
+    # the object is in all women's images and in .3 of men's: the best guess is right for 1 and .7
+    assert found.model.estimate.value == pytest.approx(0.85, abs=0.05)
+    assert found.difference.value > 0.25
+    assert found.difference.p_value < 0.01
+    assert leakage_amplification(0.7 * told, truth, groups, seeds=(0,)).difference.value > 0
+
+
+def test_leakage_can_match_the_truth_to_the_errors_of_the_model():
+    rng = np.random.default_rng(1)
+    groups = Groups.from_values(np.tile(["f", "m"], 200))
+    truth = (rng.random((400, 5)) < np.where(groups.labels == 0, 0.2, 0.8)[:, None]).astype(float)
+    noisy = np.abs(truth - (rng.random(truth.shape) < 0.2))
+    plain = leakage_amplification(noisy, truth, groups, seeds=(0,))
+    matched = leakage_amplification(noisy, truth, groups, seeds=(0,), match=True)
+    assert 0.7 < matched.f1 < 0.9
+    assert plain.data.estimate.value > matched.data.estimate.value  # errors alone take leakage away
+    with pytest.raises(InputError, match="scores"):
+        leakage_amplification(noisy * 0.5, truth, groups, match=True)
+
+
+def test_ratio_of_predictions_raw_and_folded():
+    said = Groups.from_values(["m"] * 2 + ["f"] * 8 + [None])
+    assert predicted_ratio(said, ("m", "f")).estimate.value == 0.25
+    folded = predicted_ratio(said, ("m", "f"), convention="folded").estimate
+    assert folded.value == 4.0
+    assert folded.null_mean > 1
+    assert folded.p_value == pytest.approx(2 * (1 + 10 + 45) / 1024)  # as far from 5 : 5 as 2 : 8, or further
+    shown = Groups.from_values(["m"] * 4 + ["f"] * 7)
+    assert predicted_ratio(said, ("m", "f"), labels=shown).estimate.null_mean == pytest.approx(4 / 7)
+    silent = predicted_ratio(Groups.from_values(["f", "f"], ["m", "f"]), ("m", "f"))
+    assert silent.estimate is None
+    assert silent.notes[0] == "no ratio: no image is predicted to show m"
+
+
+@given(st.lists(st.tuples(st.sampled_from("mf-"), st.sampled_from("mf-")), min_size=4, max_size=25))
+@settings(max_examples=25, deadline=None)
+def test_artefact_delta_is_that_of_plain_counts(pairs):
+    pairs = [("m", "f"), ("f", "m"), *pairs]
+    sides = [[None if pair[i] == "-" else pair[i] for pair in pairs] for i in (0, 1)]
+    before, after = (Groups.from_values(side, ["m", "f"]) for side in sides)
+    r_o, r_i = (side.count("m") / side.count("f") for side in sides)
+    found = artefact_delta(before, after, ("m", "f"), **QUICK)
+    assert found.value == pytest.approx(100 * abs(r_o - r_i) / r_o)
+    assert found.ci_low <= found.value <= found.ci_high
+    assert found.ci_low >= 0
+
+
+def test_artefact_delta_is_chance_for_noise_and_finds_a_planted_mark():
+    rng = np.random.default_rng(2)
+    before = np.where(rng.random(400) < 0.7, "m", "f")
+    flips = rng.random(400) < 0.1
+    noisy = np.where(flips & (np.arange(400) % 2 == 0), np.where(before == "m", "f", "m"), before)
+    swapped = rng.random(400) < 0.5
+    one, two = np.where(swapped, noisy, before), np.where(swapped, before, noisy)
+    noise = artefact_delta(Groups.from_values(one), Groups.from_values(two), ("m", "f"), draws=199, replicates=199)
+    assert noise.p_value > 0.05
+    assert noise.ci_low < noise.null_mean
+    marked = np.where(rng.random(400) < 0.3, "f", before)
+    found = artefact_delta(Groups.from_values(before), Groups.from_values(marked), ("m", "f"))
+    assert found.p_value < 0.01
+    assert found.ci_low > found.null_mean
+    with pytest.raises(InputError, match="no inpainted image"):
+        artefact_delta(Groups.from_values(before), Groups.from_values(["m"] * 400, ["m", "f"]), ("m", "f"))
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), *[st.booleans()] * 4), max_size=25))
+@settings(max_examples=40, deadline=None)
+def test_recall_by_group_is_that_of_plain_loops(rows):
+    rows = [("a", True, True, True, False), ("b", True, True, False, True), *rows]
+    groups = Groups.from_values([row[0] for row in rows])
+    truth = np.array([row[1:3] for row in rows], dtype=float)
+    said = np.array([row[3:5] for row in rows], dtype=float)
+    found = object_recall(said, truth, groups, least=1, **QUICK)
+    for name in "ab":
+        recalls = []
+        for column in (0, 1):
+            hits = [row[3 + column] for row in rows if row[0] == name and row[1 + column]]
+            recalls.append(sum(hits) / len(hits))
+        assert found.by_group[name].value == pytest.approx(np.mean(recalls))
+    assert found.gap.value == pytest.approx(abs(found.by_group["a"].value - found.by_group["b"].value))
+
+
+def test_recall_gap_is_chance_for_equal_groups_and_found_for_unequal_ones():
+    rng = np.random.default_rng(3)
+    groups = Groups.from_values(np.tile(["a", "b", "c"], 200))
+    truth = (rng.random((600, 4)) < 0.4).astype(float)
+    fair = truth * (rng.random(truth.shape) < 0.7)
+    equal = object_recall(fair, truth, groups, draws=199, replicates=199)
+    assert equal.gap.p_value > 0.05
+    assert equal.gap.null_mean > 0
+    worse = fair * np.where((groups.labels == 2)[:, None] & (rng.random(truth.shape) < 0.4), 0, 1)
+    found = object_recall(worse, truth, groups, draws=199, replicates=199)
+    assert found.gap.p_value == 1 / 200
+    assert found.gap.ci_low > found.gap.null_mean
+    assert min(found.by_group, key=lambda name: found.by_group[name].value) == "c"
+    with pytest.raises(InputError, match="no label is in at least"):
+        object_recall(fair, truth, groups, least=1000)
+
+
+def test_amplification_over_sets_is_the_one_of_captions():
+    groups = Groups.from_values(["f", "f", "m", "m"] * 10)
+    shown = np.array([[1, 0], [1, 1], [1, 1], [0, 1]] * 10)
+    said = shown.copy()
+    said[groups.labels == 0, 1] = 0  # the second object is no longer seen beside women
+    found = multi_attribute_amplification(groups, shown, groups, said, direction="group_to_sets", **QUICK)
+    # sets {0}, {1}, {0, 1}: women 1 -> 1, 1/2 -> 0, 1/2 -> 0; men as before
+    assert found.estimate.value == pytest.approx((0.5 + 0.5) / 6)
