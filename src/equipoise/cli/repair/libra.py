@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from equipoise.cli.making import OVERWRITE
@@ -101,7 +103,7 @@ def _more(settings: list[str], own: dict[str, object]) -> dict[str, object]:
     return given
 
 
-def _summary(counts: dict[str, dict[str, float]]) -> list[str]:
+def _summary(counts: dict[str, Any]) -> list[str]:
     """What was found and what not, in a few lines."""
     lines = [f"{kind:8} {n:>8,} found {counts['taken'][kind]:>8,} taken" for kind, n in counts["found"].items()]
     read = counts["classifier"]
