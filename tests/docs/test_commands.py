@@ -35,6 +35,8 @@ NOT_RUN = {
     r"-n (2000|5000|1000|700|350)\b|remedies|runs/(mini|fair|after|fixed)": "the tutorials run these on fewer pictures",
     r"runs/(sets|controlled|binding) |render tables/sets": "draws thousands of pictures; tests/world draws fewer",
     r"models check": "run by the tutorial audit-my-clip",
+    r"classify-audit|runs/ties": "reads files that the page makes; tests/audit/classify runs it on others",
+    r"photos inpainted|balance photos": "needs inpainted images; tests/data/test_cli_table.py runs it on small tables",
     r"dataset captions_val2017": "takes a minute on COCO; tests/audit/test_datasets.py runs it on fewer captions",
 }
 """What is not run here, and where it is run instead, or why it cannot be."""
