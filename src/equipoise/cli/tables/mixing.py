@@ -26,12 +26,9 @@ def join(
     Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
     """
     from equipoise.data.mixing import join_tables
-    from equipoise.errors import InputError
 
     opened = [_with_some(path, layers) for path in tables]
-    for name in layers:
-        if name != "all" and not any(name in table.layer_names() for table in opened):
-            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
+    _refuse_unknown(opened, layers)
     made = join_tables(opened, out)
     typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
 
@@ -56,6 +53,7 @@ def combine(
     from equipoise.errors import InputError
 
     photographs, inpainted = _with_some(real, layers), _with_some(made, layers)
+    _refuse_unknown([photographs, inpainted], layers)
     if "source_id" not in inpainted.columns:
         raise InputError(f"{made}: no column 'source_id', which says what each image was made from")
     whole = photographs.to_pandas(["image_id", *axis], only_kept="keep" in photographs.columns)
@@ -76,6 +74,15 @@ def _with_some(path: str, layers: list[str]) -> Table:
 
     whole = Table.open(path)
     return whole.with_layers("all" if layers == ["all"] else [n for n in layers if n in whole.layer_names()])
+
+
+def _refuse_unknown(tables: list[Table], layers: list[str]) -> None:
+    """Refuse a layer that no table has."""
+    from equipoise.errors import InputError
+
+    for name in layers:
+        if name != "all" and not any(name in table.layer_names() for table in tables):
+            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
 
 
 def print_columns(lines: list[list[str]]) -> None:
