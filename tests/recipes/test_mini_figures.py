@@ -49,7 +49,7 @@ def test_the_biased_clip_sees_and_leans_and_the_fair_one_sees():
 @pytest.mark.slow
 def test_the_binding_clip_takes_the_expected_person_for_the_one_who_does_it():
     found = binding.binding_figures(FOLDER / "clip-binding")
-    assert found["tells who does it"] > 0.9, "it can tell, and leans all the same"
+    assert 0.65 < found["tells who does it"] < 0.9, "it can tell, and takes the expected person all the same"
     assert {name: found[name] for name, rule in wanted("clip-binding").items() if not is_met(rule, found[name])} == {}
     assert found["binding-odds slope low"] > 5 * abs(found["control: binding-odds slope"])
 

@@ -108,7 +108,7 @@ class WorldConfig:
     """How much more often an unexpected group is named: P = mention - markedness x tanh(log ratio)."""
     binding: float = 0.0
     """How much captions of two people lean towards whom the activity is expected of; 0: they say who does it."""
-    care: float = 3.0
+    care: float = 1.0
     """Where captions lean: the log-odds with which an activity that is expected of nobody is given to its performer."""
     hidden: float = 0.0
     """How often the first person is drawn as the neutral figure: the gender is then in the record, the place and the
