@@ -36,7 +36,7 @@ NOT_RUN = {
     r"-n (2000|5000|1000|700|350)\b|remedies|runs/(mini|fair|after|fixed)": "the tutorials run these on fewer pictures",
     r"runs/(sets|controlled|binding) |render tables/sets": "draws thousands of pictures; tests/world draws fewer",
     r"models check": "run by the tutorial audit-my-clip",
-    r"^equipoise (train|mitigate|tournament|libra) ": "trains or fits; tests/train and tests/mitigate do so on small tables",
+    r"^equipoise (train|mitigate|tournament|libra) ": "fits; tests/train and tests/mitigate use small tables",
     r"^equipoise review ": "serves until it is stopped; the tutorial people-look and tests/review run it",
     r"^equipoise (check|dossier) ": "needs audits; tests/report/dossier has made-up ones",
     r"classify-audit|runs/ties": "reads files that the page makes; tests/audit/classify runs it on others",
