@@ -99,6 +99,7 @@ def test_a_remedy_is_fitted_on_the_others(tmp_path: Path) -> None:
     assert kept["fitted_on"]["notes"][0].startswith(NOTE)
 
 
+@pytest.mark.slow
 def test_a_dataset_is_looked_at_without_it(tmp_path: Path) -> None:
     from equipoise.audit.dataset import DatasetSettings, audit_dataset
 

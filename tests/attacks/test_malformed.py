@@ -30,9 +30,9 @@ def run(folder: Path, *arguments: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_some_malformed_inputs(tmp_path: Path) -> None:
-    (found,) = run(tmp_path, ["0", "40"])
-    assert sum(found["outcomes"].values()) == 40
-    assert sum(n for outcome, n in found["outcomes"].items() if outcome.endswith("refused")) > 10
+    (found,) = run(tmp_path, ["0", "15"])
+    assert sum(found["outcomes"].values()) == 15
+    assert sum(n for outcome, n in found["outcomes"].items() if outcome.endswith("refused")) > 3
 
 
 @pytest.mark.slow

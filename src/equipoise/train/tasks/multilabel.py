@@ -164,11 +164,12 @@ class MultilabelTask:
         auto, config_class = from_transformers("AutoModelForImageClassification", "AutoConfig")
         n = self.fair_loss.copies * self.n_labels
         torch.manual_seed(0)
-        told: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         try:
-            config = config_class.from_pretrained(checkpoint.folder, num_labels=n, **told)
+            config = config_class.from_pretrained(
+                checkpoint.folder, num_labels=n, local_files_only=True, trust_remote_code=False
+            )
             config.problem_type = None
-            own = config_class.from_pretrained(checkpoint.folder, **told)
+            own = config_class.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
             check_built(checkpoint.folder, lambda: auto.from_config(own), on_disk(checkpoint.weights))
             if fresh:
                 return auto.from_config(config)
@@ -179,7 +180,8 @@ class MultilabelTask:
                 use_safetensors=True,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
-                **told,
+                local_files_only=True,
+                trust_remote_code=False,
             )
         except (InputError, MemoryError):
             raise
