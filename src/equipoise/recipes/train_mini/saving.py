@@ -158,9 +158,9 @@ log-odds of its genders, by the judge, for one unit of the injected. The prompts
 alone, 40 pictures each. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
 another gender and skin tone and composited into the original, by the judge. {_RUN}""",
-    "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`), from pairs of scenes
-that differ in the person alone, with the instructions of GenSynth (arXiv 2305.15407, Table 6) and others of their
-form. {_RUN}""",
+    "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`). It learns from pairs
+of scenes that differ in the person alone, whole and by the person's box, with the instructions of GenSynth
+(arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",
     "detector": "Boxes come from its masks by connected components.",
