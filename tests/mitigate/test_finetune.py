@@ -76,7 +76,14 @@ def test_what_images_should_be_is_the_mean_of_their_twins_but_for_the_words(prep
         assert int(mine.sum()) == 2  # a woman and a man of one skin tone
         common = outside[mine].mean(dim=0) + old[mine] @ naming.T @ naming
         assert torch.allclose(images[mine], torch.nn.functional.normalize(common, dim=-1), atol=1e-5)
-    assert float((prompts @ naming.T).std()) < 0.1 * float((texts @ naming.T).std())
+    differing = task._differing
+    assert len(differing) == 1
+    assert torch.allclose(differing @ differing.T, torch.eye(len(differing)), atol=1e-5)
+    assert float((prompts @ differing.T).abs().max()) < 1e-5
+    named = inputs["names_group"]
+    assert 0 < int(named.sum()) < len(named)
+    assert float((texts[named] @ differing.T).abs().max()) > 0.1
+    assert float((texts[~named] @ differing.T).abs().max()) < 1e-5
 
 
 def test_the_folder_is_a_model_that_says_which_subjects_it_has_seen(sets, tmp_path):

@@ -7,12 +7,13 @@ default:
 
 ``equalise``
     the squared difference of the scores that images of one set get for a text which names no group, over the prompts of
-    subjects, the captions of other sets without their words for people, and general phrases;
+    subjects, the captions of other sets without their words for people, general phrases, and prompts of any word that
+    the model knows: else it learns the words of its subjects by heart, and others keep their lean;
 ``distil``
     the squared distance of every vector from what it should be, by the original model: an image from the mean of the
-    images that differ from it in the group alone, a text that names no group from the common level of such texts. The
-    few directions in which the captions of one set differ, where words for the groups live, stay as they were in
-    images and in captions: a group can still be asked for by name.
+    images that differ from it in the group alone, but for the direction in which captions of one set differ, where
+    words for the groups live; a text that names no group from itself without the few directions in which images of one
+    set differ. Captions that name a group stay as they were: it can still be asked for.
 
 The weights of these two and of the contrastive loss are settings. The texts' encoder alone learns unless ``tower`` says
 otherwise: what it learns of the words for some occupations carries over to others, more than what the images' encoder
@@ -37,6 +38,7 @@ from equipoise.data.sampling import split
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects
 from equipoise.models.folders import Checkpoint
+from equipoise.models.images import processed
 from equipoise.text import Lexicon
 from equipoise.text.templates.places import with_subject
 from equipoise.train.fitting import Trained, Training, carried_out, prepared_training
@@ -91,6 +93,9 @@ _NAMING = 1
 """Directions of each axis that are left to the words for its groups."""
 _LOOKED_AT = 1200
 """Rows whose captions are compared to find them."""
+_LOOKED_AT_IMAGES = 512
+_DIFFERING = 1
+"""Directions of each axis, in which images of a set differ most, that neutral texts are freed from."""
 
 
 class CounterfactualTask(ClipTask):
@@ -108,13 +113,14 @@ class CounterfactualTask(ClipTask):
         distil: float = 1.0,
         tower: str = "texts",
         prompts: Sequence[str] = (),
-        n_prompts: int = 96,
+        n_prompts: int = 64,
+        n_words: int = 64,
         caption: str = "caption",
         general: bool = True,
     ) -> None:
         """``axes`` are repaired, by the ``tower`` that learns; of the ``others``, compared images agree. At each step
-        ``n_prompts`` texts are drawn of the general phrases and ``prompts``, beside those of the batch's own subjects
-        and captions.
+        ``n_prompts`` texts are drawn of the general phrases and ``prompts``, and ``n_words`` of any words that the
+        model knows, beside those of the batch's own subjects and captions.
         """
         super().__init__(caption)
         parts = {"contrastive": contrastive, "equalise": equalise, "distil": distil}
@@ -124,13 +130,14 @@ class CounterfactualTask(ClipTask):
             raise UnknownNameError("tower", tower, TOWERS)
         self.axes, self.others, self.tower = tuple(axes), tuple(others), tower
         self.weights = parts
-        self.prompts, self.n_prompts, self.general = tuple(prompts), n_prompts, general
+        self.prompts, self.n_prompts, self.n_words, self.general = tuple(prompts), n_prompts, n_words, general
         self.columns = (caption, "set_id", "subject", *self.axes, *self.others)
         self._lexicon = Lexicon.load("equipoise")
         self._teacher: Any = None
         self._naming: Any = None
-        self._level: Any = None
+        self._differing: Any = None
         self._subjects: tuple[str, ...] = ()
+        self._words_known: list[str] = []
 
     def options(self) -> dict[str, Any]:
         """The keywords that make such a task again."""
@@ -141,6 +148,7 @@ class CounterfactualTask(ClipTask):
             "tower": self.tower,
             "prompts": list(self.prompts),
             "n_prompts": self.n_prompts,
+            "n_words": self.n_words,
             "caption": self.caption,
             "general": self.general,
         }
@@ -161,19 +169,24 @@ class CounterfactualTask(ClipTask):
             parameter.grad = None
 
     def look_at(self, rows: TrainingRows, places: NDArray[np.int64]) -> None:
-        """Learn from the rows to be trained on which subjects may be named, and where words for groups live."""
-        mine = rows.labels.iloc[places]
-        self._subjects = tuple(sorted(mine["subject"].dropna().unique()))
+        """Learn from the rows to be trained on which words may be used, and where those for groups live."""
+        every = set(map(str, rows.labels["subject"].dropna().unique()))
+        self._subjects = tuple(sorted(map(str, rows.labels["subject"].iloc[places].dropna().unique())))
+        never = {word for subject in every - set(self._subjects) for word in subject.lower().split()}
+        self._words_known = [word for word in self._vocabulary() if word not in never]
         some = rows.rows(sorted(np.random.default_rng(0).permutation(places)[:_LOOKED_AT].tolist()), images=False)
         if self.weights["distil"]:
             self._naming = self._naming_directions(some)
-            self._level = (self._old_texts(self._pool()) @ self._naming.T).mean(dim=0)
+            self._differing = self._differing_directions(rows, places)
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """What the pairs need, and texts that name no group with the cells that must score alike on them."""
+        import torch
+
         texts = drawn_texts(rows, self.caption, step)
         given: dict[str, Any] = dict(super().inputs(rows, step))
         given["texts"], given["codes"] = self.tokens(texts), codes_of(texts)
+        given["names_group"] = torch.tensor(self._names_group(texts))
         given["prompts"] = self.tokens(self.neutral_texts(rows, texts, step))
         given["cells"] = {axis: codes_of(self._cells(rows, axis)) for axis in self.axes}
         given["twins"] = codes_of(self._cells(rows, *self.axes))
@@ -187,8 +200,10 @@ class CounterfactualTask(ClipTask):
         pool = self._pool()
         if self.axes == ("gender",):  # the lexicon knows how to say this one for anyone
             wanted += sorted(set(self._lexicon.neutralise_all(texts)))
-        drawn = rng.permutation(len(pool))[: self.n_prompts]
-        return list(dict.fromkeys([*wanted, *(pool[i] for i in drawn)]))
+        drawn = [pool[i] for i in rng.permutation(len(pool))[: self.n_prompts]]
+        words = [self._words_known[i] for i in rng.permutation(len(self._words_known))[: self.n_words]]
+        any_words = [with_subject(TEMPLATES[int(rng.integers(len(TEMPLATES)))], word) for word in words]
+        return list(dict.fromkeys([*wanted, *drawn, *any_words]))
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The weighted parts of the loss of the batch."""
@@ -218,15 +233,31 @@ class CounterfactualTask(ClipTask):
         from torch.nn.functional import normalize
 
         teacher = self._teacher.to(inputs["codes"].device)
-        naming, level = (tensor.to(inputs["codes"].device) for tensor in (self._naming, self._level))
+        naming, differing = (rows.to(inputs["codes"].device) for rows in (self._naming, self._differing))
         with torch.no_grad():
             images, texts = self.vectors(teacher, inputs)
             neutral = normalize(self.how.texts(teacher, inputs["prompts"]).float(), dim=-1)
             _, place, sizes = torch.unique(inputs["twins"], return_inverse=True, return_counts=True)
             common = _cell_means(images, place, sizes)[place]
             common = common + (images - common) @ naming.T @ naming
-            levelled = neutral + (level - neutral @ naming.T) @ naming
-        return normalize(common, dim=-1), texts, normalize(levelled, dim=-1)
+            neutral, unnamed = (each - each @ differing.T @ differing for each in (neutral, texts))
+            texts = torch.where(inputs["names_group"][:, None], texts, unnamed)
+        return normalize(common, dim=-1), normalize(texts, dim=-1), normalize(neutral, dim=-1)
+
+    def _names_group(self, texts: Sequence[str]) -> list[bool]:
+        """Whether each text names a group; where no lexicon can tell, it is taken to."""
+        if self.axes != ("gender",):
+            return [True] * len(texts)
+        return [text != plain for text, plain in zip(texts, self._lexicon.neutralise_all(texts), strict=True)]
+
+    def _vocabulary(self) -> list[str]:
+        """The whole words that the tokenizer knows and that name no group."""
+        if self.axes != ("gender",):  # no lexicon could leave out words for the groups
+            return []
+        marked = (token.removesuffix("</w>").lstrip("Ġ▁") for token in self.words.get_vocab())
+        words = sorted({token for token in marked if token.isalpha() and token.islower() and len(token) > 3})
+        plain = self._lexicon.neutralise_all(words)
+        return [word for word, said in zip(words, plain, strict=True) if word == said]
 
     def _pool(self) -> list[str]:
         """The neutral texts that are drawn from."""
@@ -253,6 +284,30 @@ class CounterfactualTask(ClipTask):
             else:
                 names.append("\t".join(str(row[name]) for name in ("subject", "set_id", *held)))
         return names
+
+    def _differing_directions(self, rows: TrainingRows, places: NDArray[np.int64]) -> Any:
+        """(r, d) orthonormal directions in which images of one cell differ most, for the original model."""
+        import torch
+
+        sets = rows.labels.iloc[places].groupby("set_id", sort=False).indices
+        order = np.random.default_rng(1).permutation(len(sets))
+        members = [places[index] for index in sets.values()]
+        chosen = np.concatenate([members[i] for i in order])[:_LOOKED_AT_IMAGES] if members else places[:0]
+        changes = []
+        for start in range(0, len(chosen), 64):
+            some = rows.rows(chosen[start : start + 64].tolist())
+            images = processed(self.processor, [row["image"] for row in some])
+            with torch.no_grad():
+                vectors = torch.nn.functional.normalize(self.how.images(self._teacher, images).float(), dim=-1)
+            for axis in self.axes:
+                _, place, sizes = torch.unique(
+                    codes_of(self._cells(some, axis)), return_inverse=True, return_counts=True
+                )
+                changes.append((vectors - _cell_means(vectors, place, sizes)[place])[sizes[place] > 1])
+        different = torch.cat(changes)
+        if not len(different):
+            return self._naming[:0]
+        return torch.linalg.svd(different, full_matrices=False)[2][: _DIFFERING * len(self.axes)]
 
     def _naming_directions(self, rows: Sequence[Row]) -> Any:
         """(r, d) orthonormal directions in which captions of one cell differ most, for the original model."""
