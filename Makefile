@@ -25,7 +25,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[models,dev]"
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[models,train,dev]"
 	@touch $@
 
 $(DOCS_STAMP): pyproject.toml constraints.txt $(STAMP)
