@@ -121,7 +121,9 @@ def test_a_remedy_is_put_behind_the_vectors_in_the_cache(people: Table) -> None:
         def changed_images(self, made: Any) -> Any:
             return 2 * made
 
-        changed_texts = changed_images
+        def changed_texts(self, made: Any, texts: Sequence[str]) -> Any:
+            assert len(made) == len(texts), "a remedy that asks for the texts gets those of the vectors"
+            return 2 * made
 
     encoder = Colours()
     plain = vectors(encoder, people, QUIET)

@@ -108,6 +108,8 @@ def planted_table(folder: Path, *, planted: bool = False) -> Table:
 
 def check(make: str | Make) -> list[Checked]:
     """All checks on a remedy: a registered name, or what makes one (a class, or a function without arguments)."""
+    if isinstance(make, str):
+        REMEDIES.get(make)  # a name that nothing is registered under is a mistake, not a remedy that fails its checks
     found = []
     for name, one in CHECKS.items():
         problem = ""

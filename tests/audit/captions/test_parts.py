@@ -16,6 +16,7 @@ from equipoise.audit.captions.page import (
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
 from equipoise.audit.published import published_values
+from equipoise.engine import Asking
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.text.english.sentiment import sentiment, sentiment_words
@@ -148,7 +149,8 @@ def photos(tmp_path):
 
 def test_clip_scores_of_found_images(photos):
     dropped = Dropped()
-    scores = ImageScores(Colours(), photos, ["7", "8", "9", "10"], dropped, lambda text: None)
+    allowing = Asking(max_broken=0.5)  # one of three
+    scores = ImageScores(Colours(), photos, ["7", "8", "9", "10"], dropped, lambda text: None, allowing)
     model = ModelCaptions("m", "m.json", {"7": "a red thing", "8": "a red thing", "9": "red", "10": "blue"})
     ids, plain, with_references = scores.of(model, {"7": ["red", "blue"]})
     assert ids == ["7", "8"]

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.evidence import Evidence, unit
+from equipoise.audit.subjects import moving_cells
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites import faces as faces_suite
 from equipoise.audit.suites._probes import own_text_means, prompt_sensitivity
@@ -349,7 +350,7 @@ def test_labels_move_only_among_images_alike_on_the_other_axes():
         }
     )
     frame.attrs["axes"] = ["gender", "race"]
-    codes = faces_suite._cells(frame, faces_suite._set_codes(frame), "gender")
+    codes = moving_cells(frame, faces_suite._set_codes(frame), "gender")
     assert (codes[::2] == codes[1::2]).all()
     assert len(np.unique(codes)) == 2 * n_sets
     # race moves every value far, gender a little: shuffled across races the gap of gender would drown
@@ -364,5 +365,5 @@ def test_labels_move_only_among_images_alike_on_the_other_axes():
 def test_an_image_of_unknown_level_stays():
     frame = pd.DataFrame({"set_id": ["s"] * 5, "gender": [*"fmfmf"], "race": ["x", "x", "y", "y", None]})
     frame.attrs["axes"] = ["gender", "race"]
-    codes = faces_suite._cells(frame, faces_suite._set_codes(frame), "gender")
+    codes = moving_cells(frame, faces_suite._set_codes(frame), "gender")
     assert codes.tolist() == [0, 0, 1, 1, 2]

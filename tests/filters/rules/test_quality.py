@@ -140,5 +140,7 @@ def test_expected_and_unexpected_scenes_are_compared(images, embedded, tmp_path)
     assert {"expected", "unexpected"} <= set(rows_of_pairs[rows_of_pairs["axis"] == "expected"]["group"].dropna())
     spoiled = images([{"image_id": "a", "cell": "E1"}], "bare", columns={"cell": "string"})
     with pytest.raises(InputError, match="cell"):
-        Sharpness(by=("expected",)).judge(RemainingImages(images([{"image_id": "a"}], "none")))
+        Sharpness(by=("expected",)).judge(
+            RemainingImages(images([{"image_id": "a", "image": rows[0]["image"]}], "none"))
+        )
     assert Quality(by=("expected",), frechet=False, pairs=0).judge(RemainingImages(spoiled)).rows == []

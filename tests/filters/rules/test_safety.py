@@ -49,7 +49,8 @@ def test_black_images_are_found_without_a_classifier(images):
         {"image_id": "dark", "image": picture(Image.new("RGB", (8, 8), (20, 20, 20)))},
         {"image_id": "broken", "image": {"bytes": b"no image", "path": None}},
     ]
-    verdict = Safety(**Safety.presets["black"]).judge(RemainingImages(images(rows)))
+    remaining = RemainingImages(images(rows), models=Models(max_broken=0.25))
+    verdict = Safety(**Safety.presets["black"]).judge(remaining)
     assert verdict.dropped.tolist() == [True, True, False, True]
     assert "unsafe" not in verdict.scores
     assert any("1 images could not be decoded" in note for note in verdict.notes)

@@ -49,7 +49,7 @@ def test_the_sharpness_of_a_broken_image_is_not_that_of_an_empty_one(images, fac
         {"image_id": "empty", "image": picture(squares(0, 3))},
         {"image_id": "broken", "image": BROKEN},
     ]
-    remaining = RemainingImages(images(rows), models=Models(faces=face_detector))
+    remaining = RemainingImages(images(rows), models=Models(faces=face_detector, max_broken=0.5))
     scored = Sharpness(of="face").judge(remaining)
     assert not scored.dropped.any()
     assert "1 images could not be decoded and stay, since no limit is set" in scored.notes
