@@ -112,8 +112,8 @@ def tables() -> str:
             "Perceived gender, LIC_M:",
             m_table("gender"),
             f"Spearman's correlation of the published means with the LSTM's of ours is {order():.2f}.",
-            "Perceived skin tone, LIC_M (no words masked). Captions were at hand for NIC and FC alone; the others have the "
-            "published value and no number of ours:",
+            "Perceived skin tone, LIC_M (no words masked). Captions were at hand for NIC and FC alone; the others have "
+            "the published value and no number of ours:",
             m_table("skin"),
             "Perceived gender, LIC_D and LIC, on the images that have human captions. The LSTM ran three splits, five "
             "classifiers a split, for NIC and Transformer; the others are by the screen alone, an approximation:",

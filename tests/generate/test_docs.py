@@ -19,10 +19,12 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "generate.md").read_text(
 
 
 def test_the_examples_run(painter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from equipoise.cli.generate import app
+    from equipoise import models
+    from equipoise.cli.main import app
 
+    real = models.load
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("equipoise.models.load", lambda *_, **__: painter)
+    monkeypatch.setattr(models, "load", lambda *a, **k: painter if k.get("kind") == "generator" else real(*a, **k))
     people = json.dumps([person(box=[2, 2, 9, 9])])
     rows = [
         {"image": Image.new("RGB", (16, 16)), "image_id": str(i), "captions": ["A man"], "people": people}
@@ -34,11 +36,13 @@ def test_the_examples_run(painter: Any, tmp_path: Path, monkeypatch: pytest.Monk
         if kind == "python":
             exec(code, names)
         else:
-            done = CliRunner().invoke(app, shlex.split(code.strip().removeprefix("$ equipoise generate ")))
-            assert done.exit_code == 0, done.output
-            assert "4,800 images" in done.output
+            for line in code.splitlines():
+                done = CliRunner().invoke(app, shlex.split(line.removeprefix("$ equipoise "), comments=True))
+                assert done.exit_code == 0, f"{line}\n{done.output}"
+                assert "--dry-run" not in line or "4,800 images" in done.output
     assert len(names["table"]) == 48
     assert [len(t) for t in names["tables"].values()] == [10, 10]
+    assert len(Table.open("both")) == 10 + len(Table.open("edits"))
 
 
 def test_every_command_is_on_the_page() -> None:
