@@ -201,7 +201,7 @@ def test_captions_give_labels_and_tables_are_joined(tmp_path: Path) -> None:
     edits = [{"image_id": "0-f", "source_id": "0", "gender": "female"}]
     Table.create(tmp_path / "edits", edits, axes=["gender"])
     text = run("label", tmp_path / "photos")
-    assert [line.split() for line in text.splitlines()[:3]] == [["female", "1"], ["male", "1"], ["(none)", "1"]]
+    assert [line.split() for line in text.splitlines()[:3]] == [["female", "1"], ["male", "1"], ["(undefined)", "1"]]
     run("join", tmp_path / "photos", tmp_path / "edits", "-o", tmp_path / "both", "--layer", "labels")
     both = Table.open(tmp_path / "both").to_pandas(["image_id", "source_id", "gender"])
     assert both["gender"].fillna("").tolist() == ["male", "female", "", "female"]

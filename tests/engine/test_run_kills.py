@@ -34,7 +34,9 @@ def undisturbed(home: Path, running: Any, all_files: Any) -> Any:
 
     def files_of(kind: str, other: bool = False) -> dict[str, str]:
         if (kind, other) not in known:
-            out = home / f"done-{kind}-{other}"
+            # Not beside the tables: a page also shows the card of a table that lies beside its results.
+            out = home / f"done-{kind}-{other}" / "out"
+            out.parent.mkdir()
             assert running.run("run", kind=kind, home=str(home), out=str(out), other=other) == 0
             known[kind, other] = all_files(out)
         return known[kind, other]

@@ -190,7 +190,7 @@ def test_settings_are_read_from_the_command_line_and_kept_in_the_folder(toy):
     )
     out = world.home / "audit"
     asked = ["audit", world.model, "-s", "intersectional", "-t", str(world.table), "-o", str(out), "--no-report"]
-    asked += ["--draws", "20", "--placebo", "bag", "--margin", "0.3"]
+    asked += ["--draws", "20", "--placebo", "bag", "--margin", "0.3", "--all-rows"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     about = json.loads((out / "run.json").read_text())

@@ -73,10 +73,10 @@ def test_what_was_rejected_is_kept_in_the_errors_of_the_table(
 
 def test_the_oracle_can_fail(fuzzing: ModuleType, targets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that let a bad number through, or fell over, would be found."""
-    from equipoise.data.readers import scores_csv
+    from equipoise.data.readers import scores
 
     cases = [case for case in fuzzing.case_names(targets, 0, 28 * 40) if case[0] == "scores-long"]
-    monkeypatch.setattr(scores_csv, "number", lambda value, name: float(value))
+    monkeypatch.setattr(scores, "number", lambda value, name: float(value))
     with pytest.raises((ValueError, AssertionError)):
         [fuzzing.run_case(targets, name, number) for name, number in cases]
 

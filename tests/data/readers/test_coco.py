@@ -210,7 +210,14 @@ def test_json_of_the_wrong_shape_is_refused(tmp_path: Path, content: str, reason
 def test_several_splits_need_a_choice(tmp_path: Path, touch: Any) -> None:
     root = make(tmp_path, touch, captions=CAPTIONS)
     (root / "annotations" / "captions_train2017.json").write_text(json.dumps(CAPTIONS))
-    with pytest.raises(InputError, match="train2017, val2017; say which with split="):
+    assert [row["split"] for row in read("coco", root)] == ["val", "val"]  # the only one with images
+    (root / "train2017").mkdir()
+    several = r"train2017, val2017; say which with --option split=val2017 \(in Python split='val2017'\)"
+    with pytest.raises(InputError, match=several):
+        list(read("coco", root))
+    (root / "train2017").rmdir()
+    (root / "val2017").rename(root / "pictures")
+    with pytest.raises(InputError, match=several):
         list(read("coco", root))
     with pytest.raises(InputError, match="no captions or instances of split 'val2014'"):
         list(read("coco", root, split="val2014"))
