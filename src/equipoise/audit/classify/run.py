@@ -47,7 +47,7 @@ class ClassifierSettings(Settings):
     >>> ClassifierSettings(reader="mlq")
     Traceback (most recent call last):
         ...
-    equipoise.errors.InputError: reader='mlq': 'logistic' or 'mlp' is expected
+    equipoise.errors.UnknownNameError: there is no reader named 'mlq'; did you mean 'mlp'?
     """
 
     what: ClassVar[str] = "setting of an audit of predictions"
