@@ -9,7 +9,8 @@ pytest.importorskip("transformers")
 from equipoise.audit.running import fitted_on  # noqa: E402
 from equipoise.data import Table  # noqa: E402
 from equipoise.errors import InputError, UnknownNameError  # noqa: E402
-from equipoise.mitigate.finetune import PRESETS, finetune, prepared_finetuning, set_spread  # noqa: E402
+from equipoise.mitigate.counterfactual_task import set_spread  # noqa: E402
+from equipoise.mitigate.finetune import PRESETS, finetune, prepared_finetuning  # noqa: E402
 from equipoise.models import load  # noqa: E402
 from equipoise.train.fitting import placed  # noqa: E402
 from equipoise.world import preset  # noqa: E402
