@@ -33,7 +33,7 @@ NOT_RUN = {
     r"import coco": "needs COCO; tests/data/readers/test_coco.py reads files of its layout",
     r"import (embeddings|scores)-csv|--from-|runs/api|suites intersectional --table": "run by tests/audit/test_docs.py",
     r"^equipoise cache ": "touches a cache; tests/engine/test_cache.py runs it on an empty one",
-    r"-n (\d{4}|700|350)\b|remedies|runs/(mini|fair|after|fixed|before|tuned)": "the tutorials run these on fewer pictures",
+    r"-n (\d{4}|700|350)\b|remedies|runs/(mini|fair|after|fixed|before|tuned)": "the tutorials run such on less",
     r"runs/(sets|controlled|binding) |render tables/sets": "draws thousands of pictures; tests/world draws fewer",
     r"models check": "run by the tutorial audit-my-clip",
     r"^equipoise (train|mitigate|tournament|libra) ": "fits; tests/train and tests/mitigate use small tables",
