@@ -189,7 +189,7 @@ def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) ->
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
-        keep &= frame["image_id"].isin(kept).to_numpy(dtype=bool)
+        keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
     reasons = [None if stays else "fitted_on" for stays in keep]
     data = pa.table(
         {
