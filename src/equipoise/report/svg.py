@@ -17,6 +17,9 @@ from itertools import combinations
 
 __all__ = ["SERIES_COLOURS", "Scale", "SvgDrawing", "asset", "span", "standalone", "ticks"]
 
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
 SERIES_COLOURS = 6
 """How many colours there are; further series take the first again, and are told apart by their names."""
 
@@ -83,6 +86,7 @@ class SvgDrawing:
         self.name, self.width, self.height = name, width, height
         self._parts: list[str] = []
         self._words: dict[int, Words] = {}
+        self._bars: list[Box] = []
 
     def text(self, x: float, y: float, words: str, kind: str = "t", anchor: str = "start") -> None:
         """Words with their baseline at y; ``kind`` is one or more classes (t, soft, num, small, bold).
@@ -102,6 +106,8 @@ class SvgDrawing:
         self, x: float, y: float, width: float, height: float, kind: str, title: str = "", *, fill: str = ""
     ) -> None:
         """A rectangle; ``fill`` is a colour of its own, where the class gives none."""
+        if "bar" in kind.split():
+            self._bars.append((x, y, x + width, y + height))
         inside = f"<title>{escape(title)}</title>" if title else ""
         colour = f' fill="{escape(fill)}"' if fill else ""
         shape = (
@@ -136,7 +142,7 @@ class SvgDrawing:
         role = f'role="img" aria-label="{escape(label, quote=True)}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} {role}>'
         parts = list(self._parts)
-        for at, growth in zip(self._words, _grown(list(self._words.values()), self.width), strict=True):
+        for at, growth in zip(self._words, _grown(list(self._words.values()), self.width, self._bars), strict=True):
             if growth > 1:
                 parts[at] = parts[at].replace("<text ", f'<text style="--grow:{growth:.2f}" ', 1)
         return "\n".join([head, *parts, "</svg>"])
@@ -157,7 +163,7 @@ class Words:
     kind: str
     anchor: str
 
-    def box(self, growth: float) -> tuple[float, float, float, float]:
+    def box(self, growth: float) -> Box:
         """Left, top, right and bottom of the words when they are enlarged so much, as nearly as can be told."""
         kinds = self.kind.split()
         size = growth * (11 if "small" in kinds else 12 if "soft" in kinds else 13)
@@ -166,16 +172,20 @@ class Words:
         return left, self.y - 0.8 * size, left + width, self.y + 0.22 * size
 
 
-def _grown(words: Sequence[Words], width: float) -> list[float]:
-    """How much each of the words may be enlarged on a phone before it leaves the figure or touches others.
+def _grown(words: Sequence[Words], width: float, bars: Sequence[Box] = ()) -> list[float]:
+    """How much each of the words may be enlarged on a phone before it leaves the figure, or touches others or a bar.
 
     >>> alone, pair = Words(0, 20, "few", "t", "start"), Words(30, 20, "words beside", "t", "start")
     >>> _grown([alone], 720), _grown([alone, pair], 720), _grown([alone], 300)
-    ([1.5], [1.15, 1.15], [1.0])
+    ([1.5], [1.2, 1.2], [1.0])
     """
     most = min(max(width / _PHONE, 1.0), _MOST_GROWTH)
     steps = [round(most - 0.05 * i, 2) for i in range(int((most - 1) / 0.05 + 1e-9) + 1)]
-    growth = [next((g for g in steps if _inside(one.box(g), width)), 1.0) for one in words]
+    growth = []
+    for one in words:
+        beside = [bar for bar in bars if _touch(one.box(most), bar) and not _touch(one.box(1.0), bar)]
+        fits = (g for g in steps if _inside(one.box(g), width) and not any(_touch(one.box(g), bar) for bar in beside))
+        growth.append(next(fits, 1.0))
     for (i, one), (j, other) in combinations(enumerate(words), 2):
         start = min(growth[i], growth[j])
         if abs(one.y - other.y) > 22 * most or not _touch(one.box(growth[i]), other.box(growth[j])):
@@ -185,11 +195,11 @@ def _grown(words: Sequence[Words], width: float) -> list[float]:
     return growth
 
 
-def _inside(box: tuple[float, float, float, float], width: float) -> bool:
+def _inside(box: Box, width: float) -> bool:
     return box[0] >= -1 and box[2] <= width + 1
 
 
-def _touch(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+def _touch(one: Box, other: Box) -> bool:
     return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] and other[1] < one[3]
 
 

@@ -32,6 +32,7 @@ from equipoise.audit.published import PublishedValues, add_published, published_
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.engine import Asking
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.stats.permutation import holm
@@ -193,11 +194,12 @@ def audit_captions(
         for model in inputs.models:
             tell(f"{model.name}: {len(model.captions):,} captions")
             one = CaptionMeasures(inputs, model, words, chosen, tell)
-            found[model.name] = one.lic(work)
-            one.mentions()
-            one.amplification(human, held, ba_words)
-            one.quality(human, scores)
-            one.sentiment()
+            with Heartbeat(f"measuring {model.name}"):
+                found[model.name] = one.lic(work)
+                one.mentions()
+                one.amplification(human, held, ba_words)
+                one.quality(human, scores)
+                one.sentiment()
             log_odds.append(one.word_usage().assign(model=model.name))
             for kind, captions in further:
                 if captions.name == model.name:
