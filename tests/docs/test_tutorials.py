@@ -30,7 +30,7 @@ LEAVES = {
     "add-a-metric": ["runs/clip/results.parquet"],
     "my-own-photographs": ["people/_table.json", "people-again/_table.json", "runs/people/report.html"],
     "my-own-embeddings": ["runs/faces/report.html", "runs/again/report.html", "runs/scores/report.html"],
-    "my-own-prompts": ["runs/prompts/report.html"],
+    "my-own-prompts": ["runs/prompts/report.html", "runs/vectors/report.html"],
     "coco-photographs": ["runs/photos/report.html", "both/_table.json", "runs/contrast/report.html"],
     "people-look": ["labels.csv", "pages-dan/index.html"],
 }

@@ -20,7 +20,6 @@ from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode, refuse_outside
 from equipoise.data.runs import RUN, Run, claimed
-from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
@@ -155,10 +154,7 @@ def run(
             runner.take(number, step)
         frame = runner.frame
         funnel = funnel_of(frame, chosen, runner.outcomes)
-        with Heartbeat("testing whether a step is biased"):
-            tests = bias_tests(
-                _with_held(frame, opened), chosen, runner.outcomes, held=opened.axes, draws=draws, seed=seed
-            )
+        tests = bias_tests(_with_held(frame, opened), chosen, runner.outcomes, held=opened.axes, draws=draws, seed=seed)
         rows = result_rows(tests, runner.outcomes)
         results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
         done = FilterRun(runner.combined(), home.folder, tuple(runner.outcomes), funnel, tuple(tests), results)
