@@ -31,6 +31,7 @@ NOT_RUN = {
     r"^equipoise demo|runs/demo": "takes minutes; tests/recipes/test_demo.py runs it",
     r"recipe (gabinsight|lic|gensynth|counterfactual-sets)": "takes minutes; tests/recipes runs the studies",
     r"^equipoise tournament": "takes minutes; tests/mitigate/tournament runs it on a small table",
+    r"cache clear --key": "names a key of one's own cache; tests/engine/test_cache.py clears one",
     r"--placebo hat": "reads a column of one's own; tests/audit/suites/test_gap_rows.py has such columns",
     r"-g diffusers:": "needs a generator of the hub; tests/generate/test_with_diffusers.py makes small ones",
     r"counterfactual-finetune mini:clip --table tables": "takes minutes; the page mitigate.md has it with fewer steps",
