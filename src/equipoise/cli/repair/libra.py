@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -126,7 +127,7 @@ def fit(
     found = pairs_in(pairs)
     pictures = _pictures(images)
     start = init or start_of(encoder, decoder, Path(f"{out}-start"), share=share, seed=seed)
-    own = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    own: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     settings = {name: value for name, value in own.items() if value is not None} | _more(setting, own)
     options = {"share": share, "originals": originals}
     made = fit_reviser(
@@ -210,7 +211,7 @@ def _pictures(place: str) -> Any:
     return Table.open(place) if (Path(place) / MANIFEST).is_file() else image_files(place)
 
 
-def _more(settings: list[str], own: dict[str, object]) -> dict[str, object]:
+def _more(settings: list[str], own: Mapping[str, object]) -> dict[str, Any]:
     from equipoise.cli.repair.train import option_of
 
     given = dict(map(option_of, settings))

@@ -110,13 +110,14 @@ def _table(pairs: LibraPairs, pictures: Table | Mapping[str, Path], home: Path) 
             pictures.add_layer("libra", kept, columns=_COLUMNS | {"keep": "bool"}, config=config, path=home)
         return pictures, [str(home)]
     if not home.exists():
-        paths = [{**row, "image": {"path": str(pictures[row["image_id"]].absolute())}} for row in rows]
+        places = [{"path": str(pictures[image].absolute())} for image in shared]
+        paths = [{**row, "image": place} for row, place in zip(rows, places, strict=True)]
         return Table.create(home, paths, columns=_COLUMNS, config=config), []
     return Table.open(home), []
 
 
 def _is_of(home: Path, config: Mapping[str, Any]) -> bool:
     try:
-        return dict(Table.open(home).config).get("pairs") == config["pairs"]
+        return bool(Table.open(home).config.get("pairs") == config["pairs"])
     except InputError:  # cut off while it was written
         return False

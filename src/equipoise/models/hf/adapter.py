@@ -18,7 +18,7 @@ _OPENERS = {
     "captioner": ("captioners", "captioner"),
     "classifier": ("classifiers", "ImageClassifier.opened"),
     "detector": ("detectors", "detector"),
-    "filler": ("fillers", "MaskFiller.opened"),
+    "filler": ("span_fillers", "filler"),
     "reviser": ("revisers", "reviser"),
 }
 """For each kind of model the module and the function that opens it; imported when it is asked for."""
