@@ -23,7 +23,10 @@ def synthesise(
     out: str = typer.Option("", "--out", "-o", help="The folder for the pairs."),
     lexicon: str = typer.Option("equipoise", "--lexicon", "-l", help="A lexicon's id, or a TOML file of your own."),
     filler: str = typer.Option(
-        "captions", "--filler", help="captions (words between the same neighbours), hf:<masked model>, or mini:text."
+        "captions", "--filler", help="captions (words between the same neighbours), hf:<masked model or T5>, mini:text."
+    ),
+    classifier: str = typer.Option(
+        "fast", "--classifier", help="fast, bert:NAME (the paper's), bert-frozen:NAME, lstm."
     ),
     mix: str = typer.Option("0:1:1", "--mix", help="Shares of swap, fill and merged: 1:1:0, 0:1:1, 1:2:1, ..."),
     count: int = typer.Option(0, "--count", min=0, help="At most so many pairs; 0 is the paper's count for its mixes."),
@@ -59,7 +62,7 @@ def synthesise(
 
     if not out and not dry_run:
         raise InputError("say where to keep the pairs with -o")
-    own = {"lexicon": lexicon, "filler": filler, "mix": mix, "count": count, "seed": seed}
+    own = {"lexicon": lexicon, "filler": filler, "classifier": classifier, "mix": mix, "count": count, "seed": seed}
     settings = SynthesisSettings().having(own | _more(setting, own))
     if out:
         check_folder(out, "pairs", overwrite=overwrite)

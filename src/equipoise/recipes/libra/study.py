@@ -23,7 +23,7 @@ from equipoise.errors import InputError
 from equipoise.recipes.libra.tables import parts_of
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 
-__all__ = ["STUDY", "VARIANTS", "Variant"]
+__all__ = ["STUDY", "VARIANTS", "ReviserVariant"]
 
 STRENGTHS = (0, 1, 2)
 SHOWN = ("clear", "grainy")
@@ -36,7 +36,7 @@ SHIPPED = {"1": "mini:captioner"}
 
 
 @dataclass(frozen=True)
-class Variant:
+class ReviserVariant:
     """A reviser by the pairs that it learns from and how."""
 
     about: str
@@ -48,17 +48,17 @@ class Variant:
 
 
 VARIANTS = {
-    "libra": Variant("fill and merged, 1:1, as the paper's"),
-    "1-1-0": Variant("without merged: swap and fill", {"mix": "1:1:0"}),
-    "1-2-1": Variant("swap, fill and merged", {"mix": "1:2:1"}),
-    "swap": Variant("swap alone", {"mix": "1:0:0"}),
-    "fill": Variant("fill alone", {"mix": "0:1:0"}),
-    "merged": Variant("merged alone", {"mix": "0:0:1"}),
-    "no-authenticity": Variant("without the authenticity filter", {"authenticity": 0.0}),
-    "no-margin": Variant("without the group filter", {"margin": -1.0}),
-    "no-mask": Variant("no words hidden (eta = 0)", share=0.0),
-    "random": Variant("words perturbed at random, 15%, no filter", pairs="perturbed"),
-    "editor": Variant("an editor without biased captions", pairs="unchanged"),
+    "libra": ReviserVariant("fill and merged, 1:1, as the paper's"),
+    "1-1-0": ReviserVariant("without merged: swap and fill", {"mix": "1:1:0"}),
+    "1-2-1": ReviserVariant("swap, fill and merged", {"mix": "1:2:1"}),
+    "swap": ReviserVariant("swap alone", {"mix": "1:0:0"}),
+    "fill": ReviserVariant("fill alone", {"mix": "0:1:0"}),
+    "merged": ReviserVariant("merged alone", {"mix": "0:0:1"}),
+    "no-authenticity": ReviserVariant("without the authenticity filter", {"authenticity": 0.0}),
+    "no-margin": ReviserVariant("without the group filter", {"margin": -1.0}),
+    "no-mask": ReviserVariant("no words hidden (eta = 0)", share=0.0),
+    "random": ReviserVariant("words perturbed at random, 15%, no filter", pairs="perturbed"),
+    "editor": ReviserVariant("an editor without biased captions", pairs="unchanged"),
 }
 
 

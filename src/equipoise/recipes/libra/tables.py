@@ -20,6 +20,7 @@ METRICS = {
     "error": "Error",
     "bleu_4": "BLEU-4",
     "cider": "CIDEr",
+    "meteor_approximate": "METEOR (approximate)",
     "clip_score": "CLIPScore",
 }
 _POINTS = ("lic_m", "lic")
