@@ -290,9 +290,11 @@ def _full_steps() -> list[StudyStep]:
 COVERS = (
     Covered("T3.1", "counts of the biased captions by mix", "synthesis on the world's captions"),
     Covered("T3.2", "captioners before and after LIBRA", "captioners of strengths 0, 1 and 2, clear and grainy"),
-    Covered("T3.6", "synthesis against random perturbation", "a reviser of perturbed captions"),
-    Covered("T3.7 to T3.9", "mixes, filters, hidden words", "a reviser for each"),
-    Covered("T3.3: Gender Equalizer", "a captioner trained by its losses", why_not="not part of Equipoise yet"),
+    Covered("T3.4, T3.8", "LIBRA against a caption editor (ENT)", "an editor without biased captions"),
+    Covered("T3.5, T3.10", "mixes of swap, fill and merged", "a reviser for each, and for each kind alone"),
+    Covered("T3.6, T3.11", "synthesis against random perturbation", "a reviser of perturbed captions"),
+    Covered("T3.9", "without hidden words", "a reviser that reads every word"),
+    Covered("T3.3", "LIBRA against the Gender Equalizer", why_not="its losses are not part of Equipoise yet"),
     Covered(
         "T3.2: SPICE, METEOR", "quality by Java programs", why_not="run equipoise captions --java on the revised files"
     ),

@@ -54,7 +54,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     if len(others):
         table = StudyTable("T3.6", "Other revisers: after less before", others.drop(columns="seed"), digits=2)
         about = "Revisers that learnt from other pairs, on the captioner of strength 2 and on grainy pictures."
-        parts.append(StudyPart("Tables 3.6 to 3.9", "What makes the difference?", (about,), (table,), (), ""))
+        parts.append(StudyPart("Tables 3.4 to 3.11", "What makes the difference?", (about,), (table,), (), ""))
     counts = _counts(home)
     if len(counts):
         about = "Pairs that were found and those that the mix takes; the paper's counts are of COCO."
@@ -62,7 +62,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
         parts.append(StudyPart("Table 3.1", "Biased captions", (about,), tables, (), "pairs"))
     published = (
         paper_table("libra", "T3.2", "Table 3.2 as published", digits=1),
-        paper_table("libra", "T3.6", "Table 3.6 as published", digits=1),
+        *(paper_table("libra", f"T3.{n}", f"Table 3.{n} as published", digits=1) for n in (4, 5, 6, 9)),
     )
     note = "On COCO, by the paper's LSTM classifier: for comparison of directions, not of numbers."
     parts.append(StudyPart("Published", "The paper's tables", (note,), published, (), "published"))
