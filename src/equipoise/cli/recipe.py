@@ -15,6 +15,7 @@ from equipoise.recipes.studies import STUDIES
 EXAMPLES = {
     "gensynth": "gensynth --from captions_val2017.json -o runs/gensynth",
     "lic": "lic --from captions/ -o runs/lic",
+    "libra": "libra --quick -o runs/libra",
     "socialcounterfactuals": "socialcounterfactuals --scale full --dry-run",
     "gabinsight": "gabinsight -o runs/gabinsight",
 }
@@ -138,6 +139,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
             [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
         ),
         dry_run: bool = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing."),
+        quick: bool = typer.Option(False, "--quick", help="Less of everything, where the study has such a form."),
         seed: int = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn."),
         overwrite: bool = OVERWRITE,
     ) -> None:
@@ -146,7 +148,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
 
         study = STUDIES.load(name)
         chosen = models_named(part.strip() for part in models.split(",") if part.strip())
-        options = study.options(scale=scale, models=chosen, given=given, seed=seed)
+        options = study.options(scale=scale, models=chosen, given=given, seed=seed, quick=quick)
         if dry_run:
             typer.echo(plan_text(study, options))
             return

@@ -61,6 +61,7 @@ KINDS: Mapping[str, _Kind] = {
     "study": _Kind("a study", work=("steps",)),
     "review": _Kind("a review"),
     "pairs": _Kind("pairs of captions"),
+    "revised": _Kind("revised captions"),
 }
 
 

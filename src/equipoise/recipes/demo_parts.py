@@ -203,9 +203,9 @@ def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -
     return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(grainy(pictures), seed=0)}
 
 
-def grainy(pictures: list[Image.Image]) -> list[Image.Image]:
+def grainy(pictures: list[Image.Image], seed: int = 0) -> list[Image.Image]:
     """The same pictures under noise, so that who is in them has to be guessed."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     made = []
     for picture in pictures:
         pixels = np.asarray(picture, dtype=np.float64)
