@@ -16,7 +16,7 @@ from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdic
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
 
-__all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
+__all__ = ["Repair", "add_repair", "beside", "flattered", "seen_before", "shown"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ def seen_before(after: Series) -> tuple[int, int] | None:
     if not isinstance(known, Collection) or isinstance(known, str) or not known or not asked:
         return None
     return len(asked & {str(subject) for subject in known}), len(asked)
+
+
+def flattered(series: Series) -> str:
+    """The sentence on a model that is judged on subjects which it has learnt from, or its remedy; else empty."""
+    seen = seen_before(series)
+    if seen is None or not seen[0]:
+        return ""
+    which = "all" if seen[0] == seen[1] else f"{seen[0]}"
+    return f"{series.label} has learnt from {which} of the {seen[1]} subjects it is judged on here, which flatters it."
 
 
 def add_repair(verdict: BiasVerdict, repair: Repair) -> None:
