@@ -216,7 +216,7 @@ def unit_block(rows: NDArray[np.float32], start: int = 0) -> NDArray[np.float32]
     bad = np.flatnonzero(~(lengths > 0))
     if len(bad):
         raise InputError(f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out")
-    return rows / lengths[:, None]
+    return np.asarray(rows / lengths[:, None], dtype=np.float32)
 
 
 def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[Any] | None) -> Labelled:

@@ -58,8 +58,8 @@ def verdict(
         whole = _on_audit(first, judgements)
         if truths:
             add_truth(whole, truths, first.label)
-        for repair in repairs:
-            add_repair(whole, repair)
+        for number, repair in enumerate(repairs):
+            add_repair(whole, repair, briefly=number > 0)
         pools = _pools(first)
         for other, its in judged[1:]:
             if _pools(other) == pools:
