@@ -55,7 +55,7 @@ KINDS: Mapping[str, _Kind] = {
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "dossier": _Kind("a dossier"),
-    "checkpoint": _Kind("a repaired checkpoint"),
+    "checkpoint": _Kind("a repaired checkpoint", work=("_work",)),
     "tournament": _Kind("a tournament", work=("_work",)),
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),

@@ -165,7 +165,7 @@ def fit_into_folder(
         of |= {"prompts": [list(prompts.texts), list(prompts.sets)]}
     apart = held_out_subjects(table, share, seed=seed) if share else []
     claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
-    with claimed(out, "remedy", **claim, accept=_only_of(of, remedy.settings()), overwrite=overwrite) as home:
+    with claimed(out, "remedy", **claim, accept=only_of(of, remedy.settings()), overwrite=overwrite) as home:
         if home.before is not None and home.before.finished:
             return load(home.folder), apart
         fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking, prompts=prompts)
@@ -175,7 +175,9 @@ def fit_into_folder(
     return remedy, apart
 
 
-def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
+def only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
+    """What refuses a folder that holds a remedy made in another way."""
+
     def accept(run: Run) -> None:
         if run.of != of or run.settings != settings:
             raise InputError(f"{run.folder}: holds another remedy; give another folder with -o, or --overwrite")
