@@ -48,12 +48,6 @@ def filled(disk: Path, room: int) -> None:
             os.posix_fallocate(file.fileno(), 0, size)
 
 
-def line_for(name: str, folder: Path, home: Path, commands: ModuleType) -> list[Any]:
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / commands.ENDINGS.get(name, "made")
-    return commands.line_of(commands.commands_of(home)[name], target)
-
-
 def size_of(folder: Path) -> int:
     return sum(path.stat().st_size + 4096 for path in folder.rglob("*"))
 
@@ -64,12 +58,12 @@ def fill_and_go_on(
     """Run ``name`` with too little room at ``points`` amounts, then with enough; how often there was too little."""
     alone = tmp_path / "alone"
     cache = str(disk / "cache")
-    assert run(*line_for(name, alone / name, home, commands), cache=str(tmp_path / "cache"), seconds=120).code == 0
+    assert run(*commands.line_into(name, alone / name, home), cache=str(tmp_path / "cache"), seconds=120).code == 0
     expected, needed = files(alone / name), 2 * size_of(alone / name)
     failed = 0
     for point in range(points):
         folder = disk / "out" / name
-        words = line_for(name, folder, home, commands)
+        words = commands.line_into(name, folder, home)
         filled(disk, needed * point // points)
         ended = run(*words, cache=cache, seconds=120).check_in_order()
         if ended.code:

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from equipoise.cli.making import OVERWRITE
+
 app = typer.Typer(no_args_is_help=True, help="See which models there are, check one, convert a published checkpoint.")
 
 SPEC = typer.Argument(help="A model: mini, mini:clip-fair, hf:<repo or folder>, open_clip:<arch>/<tag or file>.")
@@ -78,6 +80,7 @@ def convert(
     vision_heads: int | None = typer.Option(None, "--vision-heads", help="Attention heads of a SLIP of another size."),
     hidden_act: str | None = typer.Option(None, "--hidden-act", help="Of openai-clip: quick_gelu or gelu."),
     allow_pickle: bool = PICKLE,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Turn a published checkpoint into a folder that hf:<folder> loads.
 
@@ -94,5 +97,5 @@ def convert(
         "hidden_act": hidden_act,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    folder = converted(form, source, target, allow_pickle=allow_pickle, **options)
+    folder = converted(form, source, target, allow_pickle=allow_pickle, overwrite=overwrite, **options)
     typer.echo(f"wrote {folder}; load it as hf:{folder}")

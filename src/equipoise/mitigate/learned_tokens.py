@@ -26,7 +26,7 @@ from equipoise.audit.asking import neutral_prompts
 from equipoise.audit.captions import captions_of, known_captions
 from equipoise.audit.gather import labels_of
 from equipoise.data import Table
-from equipoise.data.runs import claimed
+from equipoise.data.runs import claimed, same_only
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError
 from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects
@@ -87,7 +87,8 @@ def learn_tokens(
     images = np.asarray(engine.vectors(encoder, table, asking, ids=frame["image_id"].tolist()), dtype=np.float32)
     subjects = sorted(map(str, frame["subject"].unique()))
     of = {"model": encoder.key, "table": list(table.fingerprints), "axis": axis, "held_out": held_out}
-    with claimed(out, "checkpoint", of=of, settings=how.plain(), overwrite=overwrite) as home:
+    accept = same_only("checkpoint", of, how.plain())
+    with claimed(out, "checkpoint", of=of, settings=how.plain(), accept=accept, overwrite=overwrite) as home:
         tokens = _learnt(encoder, frame, images, axis, subjects, how)
         _save(encoder, tokens, home.stage)
         if apart:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, closest
+from equipoise.formatting import from_spreadsheet
 
 __all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "suffix_of"]
 
@@ -191,7 +192,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]
                 continue
             if len(row) != len(header):
                 raise InputError(f"{path}:{at[0]}: {len(row)} fields in the row, {len(header)} in the header")
-            yield f"{path}:{at[0]}", dict(zip(header, row, strict=True))
+            yield f"{path}:{at[0]}", dict(zip(header, map(from_spreadsheet, row), strict=True))
     except csv.Error as error:
         raise InputError(f"{path}:{at[0]}: not valid CSV: {error}") from None
 
