@@ -77,10 +77,9 @@ def make_more_inputs(home: Path) -> None:
     (home / "predictions.csv").write_text("\n".join(["image_id,cup,kite", *scores]) + "\n")
     (home / "policy.toml").write_text(example_policy())
     (home / "activities.txt").write_text("riding a horse\nreading a book\n")
-    said = [
-        f"a {'man' if i % 2 else 'woman'} with a {'tie' if i % 2 ^ (i % 5 == 0) else 'kite'} {i}" for i in range(60)
-    ]
-    rows = [json.dumps({"image_id": i, "caption": text}) + "\n" for i, text in enumerate(said)]
+    said = [("man", "tie") if i % 2 else ("woman", "tie" if i % 10 == 0 else "kite") for i in range(60)]
+    texts = [f"a {who} with a {what} {i}" for i, (who, what) in enumerate(said)]
+    rows = [json.dumps({"image_id": i, "caption": text}) + "\n" for i, text in enumerate(texts)]
     (home / "sides.jsonl").write_text("".join(rows))
     plain = Table.open(home / "plain")
     edited = [
@@ -90,7 +89,7 @@ def make_more_inputs(home: Path) -> None:
     ]
     Table.create(home / "made", edited, axes=["gender"])
     review = prepare(plain, preset("perceived-group", axis="gender"), home / "review")
-    review.add("ana")
+    review.add("ana", "ben")
     while (item := review.next_item("ana")) is not None:
         review.record("ana", item, {("gender", 0): "female" if item % 2 else "male"}, seconds=2.0)
     review.close()
@@ -144,6 +143,8 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
     """As :func:`commands_of`, with what :func:`make_more_inputs` makes: commands that take longer, mostly by models."""
     street, pictograms = home / "street", home / "pictograms"
     model = Path(__file__).parents[2] / "src" / "equipoise" / "models" / "mini" / "clip"
+    one_scene = ["--world", "fair", "--activities", "reading_book", "-n", "1"]
+    on_pictograms = ["mini:clip", "-t", pictograms]
     quick = ["--steps", "2", "--device", "cpu"]
     train = [*("--steps", "3", "--batch", "4", "--save-every", "1", "--val-share", "0.4"), "--device", "cpu"]
     draw = ["generate", "sets", "OUT", "--world", "fair", "--axes", "gender", "--subjects", "nurse", "-n", "2", *quick]
@@ -151,52 +152,14 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "generate-sets": draw,
         "generate-edits": ["generate", "edits", street, "OUT", "--groups", "female", "--guidance", "9.5", *quick],
         "generate-inpaint": ["generate", "inpaint", street, "OUT", "-m", "1", "--guidance", "7.5", *quick],
-        "generate-scenes": [
-            "generate",
-            "scenes",
-            "OUT",
-            "--world",
-            "fair",
-            "--activities",
-            "reading_book",
-            "-n",
-            "1",
-            *quick,
-        ],
+        "generate-scenes": ["generate", "scenes", "OUT", *one_scene, *quick],
         "generate-mask": ["generate", "mask", street, "OUT", "--preview-every", "2"],
         "generate-perturb": ["generate", "perturb", street, "OUT", "--preview-every", "2"],
         "generate-substitute": ["generate", "substitute", street, "OUT", "--alpha", "0.25,0.5", *quick],
         "convert": ["models", "convert", "debias-clip", home / "tokens.safetensors", "OUT", "--clip", model],
         "train": ["train", "clip", pictograms, "--init", "mini:clip", *train, "-o"],
-        "learned-tokens": [
-            *(
-                "mitigate",
-                "learned-tokens",
-                "mini:clip",
-                "-t",
-                pictograms,
-                "--axis",
-                "gender",
-                "--set",
-                "steps=2",
-                "-o",
-            ),
-        ],
-        "tournament": [
-            *(
-                "tournament",
-                "mini:clip",
-                "-t",
-                pictograms,
-                "--remedies",
-                "projection",
-                "--draws",
-                "9",
-                "--k",
-                "4",
-                "-o",
-            ),
-        ],
+        "learned-tokens": ["mitigate", "learned-tokens", *on_pictograms, "--axis", "gender", "--set", "steps=2", "-o"],
+        "tournament": ["tournament", *on_pictograms, "--remedies", "projection", "--draws", "9", "--k", "2", "-o"],
         "classify-audit": [
             *("classify-audit", home / "predictions.csv", "--labels", home / "objects.csv", "--axis", "gender"),
             *("--folds", "2", "--draws", "19", "-o"),
@@ -213,6 +176,7 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "review-to-table": ["review", "export", home / "review", "-o"],
         "review-to-csv": ["review", "export", home / "review", "--to", "csv", "-o"],
         "review-to-label-studio": ["review", "export", home / "review", "--to", "label-studio", "-o"],
+        "review-to-pages": ["review", "export-static", home / "review", "-a", "ben", "-o"],
         "review-to-layer": ["review", "layer", home / "review", home / "plain", "-o"],
     }
 
