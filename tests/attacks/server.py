@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import resource
 import signal
@@ -22,7 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-SECONDS = 20.0
+SECONDS, BUSY = 20.0, 15
+"""Of work before a command counts as a hang, and how often that by the clock: the machine may be busy."""
 _COUNTED = ("replace", "rename")
 
 
@@ -46,9 +48,16 @@ def dying_at_rename(number: int, count: str) -> None:
         setattr(os, name, counted(getattr(os, name)))
 
 
+def limit_of(order: dict[str, Any]) -> int:
+    """Seconds of work after which a command is ended."""
+    return math.ceil(order.get("seconds", SECONDS))
+
+
 def child(order: dict[str, Any]) -> None:
     """Run the command of ``order`` as the shell would; never returns."""
     before = len(sys.modules)
+    if "kill_after" not in order:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_of(order), limit_of(order)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     told = os.open(order["told"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     out = told if "out" not in order else os.open(order["out"], os.O_WRONLY)
@@ -87,7 +96,7 @@ def child(order: dict[str, Any]) -> None:
 def ended(pid: int, order: dict[str, Any]) -> dict[str, Any]:
     """Wait for the child; kill it where it was ordered, or where it hangs."""
     started = time.monotonic()
-    killing_after = order.get("kill_after", order.get("seconds", SECONDS))
+    killing_after = order.get("kill_after", BUSY * order.get("seconds", SECONDS))
     while True:
         found, status, used = os.wait4(pid, os.WNOHANG)
         seconds = time.monotonic() - started
@@ -99,7 +108,8 @@ def ended(pid: int, order: dict[str, Any]) -> dict[str, Any]:
             break
         time.sleep(0.002)
     code: int | None = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGKILL and "kill_after" not in order and seconds > killing_after:
+    by_us = code == -signal.SIGKILL and "kill_after" not in order and seconds > killing_after
+    if by_us or (code in (-signal.SIGKILL, -signal.SIGXCPU) and used.ru_utime + used.ru_stime >= limit_of(order)):
         code = None
     count = Path(f"{order['told']}.renames")
     renames = int(count.read_text() or 0) if count.exists() else 0
