@@ -28,10 +28,10 @@ from equipoise.audit.asking import neutral_prompts
 from equipoise.audit.captions import captions_of, known_captions
 from equipoise.audit.gather import labels_of
 from equipoise.data import Table
-from equipoise.data.runs import claimed
+from equipoise.data.runs import claimed, same_only
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError
-from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects, only_of
+from equipoise.mitigate.fitting import HELD_OUT, held_out_layer, held_out_subjects
 from equipoise.models import load
 from equipoise.text.labels import read_labels
 
@@ -100,7 +100,7 @@ def learn_tokens(
     subjects = sorted(map(str, frame["subject"].unique()))
     of = {"model": encoder.key, "table": list(table.fingerprints), "axis": axis, "held_out": held_out}
     settings_kept = {name: value for name, value in how.plain().items() if name != "save_every"}
-    accept = only_of(of, settings_kept)
+    accept = same_only("checkpoint", of, settings_kept)
     with claimed(out, "checkpoint", of=of, settings=settings_kept, accept=accept, overwrite=overwrite) as home:
         if home.before is not None and home.before.finished:
             return home.folder, apart

@@ -275,7 +275,13 @@ class _Field:
         return judged(asked, repair, subjects, self.how, self.axes, briefly=briefly)
 
     def _skew(self, now: JudgedRepair) -> float:
-        return now.estimates["max_skew", "sets", self.how.axis].value
+        key = ("max_skew", "sets", self.how.axis)
+        if key not in now.estimates:
+            raise InputError(
+                f"{self.table.path}: MaxSkew@{self.how.k} says nothing about the subjects on which strengths are "
+                f"chosen; lower --k, or give more images of each subject"
+            )
+        return now.estimates[key].value
 
     def _loss(self, now: JudgedRepair) -> float:
         key = ("zero_shot_accuracy", "utility", "")
