@@ -92,7 +92,7 @@ def train(
         last_layers=last_layers,
         low_rank=low_rank,
     )
-    mixture = dict(map(_shared, mix))
+    mixture: dict[Any, float] = dict(map(_shared, mix))
     options = dict(map(option_of, settings))
     training = prepared_training(
         task,
