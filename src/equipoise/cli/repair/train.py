@@ -92,12 +92,14 @@ def train(
         last_layers=last_layers,
         low_rank=low_rank,
     )
+    mixture: dict[Any, float] = dict(map(_shared, mix))
+    options = dict(map(option_of, settings))
     training = prepared_training(
         task,
         opened(table, layer, limit, sample, seed),
         init=init,
-        mixture=dict(map(_shared, mix)),
-        options=dict(map(option_of, settings)),
+        mixture=mixture,
+        options=options,
         device=device,
         settings=how,
     )
