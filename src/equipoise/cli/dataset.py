@@ -34,7 +34,7 @@ def dataset(
     overwrite: bool = OVERWRITE,
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
-    draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null."),
+    draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null; of what captions tell, at most 99."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", help="Seed of nulls, clusters and the map."),
 ) -> None:
@@ -68,7 +68,13 @@ def dataset(
         encoder=encoder or None,
         asking=asking(engine, workers, cache, max_broken=max_broken),
         overwrite=overwrite,
-        settings=DatasetSettings(clusters=clusters, min_images=min_images, permutations=draws, seed=seed),
+        settings=DatasetSettings(
+            clusters=clusters,
+            min_images=min_images,
+            permutations=draws,
+            probe_permutations=min(draws, 99),
+            seed=seed,
+        ),
     )
     typer.echo(str(done))
     for note in done.notes:
