@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from equipoise.diagnosis import _problem
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError, closest
 from equipoise.registry import Entry, Registry, _collect
 
@@ -67,6 +68,18 @@ def test_a_broken_plugin_is_reported_and_stops_nothing():
     assert plugin.entries == {}
     wrong_kind = _collect("bad", lambda: lambda add: add("metricks", "x", "math:sqrt", **ABOUT))
     assert "did you mean 'metric'" in wrong_kind.problem
+
+
+def test_doctor_says_what_cannot_be_used():
+    def add_three(add):
+        add("metric", "not_there", "math:nothing", **ABOUT)
+        add("metric", "max_skew", "math:sqrt", **ABOUT)
+        add("suite", "fine", "math:sqrt", **ABOUT)
+
+    problem = _problem(_collect("mine", lambda: add_three))
+    assert "metric 'not_there' cannot be loaded: module 'math' has no attribute 'nothing'" in problem
+    assert "metric 'max_skew' is left out: the name is taken" in problem
+    assert "fine" not in problem
 
 
 def test_entry_info_is_kept():

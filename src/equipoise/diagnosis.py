@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import Any
 
 from equipoise import __version__
 from equipoise.engine.cache import cache_root
 from equipoise.errors import install_line
-from equipoise.registry import plugins
+from equipoise.registry import Plugin, plugins
 
 __all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
 
@@ -27,6 +27,22 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "docs": ("mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "ruff", "mypy"),
 }
+REGISTRIES = {
+    "captioner": "equipoise.models.hf.captioners:CAPTIONERS",
+    "encoder": "equipoise.models.hf.families:FAMILIES",
+    "export": "equipoise.data.exports:EXPORTS",
+    "filter": "equipoise.filters.protocol:FILTERS",
+    "lexicon": "equipoise.text.lexicon:LEXICONS",
+    "loss": "equipoise.train.losses:LOSSES",
+    "metric": "equipoise.measure:METRICS",
+    "model": "equipoise.models.loading:SCHEMES",
+    "reader": "equipoise.data.readers:READERS",
+    "recipe": "equipoise.recipes.studies:STUDIES",
+    "remedy": "equipoise.mitigate.catalog:REMEDIES",
+    "suite": "equipoise.audit.suites:SUITES",
+    "task": "equipoise.train.task:TASKS",
+}
+"""Where the names of each kind are."""
 HAZARD = (
     "torchvision {vision} was built for another torch than {torch}: importing transformers' image models will fail "
     "with 'operator torchvision::nms does not exist'. Equipoise does not need torchvision: pip uninstall torchvision, "
@@ -48,10 +64,27 @@ def examine() -> dict[str, Any]:
         "torchvision": _torchvision(),
         "cache": _cache(),
         "plugins": [
-            {"name": p.name, "adds": {k: [e.name for e in v] for k, v in p.entries.items()}, "problem": p.problem}
+            {"name": p.name, "adds": {k: [e.name for e in v] for k, v in p.entries.items()}, "problem": _problem(p)}
             for p in plugins()
         ],
     }
+
+
+def _problem(plugin: Plugin) -> str:
+    """Why what a plugin adds cannot be used; empty if all of it can."""
+    problems = [plugin.problem] if plugin.problem else []
+    for kind, entries in plugin.entries.items():
+        module, _, name = REGISTRIES.get(kind, "").partition(":")
+        taken: Any = getattr(import_module(module), name) if module else {}
+        for entry in entries:
+            try:
+                entry.load()
+            except Exception as error:  # another package's code may fail in any way
+                problems.append(f"{kind} {entry.name!r} cannot be loaded: {error}")
+                continue
+            if entry.name in taken and taken.get(entry.name).target != entry.target:
+                problems.append(f"{kind} {entry.name!r} is left out: the name is taken; choose another")
+    return "; ".join(problems)
 
 
 def _version(package: str) -> str | None:

@@ -113,6 +113,7 @@ def test_an_even_dataset_shows_nothing(tmp_path):
     assert set(rows(found, "age_share")["subject"]) == {"old", "young"}
 
 
+@pytest.mark.slow
 def test_a_biased_world_is_recovered(tmp_path):
     from equipoise.world import preset, truth
     from equipoise.world.tables import write_table
@@ -334,7 +335,7 @@ def test_the_command_prints_and_writes(small, tmp_path):
     app.command()(command)
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "99"]
+        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "49"]
     )
     assert done.exit_code == 0, done.output
     assert "Where it is lopsided" in done.output
@@ -344,6 +345,7 @@ def test_the_command_prints_and_writes(small, tmp_path):
 
 
 @pytest.mark.skipif(not COCO.exists(), reason="COCO val2017 captions are not on this machine")
+@pytest.mark.slow
 def test_coco_leans_where_people_know_it_does():
     settings = DatasetSettings(permutations=49, probe_permutations=19)
     found = audit_dataset(COCO, settings=settings)

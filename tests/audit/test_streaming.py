@@ -90,6 +90,7 @@ def audited(home: Path, n: int, dim: int) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_sixty_thousand_vectors_pass_through_without_being_held(tmp_path):
     small = audited(tmp_path / "small", 10_000, 768)
     large = audited(tmp_path / "large", 60_000, 768)

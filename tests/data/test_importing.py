@@ -181,6 +181,7 @@ import_table(reader, sys.argv[1], sys.argv[2], shape=ReaderShape(), rows_per_sha
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_import_goes_on_and_ends_with_the_same_files(tmp_path: Path) -> None:
     def run(out: str, failpoint: str = "") -> int:
         environment = {**os.environ, "EQUIPOISE_FAILPOINT": failpoint}

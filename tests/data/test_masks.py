@@ -118,7 +118,7 @@ def test_a_mask_of_another_size_than_the_image_is_refused() -> None:
 
 
 @pytest.mark.skipif(not PHOTOS.exists(), reason="the COCO photographs are not here")
-@pytest.mark.parametrize("split", ["train2017", "val2017"])
+@pytest.mark.parametrize("split", [pytest.param("train2017", marks=pytest.mark.slow), "val2017"])
 def test_on_cocos_own_annotations(split: str) -> None:
     document = json.loads((PHOTOS / "annotations" / f"instances_{split}.json").read_text())
     sizes = {image["id"]: (image["height"], image["width"]) for image in document["images"]}

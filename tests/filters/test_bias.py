@@ -87,6 +87,7 @@ def test_the_batch_gives_the_same_p_values():
         assert together == pytest.approx(one_by_one, abs=0.05)
 
 
+@pytest.mark.slow
 def test_unbiased_filters_raise_the_alarm_in_one_of_twenty():
     # harder sets lose more images, harder subjects too: none of it has to do with a group
     frame, gender, tone = sets_of_twelve(200)

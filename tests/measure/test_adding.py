@@ -90,6 +90,7 @@ def test_the_same_file_as_a_package(sets, tmp_path):
     assert rows[rows["metric"] == "first_streak"]["p_value"].notna().all()
 
 
+@pytest.mark.slow
 def test_a_plug_ins_metric_is_in_audit_results_and_docs(sets, tmp_path):
     folder, audit = sets
     path = os.pathsep.join([distribution(tmp_path / "site", (TOY / "entry_points.txt").read_text()), str(TOY)])

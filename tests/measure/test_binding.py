@@ -125,6 +125,7 @@ def test_a_bag_of_words_model_is_at_chance_and_a_binding_model_is_not():
     assert found.binding_drop.overall.p_value < 0.001
 
 
+@pytest.mark.slow
 def test_drop_intervals_cover_over_activities():
     rng = np.random.default_rng(0)
     scenes = gab_scenes()

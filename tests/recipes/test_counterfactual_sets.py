@@ -138,6 +138,7 @@ def test_the_judge_is_never_asked_by_the_filter(tmp_path: Path, monkeypatch: pyt
 
 
 @needs_minis
+@pytest.mark.slow
 def test_the_command_with_a_pipeline_of_random_weights(tmp_path: Path) -> None:
     """The stock pipeline, in the miniature's own sizes but narrow, from the folder to the table."""
     from typer.testing import CliRunner

@@ -227,7 +227,7 @@ def test_another_placebo_is_no_excess(size, n_placebos, quirk, n_subjects):
     alarms, covered = excesses(300, size, (size,) * n_placebos, quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
     # without any effect it is cautious: sizes below 0 are cut
     assert within(alarms, 0.01 if size == 0 else 0.03, 0.07, 300)
-    assert within(covered, 0.93, 1.0, 300)
+    assert within(covered, 0.93, 1.0 if size == 0 else 0.97, 300)
 
 
 @pytest.mark.slow
@@ -235,4 +235,4 @@ def test_another_placebo_is_no_excess(size, n_placebos, quirk, n_subjects):
 def test_an_axis_of_twice_the_placebos_is_found(quirk, n_subjects, power):
     alarms, covered = excesses(200, 0.6, (0.3, 0.3, 0.3), quirk=quirk, n_subjects=n_subjects, **SMALL_PLACEBO)
     assert alarms >= power
-    assert within(covered, 0.93, 1.0, 200)
+    assert within(covered, 0.93, 0.97, 200)

@@ -190,6 +190,7 @@ def test_a_line_at_the_limit_is_read(tmp_path):
     assert process(str(source), str(tmp_path / "out.txt"), SWAP).changed == 1
 
 
+@pytest.mark.slow
 def test_a_million_captions_fit_in_a_gigabyte(tmp_path):
     code = """
 import re

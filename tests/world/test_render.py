@@ -128,6 +128,7 @@ def test_occupations_are_told_apart_by_their_mean_picture():
     assert nearest(rows, labels) >= 0.98
 
 
+@pytest.mark.slow
 def test_activities_are_told_apart_by_their_mean_picture():
     config = WorldConfig(age={"adult": 1}, scenes={"park": 1}, floor_object=0, air_object=0, trait=0)
     rows, labels = [], []

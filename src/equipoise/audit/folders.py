@@ -13,7 +13,7 @@ from equipoise.audit.evidence import FOLDER as EVIDENCE
 from equipoise.data.runs import Run, RunFolder, claimed, read_run
 from equipoise.errors import InputError
 
-__all__ = ["EVIDENCE", "AuditOf", "audit_folder", "read_audit"]
+__all__ = ["EVIDENCE", "AuditOf", "audit_folder", "read_audit", "short_name"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,15 @@ def audit_folder(
 def read_audit(folder: str | Path) -> Run:
     """The audit in ``folder``, with whole evidence: finished, or with its results being replaced."""
     return read_run(folder, "audit", "suite", "settings", "of", "axes", unfinished="measuring")
+
+
+def short_name(model: str) -> str:
+    """A model's name as a folder can have it.
+
+    >>> short_name("hf:openai/clip-vit-base-patch32")
+    'openai-clip-vit-base-patch32'
+    """
+    return model.removeprefix("hf:").replace(":", "-").replace("/", "-").strip("-.")
 
 
 def _only_of(about: AuditOf) -> Callable[[Run], None]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
-from equipoise.cli.report import tell_verdict, write_page
+from equipoise.cli.report import tell_verdict, write_page, write_page_of
 from equipoise.errors import InputError
 from equipoise.text.templates.places import PLACES
 
@@ -23,8 +25,12 @@ EVERYTHING = typer.Option(False, "--all", help="Print every row: subjects, group
 
 
 def audit(
-    model: str = typer.Argument(
-        "", metavar="[MODEL]", help="mini, hf:<repo or folder>, open_clip:<arch>/<tag>, table:<folder or file>."
+    model: list[str] = typer.Argument(
+        None,
+        metavar="[MODEL...]",
+        help="mini, hf:<repo or folder>, open_clip:<arch>/<tag>, table:<folder or file>, @<paper> for a paper's. "
+        "Several are asked the same, each into a folder of its own below --out, with one page of all.",
+        show_default=False,
     ),
     suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
     table: str = typer.Option("", "--table", "-t", help="The table of images."),
@@ -88,6 +94,8 @@ def audit(
 
     [bold]equipoise audit hf:openai/clip-vit-base-patch32 --suite intersectional --table sets -o runs/clip[/bold]
 
+    [bold]equipoise audit mini mini:clip-fair --suite intersectional --table sets -o runs/both[/bold]
+
     [bold]equipoise audit --from-embeddings my.npz -s prompts --prompts traits.txt --table faces -o runs/traits[/bold]
 
     [bold]equipoise audit hf:openai/clip-vit-base-patch32 -s marginal -t sets --prompt "art of {a}" -o runs/art[/bold]
@@ -95,6 +103,7 @@ def audit(
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
     from equipoise.audit import run, run_captions
+    from equipoise.audit.published import models_named
     from equipoise.audit.suites import SUITES
     from equipoise.data.settings import toml_of
 
@@ -108,11 +117,14 @@ def audit(
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
         unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle, "--remedy": remedy}
         unread |= {"--engine": "" if engine == "local" else engine, "--workers": workers}
-        unread |= {"--limit": limit, "--sample": sample, "--dry-run": dry_run}
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
-        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite)
+        some: dict[str, Any] = {"limit": limit, "sample": sample}
+        if dry_run:
+            _tell_captions_dry_run(captions, some, settings.seed)
+            return
+        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite, **some)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
@@ -121,23 +133,29 @@ def audit(
         several = [name for name, value in sources.items() if value]
         if len(several) > 1:
             raise InputError(f"{' and '.join(several)} are given; an audit is of one of them, so give one")
-        spec = model or (f"table:{from_embeddings}" if from_embeddings else "")
-        if not spec and not from_scores and not dry_run:
+        if not model and not from_embeddings and not from_scores and not dry_run:
             raise InputError("give a MODEL (such as mini or hf:<folder>), --from-embeddings or --from-scores")
         images = opened(table, layer, limit, sample, settings.seed)
         if dry_run:
             _tell_dry_run(chosen, images, settings)
             return
-        options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
-        options = {name: value for name, value in options.items() if value}
-        scores = from_scores or None
-        asked: Any = spec or None
         if remedy:
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
-            asked = _repaired(spec, remedy, images, options)
+        options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
+        options = {name: value for name, value in options.items() if value}
         how = asking(engine, workers, cache, max_broken=max_broken)
-        told: dict[str, Any] = {"scores": scores, "model_options": options, "asking": how, "overwrite": overwrite}
-        done = run(asked, chosen, images, out or None, config=settings, page=False, **told)
+        told: dict[str, Any] = {"scores": from_scores or None, "model_options": options, "asking": how}
+        told |= {"config": settings, "overwrite": overwrite, "page": False}
+
+        def ask(spec: str, folder: str) -> Any:
+            asked = _repaired(spec, remedy, images, options) if remedy else spec or None
+            return run(asked, chosen, images, folder or None, **told)
+
+        specs = models_named(model or []) or [f"table:{from_embeddings}" if from_embeddings else ""]
+        if len(specs) > 1:
+            _ask_several(specs, ask, out, page=page, overwrite=overwrite)
+            return
+        done = ask(specs[0], out)
     _tell(done, page=page, all_rows=all_rows, everything=everything)
 
 
@@ -223,6 +241,30 @@ def suites(
         typer.echo(f"{'':16} {suite.citation}; columns: {', '.join((*suite.columns, *suite.reads))}")
 
 
+def _ask_several(specs: list[str], ask: Callable[[str, str], Any], out: str, *, page: bool, overwrite: bool) -> None:
+    """Audit every model into its own folder, and write one page of all; one that fails costs itself alone."""
+    from equipoise.audit.folders import short_name
+
+    if not out:
+        raise InputError(f"{len(specs)} models are given; give a folder for their results with -o")
+    folders, failed = [], []
+    for place, spec in enumerate(specs, start=1):
+        folder = str(Path(out) / short_name(spec))
+        typer.echo(f"[{place} of {len(specs)}] {spec}", err=True)
+        try:
+            done = ask(spec, folder)
+        except InputError as problem:
+            failed.append(f"{spec}: {problem}")
+            continue
+        folders.append(folder)
+        _tell(done, page=page, all_rows=False, everything=False)
+    if page and len(folders) > 1:
+        write_page_of(folders, Path(out) / "report.html", of=folders, overwrite=overwrite)
+    if failed:
+        asked = f"{len(folders)} of {len(specs)} models were audited; not these: "
+        raise InputError(asked + "; ".join(failed))
+
+
 def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> Any:
     """The model with its remedy; subjects that the remedy was fitted on are told."""
     from equipoise.mitigate import load, repaired
@@ -266,6 +308,17 @@ def _tell_dry_run(suite: Any, images: Any, settings: Any) -> None:
     )
     for text in texts[:3]:
         typer.echo(f"  {text}")
+
+
+def _tell_captions_dry_run(captions: str, some: dict[str, Any], seed: int) -> None:
+    """How many images and captions would be read, and nothing more."""
+    from equipoise.audit.running import caption_frame
+    from equipoise.data.sampling import some_ids
+
+    frame = caption_frame(captions)
+    names = some_ids(frame["image_id"].drop_duplicates().tolist(), seed=seed, **some)
+    n = int(frame["image_id"].isin(names).sum())
+    typer.echo(f"{n:,} captions of {len(names):,} images would be read; no model is asked")
 
 
 def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:

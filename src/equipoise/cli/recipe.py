@@ -131,7 +131,9 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
         scale: str = typer.Option(
             "mini", "--scale", help="mini: offline, on a CPU. full: the paper's models and data."
         ),
-        models: str = typer.Option("", "--models", "-m", help="The models to ask, separated by commas."),
+        models: str = typer.Option(
+            "", "--models", "-m", help="The models to ask, separated by commas; @PAPER: those of a paper."
+        ),
         given: list[str] = typer.Option(
             [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
         ),
@@ -139,10 +141,11 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
         seed: int = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn."),
         overwrite: bool = OVERWRITE,
     ) -> None:
+        from equipoise.audit.published import models_named
         from equipoise.recipes.studies.frame import plan_text, run_study
 
         study = STUDIES.load(name)
-        chosen = [part.strip() for part in models.split(",") if part.strip()]
+        chosen = models_named(part.strip() for part in models.split(",") if part.strip())
         options = study.options(scale=scale, models=chosen, given=given, seed=seed)
         if dry_run:
             typer.echo(plan_text(study, options))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import typer
 
 from equipoise.cli.making import OVERWRITE
@@ -41,10 +44,6 @@ def report(
 
     [bold]equipoise report runs/clip runs/fixed tables/sets --before-after runs/clip runs/fixed[/bold]
     """
-    from pathlib import Path
-
-    from equipoise.data.runs import claimed, file_to_write
-    from equipoise.report import write
     from equipoise.report.sources import with_names
 
     named = []
@@ -55,21 +54,30 @@ def report(
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
+    write_page_of(
+        with_names(named) if any(name for _, name in named) else folders,
+        page,
+        of=[path for path, _ in named],
+        overwrite=overwrite,
+        title=title or None,
+        truth=truth or None,
+        before_after=before_after if all(before_after) else None,
+        naive=_named(naive),
+    )
+
+
+def write_page_of(given: Any, page: Path, *, of: list[str], overwrite: bool, **how: Any) -> None:
+    """Write the page of several folders, and say where; ``of`` names them, so that a page of others is not replaced."""
+    from equipoise.data.runs import claimed, file_to_write
+    from equipoise.report import write
+
     page.parent.mkdir(parents=True, exist_ok=True)
     beside = page.with_name(f"{page.stem}_files")
-    of = {"folders": [path for path, _ in named]}
     with (
         file_to_write(page, overwrite=overwrite, own=_OWN),
-        claimed(beside, "report", of=of, overwrite=overwrite) as home,
+        claimed(beside, "report", of={"folders": of}, overwrite=overwrite) as home,
     ):
-        write(
-            with_names(named) if any(name for _, name in named) else folders,
-            page,
-            title=title or None,
-            truth=truth or None,
-            before_after=before_after if all(before_after) else None,
-            naive=_named(naive),
-        )
+        write(given, page, **how)
         home.publish()
     typer.echo(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); figures, data and cards in {page.stem}_files")
 

@@ -89,6 +89,7 @@ def test_the_lstm_knows_more_than_two_groups():
     assert (found.argmax(axis=1) == truth[200:]).all()
 
 
+@pytest.mark.slow
 def test_the_bert_classifier_takes_any_text_encoder(tmp_path):
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

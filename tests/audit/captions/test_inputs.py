@@ -135,6 +135,7 @@ def test_bytes_that_are_no_text(files):
         read_records(files / "a.jsonl")
 
 
+@pytest.mark.slow
 def test_one_broken_row_of_thirty_megabytes_is_named(files):
     row = (
         '{"image_id": %d, "caption": "a person stands in a field with a kite and a very long rope", "gender": "male"}\n'

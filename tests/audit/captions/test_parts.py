@@ -79,6 +79,7 @@ def test_masked_images(table):
     assert lines[2].split() == ["without-person", "37.1", "[36.0,", "38.0]", "-6.1", "[-8.0,", "-4.0]", "+12.1"]
 
 
+@pytest.mark.slow
 def test_r_squared_of_unrelated_models_is_at_its_chance_level():
     rng = np.random.default_rng(0)
     made = [r_squared(rng.normal(size=5), rng.normal(size=5)) for _ in range(2000)]

@@ -73,6 +73,7 @@ def test_planted_self_similarity_is_found():
     assert by_group.loc["Male", "value"] == pytest.approx(exact.normalised["Male"].value, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_blind_model_has_no_excess():
     rng = np.random.default_rng(1)
     frame = faces(300, race=["White", "Black", "Indian"])

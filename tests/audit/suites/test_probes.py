@@ -40,6 +40,7 @@ def test_a_planted_word_is_found_and_named():
     assert found.auc.n == 400
 
 
+@pytest.mark.slow
 def test_captions_that_tell_nothing_are_at_chance():
     values, p_values, inside = [], [], 0
     for seed in range(8):

@@ -330,6 +330,7 @@ def check_calibration(table):
     assert abs(excess.mean()) < 3.5 * excess.std() / n**0.5
 
 
+@pytest.mark.slow
 def test_simulated_unbiased_models_are_called_unbiased():
     groups, _, candidates = subjects(7)
     rng = np.random.default_rng(2024)

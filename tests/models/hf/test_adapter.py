@@ -308,6 +308,7 @@ def test_options_are_checked(folder):
     assert "device 'cuda:7' cannot be used" in refused(folder, device="cuda:7")
 
 
+@pytest.mark.slow
 def test_a_torchvision_of_another_build_is_explained(folder, tmp_path):
     """With a torchvision that cannot be imported, the reader is told what to uninstall."""
     import subprocess

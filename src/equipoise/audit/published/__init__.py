@@ -25,6 +25,8 @@ __all__ = [
     "PublishedValues",
     "add_published",
     "doubt_sentence",
+    "models_named",
+    "models_of",
     "published_cell",
     "published_numbers",
     "published_values",
@@ -110,6 +112,33 @@ def published_numbers(name: str) -> Paper:
         numbers = pd.read_csv(file, dtype={"table": str, "row": str, "column": str, "doubt": str})
     numbers["doubt"] = numbers["doubt"].fillna("")
     return Paper(name, about["title"], about["citation"], about.get("notes", ""), numbers)
+
+
+def models_of(name: str) -> dict[str, str]:
+    """The models of a paper that can be loaded by name, with what the paper calls them.
+
+    >>> models_of("socialcounterfactuals")["hf:facebook/flava-full"]
+    'FLAVA'
+    """
+    if name not in PAPERS:
+        raise UnknownNameError("paper", name, PAPERS)
+    return dict(_about()["papers"][name].get("models", {}))
+
+
+def models_named(given: Iterable[str]) -> list[str]:
+    """Models by name; ``@PAPER`` stands for those of a paper that can be loaded. Each comes once.
+
+    >>> models_named(["mini", "@socialcounterfactuals", "mini"])[:2]
+    ['mini', 'hf:openai/clip-vit-base-patch32']
+    """
+    named: dict[str, None] = {}
+    for model in given:
+        own = models_of(model[1:]) if model.startswith("@") else {model: ""}
+        if not own:
+            having = ", ".join(f"@{paper}" for paper in PAPERS if models_of(paper))
+            raise InputError(f"{model}: the paper's models cannot be loaded by name; give them one by one, or {having}")
+        named |= dict.fromkeys(own)
+    return list(named)
 
 
 def published_cell(name: str, table: str, row: str, column: str) -> dict[str, Any]:

@@ -150,7 +150,9 @@ def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measure
     left = sorted(set(retrieved.values) - {row.metric for row in rows})
     if left:
         sizes = retrieved.pool_counts[retrieved.pool].sum(axis=1)
-        why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
+        why = "whichever way labels fall, the value is the same"
+        if sizes.max() <= retrieved.recipe.k:
+            why = f"no pool has more than K images (the largest has {int(sizes.max()):,})"
         if (retrieved.pool_counts[retrieved.pool] > 0).sum(axis=1).max() < 2:
             why = "all pools show one group"
         if retrieved.all_equal.all():

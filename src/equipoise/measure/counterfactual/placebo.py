@@ -6,14 +6,15 @@ group of people. What a gap says about people is what it has beyond them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells
-from equipoise.measure.counterfactual.sizes import squared_gaps, squared_pivots
+from equipoise.measure.counterfactual.sizes import PIVOTS, squared_gaps, squared_pivots
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import note
 from equipoise.measure.stats.bootstrap import no_interval_note
@@ -79,16 +80,13 @@ def placebo_excess(
     p_value = float(test.p_value)
     size, beside = (float(np.sqrt(max(0.0, part.mean()))) for part in (own, placebo))
     low = high = None
-    drawn = [_pivots(cells, seed, place) for place, cells in enumerate([axis, *placebos.values()])]
+    axes = [axis, *placebos.values()]
+    drawn = [_pivots(cells, seed, normals) for cells, normals in zip(axes, _related_normals(axes, seed), strict=True)]
     pivots = [part for part in drawn if part is not None]
     if len(pivots) == len(drawn):
         squares, other_squares = pivots[0], np.mean(pivots[1:], axis=0)
         if own.mean() < placebo.mean():
             p_value = max(p_value, _both_sides(squares - other_squares))
-        # The placebos share the unchanged pictures. Draws of their own make the interval too short (it covers .91 with
-        # three placebos and 60 subjects), the same draws for all too long (.98), and that is the safe side.
-        together = [_pivots(cells, seed, 1) for cells in placebos.values()]
-        other_squares = np.mean([part for part in together if part is not None], axis=0)
         excess = np.sqrt(np.maximum(squares, 0.0)) - np.sqrt(np.maximum(other_squares, 0.0))
         ends = np.quantile(excess, [(1 - level) / 2, (1 + level) / 2])
         low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
@@ -123,11 +121,52 @@ def squared_sizes(cells: GapCells) -> dict[str, float]:
     return {name: float(means[i]) for i, name in enumerate(cells.subject_names) if counts[i]}
 
 
-def _pivots(cells: GapCells, seed: int, stream: int) -> FloatArray | None:
+def _pivots(cells: GapCells, seed: int, normals: FloatArray) -> FloatArray | None:
     """Pivots of the squared size of an axis; its pairs share the draws, since they share images."""
-    parts = [squared_pivots(cells, pair, seed, stream) for pair in cells.pairs()]
+    parts = [squared_pivots(cells, pair, seed, normals) for pair in cells.pairs()]
     there = [part for part in parts if part is not None]
     return np.mean(there, axis=0) if there else None
+
+
+def _related_normals(axes: Sequence[GapCells], seed: int) -> FloatArray:
+    """(axes, 3, PIVOTS) standard normals behind the pivots, as much alike as the errors of the axes are.
+
+    Axes share pictures: every placebo is compared with the same unchanged ones. Draws of its own for each make the
+    interval of three placebos too short (it covers .91), the same draws for all too long (.98). Where the gaps of
+    subjects correlate at r, so do their means; their variances and noise correlate at r².
+    """
+    alike = _correlations(axes)
+    normals = np.random.default_rng([seed, 1]).normal(size=(3, len(axes), PIVOTS))
+    parts = zip((alike, alike**2, alike**2), normals, strict=True)
+    return np.stack([_root(correlation) @ part for correlation, part in parts], axis=1)
+
+
+def _correlations(axes: Sequence[GapCells]) -> FloatArray:
+    """(axes, axes) how the mean gaps of subjects correlate, averaged over pairs of groups; 0 where nothing says so."""
+    gaps = [_gaps_of_subjects(cells) for cells in axes]
+    names = [name for name in gaps[0] if all(name in other for other in gaps)]
+    alike = np.eye(len(axes))
+    if len(names) < 3:
+        return alike
+    tables = [np.stack([part[name] for name in names]) for part in gaps]
+    centred = [table - table.mean(axis=0) for table in tables]
+    units = [table / np.maximum(np.sqrt((table**2).sum(axis=0)), np.finfo(float).tiny) for table in centred]
+    for i, j in combinations(range(len(axes)), 2):
+        alike[i, j] = alike[j, i] = float((units[i].T @ units[j]).mean())
+    return alike
+
+
+def _gaps_of_subjects(cells: GapCells) -> dict[str, FloatArray]:
+    """(pairs,) the mean gaps of every subject that has all of them."""
+    table = np.stack([cells.subject_means(pair.gaps) for pair in cells.pairs()], axis=1)
+    return {name: row for name, row in zip(cells.subject_names, table, strict=True) if not np.isnan(row).any()}
+
+
+def _root(correlations: FloatArray) -> FloatArray:
+    """A matrix whose product with independent normals correlates like that."""
+    values, vectors = np.linalg.eigh(correlations)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root / np.sqrt((root**2).sum(axis=1, keepdims=True)))
 
 
 def _both_sides(differences: FloatArray) -> float:

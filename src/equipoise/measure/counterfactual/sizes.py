@@ -290,12 +290,14 @@ def _size(
     )
 
 
-def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, stream: int = 0) -> FloatArray | None:
+def squared_pivots(
+    cells: GapCells, pair: PairOfSets, seed: int = 0, normals: FloatArray | None = None
+) -> FloatArray | None:
     """(PIVOTS,) draws that are to the squared size what a t interval's are to a mean; ``None`` where there are none.
 
     Generalised pivots (Weerahandi 1993) for mean² + variance - noise over subjects, centred so that they have no bias,
     in squared spreads. Normal scatter of subjects and of sets is assumed; a draw may be below 0. Axes that are compared
-    get a ``stream`` each, and share the draws of the spread.
+    share the draws of the spread, and give the ``normals`` (3, PIVOTS) behind the draws of mean, scatter and noise.
     """
     kept = repeated(cells, np.flatnonzero(pair.usable))
     if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
@@ -304,15 +306,17 @@ def squared_pivots(cells: GapCells, pair: PairOfSets, seed: int = 0, stream: int
     if found is None:
         return None
     n, centre, variance, noise, free, shared = found
-    rng = np.random.default_rng([seed, 1 + stream])
+    if normals is None:
+        normals = np.random.default_rng([seed, 1]).normal(size=(3, PIVOTS))
+    of_scatter, of_noise = sps.norm.cdf(normals[1]), sps.norm.cdf(normals[2])
     # the spread that gaps are measured in is known to its own error, the same for every axis
     sure = 2 / cells.spread.error**2
     yardstick = cells.spread.value**2 * sure / np.random.default_rng([seed, 0]).chisquare(sure, PIVOTS)
-    scatter = variance * (n - 1) / rng.chisquare(n - 1, PIVOTS)
+    scatter = variance * (n - 1) / sps.chi2.ppf(of_scatter, n - 1)
     error = scatter / n + shared
-    moved = centre + rng.normal(size=PIVOTS) * np.sqrt(error)
+    moved = centre + normals[0] * np.sqrt(error)
     # a squared mean is too large by its error, and its pivot once more
-    squares = moved**2 - 2 * error + scatter - noise * free / rng.chisquare(free, PIVOTS)
+    squares = moved**2 - 2 * error + scatter - noise * free / sps.chi2.ppf(of_noise, free)
     return np.asarray(squares / yardstick)
 
 

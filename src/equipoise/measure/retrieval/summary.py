@@ -56,7 +56,7 @@ def possible_range(
 
 
 ALL_EQUAL = "query to which all images are equal"
-SILENT = "query that can show nothing: its pool has one group, or no more than K images"
+SILENT = "query that can show nothing: whichever way its labels fall, the value is the same"
 
 
 def telling(values: FloatArray, chance: FloatArray, sd: FloatArray) -> NDArray[np.bool_]:

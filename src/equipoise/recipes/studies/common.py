@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit import AuditConfig, run
+from equipoise.audit.folders import short_name
 from equipoise.audit.published import doubt_sentence, published_numbers
 from equipoise.data import Table, read_results
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
@@ -27,15 +28,6 @@ __all__ = [
 ]
 
 TableOf = Callable[[StudyHome], Table]
-
-
-def short_name(model: str) -> str:
-    """A model's name as a folder can have it.
-
-    >>> short_name("hf:openai/clip-vit-base-patch32")
-    'openai-clip-vit-base-patch32'
-    """
-    return model.removeprefix("hf:").replace(":", "-").replace("/", "-")
 
 
 def given_table(home: StudyHome, name: str, step: str) -> Table:

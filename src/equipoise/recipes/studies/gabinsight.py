@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.published import published_cell, published_numbers
+from equipoise.audit.published import models_of, published_cell, published_numbers
 from equipoise.data import Table, read_results
 from equipoise.recipes.studies.common import audit_step, metric_table, paper_table, rows_of, short_name, subject_values
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
@@ -24,19 +24,7 @@ __all__ = ["SIZES", "STUDY"]
 
 SIZES = {"sets": 40}
 """Scenes of each activity, each in the four cells."""
-FULL = {
-    "hf:BAAI/AltCLIP": "AltCLIP",
-    "open_clip:EVA01-g-14/laion400m_s11b_b41k": "EVA01-g-14",
-    "open_clip:EVA02-L-14/merged2b_s4b_b131k": "EVA02-L-14",
-    "open_clip:RN50x64/openai": "CLIP-RN50x64",
-    "hf:openai/clip-vit-base-patch16": "CLIP-ViT-B-16",
-    "hf:openai/clip-vit-base-patch32": "CLIP-ViT-B-32",
-    "hf:openai/clip-vit-large-patch14": "CLIP-ViT-L-14",
-    "open_clip:coca_ViT-B-32/laion2b_s13b_b90k": "COCA-ViT-B-32",
-    "open_clip:coca_ViT-L-14/laion2b_s13b_b90k": "COCA-ViT-L-14",
-    "hf:facebook/flava-full": "Flava",
-    "hf:kakaobrain/align-base": "Align",
-}
+FULL = models_of("gabinsight")
 NEGCLIP = "NegCLIP-ViT-B-32: give its weights as hf:FOLDER with --models (equipoise models convert)"
 CATEGORIES = {"T5": "stereotypical", "T6": "everyday", "T7": "LAION-400M"}
 SCENARIOS = {"E2": "expected acts, both there", "U2": "unexpected acts, both there", "U1": "unexpected acts alone"}

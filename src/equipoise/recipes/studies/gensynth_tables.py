@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit.published import published_cell
+from equipoise.audit.published import models_of, published_cell
 from equipoise.data import Table
 from equipoise.recipes.studies.common import (
     metric_table,
@@ -25,11 +25,7 @@ __all__ = ["FULL", "MINI", "SEES", "SIZES", "parts_of", "pool_of", "sources_of"]
 SIZES = {"pool": 800, "sources": 220, "seeds": 5}
 """How many pictures the mini study draws, how many of them it edits, and how many balanced pools it draws."""
 MINI = ("mini:clip", "mini:clip-fair")
-FULL = (
-    "hf:openai/clip-vit-base-patch32",
-    "open_clip:ViT-B-32/laion400m_e31",
-    "open_clip:ViT-B-32/laion2b_s34b_b79k",
-)
+FULL = tuple(models_of("gensynth"))
 SEES = {"mini": "mini:clip-fair", "full": "hf:openai/clip-vit-base-patch32"}
 BASELINES = {"tfidf": "TF-IDF", "random": "Random"}
 COLUMNS = {("bias_at_k", 5): "Bias@5", ("bias_at_k", 10): "Bias@10"}

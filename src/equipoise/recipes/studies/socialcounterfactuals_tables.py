@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit.published import published_cell
+from equipoise.audit.published import models_of, published_cell
 from equipoise.data import read_results
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
@@ -26,12 +26,7 @@ from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_
 __all__ = ["AXES", "FULL", "GENERATOR", "MINI", "STAGES", "THREE", "parts_of"]
 
 MINI = ("mini:clip", "mini:clip-fair")
-FULL = {
-    "hf:openai/clip-vit-base-patch32": "CLIP",
-    "hf:facebook/flava-full": "FLAVA",
-    "open_clip:ViT-B-32/laion2b_s34b_b79k": "OPENCLIP",
-}
-"""ALIP, SLIP and LaCLIP are released as training checkpoints: convert them to a folder and give hf:FOLDER."""
+FULL = models_of("socialcounterfactuals")
 GENERATOR = "mini:diffusion"
 AXES = ("gender", "skin_tone")
 THREE = ("gender", "skin_tone", "age")
