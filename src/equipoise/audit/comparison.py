@@ -14,6 +14,7 @@ from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.data.atomic import sha256_of
 from equipoise.data.results import read_results
 from equipoise.data.runs import KINDS, Run, claimed, find_run
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, no_interval, note
@@ -45,12 +46,14 @@ def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, over
             raise InputError(f"{folder}: there is no audit here; give the folder of a finished audit")
     kind = _common_kind(*folders)
     if out is None:
-        return _differences(*folders, kind)
+        with Heartbeat("comparing"):
+            return _differences(*folders, kind)
     of = {"a": str(a), "b": str(b)}
     parents = {name: sha256_of(Path(path) / _RESULTS) for name, path in of.items() if (Path(path) / _RESULTS).is_file()}
     claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents, "accept": _only_of(of)}
     with claimed(out, "comparison", **claim, overwrite=overwrite) as home:
-        findings = _differences(*folders, kind)
+        with Heartbeat("comparing"):
+            findings = _differences(*folders, kind)
         findings.save(home.stage)
         home.publish()
     return findings
