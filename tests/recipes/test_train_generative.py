@@ -239,8 +239,9 @@ def test_a_larger_autoencoder_is_the_same_function_until_it_learns(home, tmp_pat
 def test_a_part_learns_on_from_itself_for_the_steps_it_is_given(home, tmp_path, part):
     train(part, tmp_path / "work", tmp_path / "made", quiet, start=home / part, steps=2)
     before, after = weights(home / part), weights(tmp_path / "made")
-    assert before.keys() == after.keys()
-    assert any(not torch.equal(before[name], after[name]) for name in before if before[name].shape == after[name].shape)
+    shared = [n for n in before if n in after and before[n].shape == after[n].shape]
+    assert len(shared) > 100
+    assert any(not torch.equal(before[name], after[name]) for name in shared)
     with pytest.raises(InputError, match="--start"):
         train(part, tmp_path / "work", tmp_path / "made", quiet, steps=2)
 
