@@ -15,6 +15,7 @@ from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.data.atomic import sha256_of
 from equipoise.data.results import read_results
 from equipoise.data.runs import KINDS, Run, claimed, find_run
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, no_interval, note
@@ -46,12 +47,14 @@ def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, over
             raise InputError(f"{folder}: there is no audit here; give the folder of a finished audit")
     kind = _common_kind(*folders)
     if out is None:
-        return _marked(_differences(*folders, kind), folders)
+        with Heartbeat("comparing"):
+            return _marked(_differences(*folders, kind), folders)
     of = {"a": str(a), "b": str(b)}
     parents = {name: sha256_of(Path(path) / _RESULTS) for name, path in of.items() if (Path(path) / _RESULTS).is_file()}
     claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents, "accept": _only_of(of)}
     with claimed(out, "comparison", **claim, overwrite=overwrite) as home:
-        findings = _marked(_differences(*folders, kind), folders)
+        with Heartbeat("comparing"):
+            findings = _marked(_differences(*folders, kind), folders)
         findings.save(home.stage)
         home.publish(seen=_seen(folders))
     return findings

@@ -27,6 +27,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
 from equipoise.data.runs import RunFolder, check_folder, find_run
+from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, closest
 
@@ -219,15 +220,22 @@ def run_captions(
     *,
     config: AuditConfig | Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    limit: int = 0,
+    sample: int = 0,
 ) -> Audit:
-    """Run a suite that reads captions and needs no model (``captions-tfidf``)."""
+    """Run a suite that reads captions and needs no model (``captions-tfidf``), over some images or over all."""
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
     frame = caption_frame(captions)
+    of: dict[str, Any] = {"captions": str(captions), "model": None}
+    if limit or sample:
+        names = frame["image_id"].drop_duplicates().tolist()
+        frame = frame[frame["image_id"].isin(some_ids(names, limit=limit, sample=sample, seed=settings.seed))]
+        frame = frame.reset_index(drop=True)
+        of |= {"limit": limit} if limit else {"sample": sample}
     chosen.check(frame, settings)
-    of = {"captions": str(captions), "model": None}
     about = AuditOf(chosen.name, of, settings, [], {"captions": sha256_of(Path(captions))})
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         # it brings its own models: the evidence is the captions alone

@@ -179,7 +179,7 @@ def contaminated(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     parts = [generated] if isinstance(generated, Table) else list(generated)
-    labels = real.to_pandas(["image_id"])
+    labels = real.to_pandas(["image_id"], only_kept="keep" in real.columns)
     nothing = pd.DataFrame({"image_id": [], "source_id": []}, dtype=object)
     fakes = pd.concat([nothing, *(part.to_pandas(["image_id", "source_id"]) for part in parts)], ignore_index=True)
     failed = [name for part in parts for name in part.errors()["where"].tolist()]

@@ -14,6 +14,7 @@ from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.runs import Run, claimed
 from equipoise.data.sampling import split
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.keeping import load, publish
 from equipoise.mitigate.prompts import PromptSets, default_prompts
@@ -88,7 +89,8 @@ def fit_on_table(
     if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
         both = zip(mine["subject"], mine["set_id"], strict=True)
         sets = [None if pd.isna(name) else f"{subject}: {name}" for subject, name in both]
-    remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
+    with Heartbeat(f"fitting {remedy.name}"):
+        remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
     assert remedy.fitted_on is not None
     remedy.fitted_on = replace(
         remedy.fitted_on,
@@ -191,7 +193,7 @@ def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) ->
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
-        keep &= frame["image_id"].isin(kept).to_numpy(dtype=bool)
+        keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
     reasons = [None if stays else "fitted_on" for stays in keep]
     data = pa.table(
         {
