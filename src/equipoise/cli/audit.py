@@ -272,8 +272,14 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
 
     fitted = load(remedy)
     made = repaired(spec, fitted, **options)
-    if seen_subjects(fitted, images):  # the audit itself says how many
-        typer.echo(f"note: judge the remedy on subjects it has not seen, as with --layer {remedy}/held_out", err=True)
+    seen = seen_subjects(fitted, images)
+    if seen:  # said at once, before hours of asking; the audit's own notes keep it
+        of = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"].nunique()
+        typer.echo(
+            f"note: the remedy has seen {len(seen)} of {of} subjects; judge it on others, as with --layer "
+            f"{remedy}/held_out",
+            err=True,
+        )
     return made
 
 
