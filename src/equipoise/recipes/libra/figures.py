@@ -17,7 +17,7 @@ UNSEEN = 90_004
 _NOUN = {"male": "man", "female": "woman"}
 
 
-def dcg_figures(folder: Path, n: int = 1000) -> dict[str, float]:
+def dcg_figures(folder: Path, n: int = 300) -> dict[str, float]:
     """On renders of the fair world: captions with the gender or the work of somebody else, and right ones."""
     from equipoise.models.folders import open_checkpoint
     from equipoise.models.hf.adapter import from_folder
