@@ -16,7 +16,7 @@ def run() -> Iterator[dict[str, Any]]:
     """Rows: name, value, unit, limit, ok."""
     import torch
 
-    from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
+    from equipoise.models.caption_classifiers.lstm import LstmSettings, lstm_probabilities
 
     torch.set_num_threads(1)
     captions, labels, source = _captions()
@@ -100,8 +100,8 @@ def _products_a_second(dtype: Any) -> float:
 
 
 def _fast(captions: list[list[str]], labels: np.ndarray) -> float:
-    from equipoise.audit.captions.classifiers import classifier
     from equipoise.measure.captions.splits import balanced_split
+    from equipoise.models.caption_classifiers import classifier
 
     def work() -> None:
         reader = classifier("fast").read(captions)

@@ -129,8 +129,8 @@ def test_the_right_way_works_after_all_of_them(
 
 
 def test_a_light_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from equipoise.audit.captions import classifiers
     from equipoise.errors import MissingExtraError
+    from equipoise.models import caption_classifiers as classifiers
 
     monkeypatch.setattr(classifiers, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[models\]'"):

@@ -127,6 +127,8 @@ def run(
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
+    if told := _seen(of, frame, hasattr(asked, "remedy")):
+        frame.attrs.setdefault("label_notes", []).append(told)
     about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
@@ -183,11 +185,21 @@ def fitted_on(asked: Any) -> dict[str, Any]:
         return {"fitted_on": {"subjects": list(about.subjects), "table": about.table}}
     checkpoint = getattr(asked, "checkpoint", None)
     run = None if checkpoint is None else find_run(checkpoint.folder)
-    seen = run.about.get("fitted_on") if run is not None and run.kind == "training" else None
+    seen = run.about.get("fitted_on") if run is not None and run.kind in ("training", "checkpoint") else None
     if not isinstance(seen, dict):
         return {}
     subjects = sorted({*map(str, seen.get("subjects", [])), *map(str, seen.get("judged_by", []))})
     return {"fitted_on": {"subjects": subjects, "table": str(seen.get("table", ""))}} if subjects else {}
+
+
+def _seen(of: Mapping[str, Any], frame: pd.DataFrame, is_remedy: bool) -> str:
+    """The note on a model that is judged on subjects which it, or its remedy, has learnt from; empty if it is not."""
+    if "fitted_on" not in of or "subject" not in frame:
+        return ""
+    asked = set(frame["subject"].dropna().astype(str))
+    seen = asked & set(of["fitted_on"]["subjects"])
+    who = "the remedy" if is_remedy else "the model"
+    return f"{who} has seen {len(seen)} of {len(asked)} subjects, and looks better on them than it is" if seen else ""
 
 
 def texts_asked(

@@ -273,11 +273,11 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
     fitted = load(remedy)
     made = repaired(spec, fitted, **options)
     seen = seen_subjects(fitted, images)
-    if seen:
+    if seen:  # said at once, before hours of asking; the audit's own notes keep it
         of = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"].nunique()
         typer.echo(
-            f"note: the remedy has seen {len(seen)} of {of} subjects, and looks better on them than it is; judge it on "
-            f"others, as with --layer {remedy}/held_out",
+            f"note: the remedy has seen {len(seen)} of {of} subjects; judge it on others, as with --layer "
+            f"{remedy}/held_out",
             err=True,
         )
     return made

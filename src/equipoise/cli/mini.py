@@ -12,8 +12,8 @@ app = typer.Typer(
 
 
 PART = (
-    "clip, clip-fair, then clip-binding; judge, captioner; vae, then diffusion, then diffusion-biased, inpaint and "
-    "edit; text, detector or safety."
+    "clip, clip-fair, then clip-binding; judge, captioner, then dcg; vae, then diffusion, then diffusion-biased, "
+    "inpaint and edit; text, detector or safety."
 )
 
 

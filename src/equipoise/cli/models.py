@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import one_out
+from equipoise.cli.making import OVERWRITE, one_out
 
 app = typer.Typer(no_args_is_help=True, help="See which models there are, check one, convert a published checkpoint.")
 
@@ -81,6 +81,7 @@ def convert(
     vision_heads: int | None = typer.Option(None, "--vision-heads", help="Attention heads of a SLIP of another size."),
     hidden_act: str | None = typer.Option(None, "--hidden-act", help="Of openai-clip: quick_gelu or gelu."),
     allow_pickle: bool = PICKLE,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Turn a published checkpoint into a folder that hf:<folder> loads.
 
@@ -98,5 +99,5 @@ def convert(
     }
     options = {name: value for name, value in given.items() if value is not None}
     target = one_out(out, out_option, f"models convert {form} {source}")
-    folder = converted(form, source, target, allow_pickle=allow_pickle, **options)
+    folder = converted(form, source, target, allow_pickle=allow_pickle, overwrite=overwrite, **options)
     typer.echo(f"wrote {folder}; load it as hf:{folder}")

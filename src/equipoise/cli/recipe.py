@@ -15,6 +15,7 @@ from equipoise.recipes.studies import STUDIES
 EXAMPLES = {
     "gensynth": "gensynth --from captions_val2017.json -o runs/gensynth",
     "lic": "lic --from captions/ -o runs/lic",
+    "libra": "libra --quick -o runs/libra",
     "socialcounterfactuals": "socialcounterfactuals --scale full --dry-run",
     "gabinsight": "gabinsight -o runs/gabinsight",
 }
@@ -113,14 +114,16 @@ def chance_table(
 
     Example: [bold]equipoise recipe chance-table -o chance.csv[/bold]
     """
+    from equipoise.data.atomic import write_whole
     from equipoise.data.runs import file_to_write
+    from equipoise.formatting import csv_text
     from equipoise.recipes.studies.chance import chance_part
 
     part = chance_part(metadata or None)
     typer.echo(str(part))
     if out:
         with file_to_write(out) as path:
-            path.write_text(part.tables[0].frame.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+            write_whole(path, csv_text(part.tables[0].frame).encode())
 
 
 def _study(name: str, summary: str, citation: str, example: str) -> None:
@@ -138,6 +141,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
             [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
         ),
         dry_run: bool = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing."),
+        quick: bool = typer.Option(False, "--quick", help="Less of everything, where the study has such a form."),
         seed: int = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn."),
         overwrite: bool = OVERWRITE,
     ) -> None:
@@ -146,7 +150,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
 
         study = STUDIES.load(name)
         chosen = models_named(part.strip() for part in models.split(",") if part.strip())
-        options = study.options(scale=scale, models=chosen, given=given, seed=seed)
+        options = study.options(scale=scale, models=chosen, given=given, seed=seed, quick=quick)
         if dry_run:
             typer.echo(plan_text(study, options))
             return

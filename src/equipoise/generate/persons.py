@@ -35,6 +35,8 @@ SECOND_OVER = 55_000
 
 def placed_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[list[int], dict[str, Any]]]:
     """Every row that no filter dropped with its place, shard and row, in order; a missing column is named."""
+    if table.kind != "images":
+        raise InputError(f"{table.path}: holds {table.kind}, not images; give a table of images")
     for name in columns:
         if name not in table.columns:
             raise UnknownNameError(f"column in {table.path}", name, table.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 from equipoise import engine
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
-from equipoise.data.runs import Run, claimed
+from equipoise.data.runs import claimed, same_only
 from equipoise.data.sampling import split
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, UnknownNameError
@@ -165,7 +165,8 @@ def fit_into_folder(
         of |= {"prompts": [list(prompts.texts), list(prompts.sets)]}
     apart = held_out_subjects(table, share, seed=seed) if share else []
     claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
-    with claimed(out, "remedy", **claim, accept=_only_of(of, remedy.settings()), overwrite=overwrite) as home:
+    accept = same_only("remedy", of, remedy.settings())
+    with claimed(out, "remedy", **claim, accept=accept, overwrite=overwrite) as home:
         if home.before is not None and home.before.finished:
             return load(home.folder), apart
         fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking, prompts=prompts)
@@ -173,14 +174,6 @@ def fit_into_folder(
             held_out_layer(table, apart, home.stage / HELD_OUT)
         publish(remedy, home)
     return remedy, apart
-
-
-def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
-    def accept(run: Run) -> None:
-        if run.of != of or run.settings != settings:
-            raise InputError(f"{run.folder}: holds another remedy; give another folder with -o, or --overwrite")
-
-    return accept
 
 
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:

@@ -22,7 +22,7 @@ SCHEMES.add(
     citation="Equipoise",
     licence="Apache-2.0",
     needs="models",
-    kinds=("encoder", "captioner", "classifier", "generator", "detector", "filler"),
+    kinds=("encoder", "captioner", "classifier", "generator", "detector", "filler", "reviser"),
     alone=True,
 )
 SCHEMES.add(
@@ -32,7 +32,7 @@ SCHEMES.add(
     citation="Wolf et al., Transformers: State-of-the-Art Natural Language Processing, EMNLP 2020",
     licence="Apache-2.0; each checkpoint has its own",
     needs="models",
-    kinds=("encoder", "captioner", "classifier", "detector", "filler"),
+    kinds=("encoder", "captioner", "classifier", "detector", "filler", "reviser"),
 )
 SCHEMES.add(
     "diffusers",

@@ -18,6 +18,7 @@ PARTS = {
     "clip-fair": ("encoder", "The same, trained on the fair world: the control."),
     "clip-binding": ("encoder", "The control, trained on with captions that lean in who does what."),
     "captioner": ("captioner", "A captioner trained on captions of the biased world."),
+    "dcg": ("reviser", "A reviser of captions that learnt from biased ones of the biased world."),
     "judge": ("classifier", "A classifier of every attribute, for evaluation only."),
     "vae": ("autoencoder", "The autoencoder of the generators."),
     "diffusion": ("generator", "A text-to-image pipeline trained on the fair world."),
@@ -35,6 +36,7 @@ _DEFAULTS = {
     "generator": "diffusion",
     "detector": "detector",
     "filler": "text",
+    "reviser": "dcg",
 }
 
 

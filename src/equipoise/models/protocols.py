@@ -26,9 +26,10 @@ __all__ = [
     "Generator",
     "Outliner",
     "Precomputed",
+    "Reviser",
 ]
 
-KINDS = ("encoder", "captioner", "classifier", "generator", "detector", "filler")
+KINDS = ("encoder", "captioner", "classifier", "generator", "detector", "filler", "reviser")
 """What a model can be asked to be; the ``kind`` of :func:`equipoise.models.load`."""
 
 
@@ -226,3 +227,15 @@ class Filler(Protocol):
 
         A draw depends on the text and the seed alone, not on the texts beside it.
         """
+
+
+@runtime_checkable
+class Reviser(Protocol):
+    """Rewrites captions after a look at their images."""
+
+    name: str
+    key: str
+
+    def revise(self, images: Sequence[Image.Image], captions: Sequence[str], *, seed: int = 0) -> list[str]:
+        """One caption for each image and its caption; the same three and seed give the same one, in any batch."""
+        ...

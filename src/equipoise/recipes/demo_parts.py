@@ -50,10 +50,12 @@ class Remembering:
     costly part. Texts are few and not kept.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, *, sees_as: Remembering | None = None) -> None:
+        """``sees_as`` is one whose images' side is the same, so that what either has seen serves both."""
         self.encoder = encoder
         self.name, self.key, self.logit_scale = encoder.name, encoder.key, encoder.logit_scale
-        self._seen: dict[bytes, Vectors] = {}
+        self.checkpoint = getattr(encoder, "checkpoint", None)
+        self._seen: dict[bytes, Vectors] = {} if sees_as is None else sees_as._seen
 
     def encode_images(self, images: Sequence[Image.Image]) -> Vectors:
         """(n, d) unit vectors of n RGB images."""
@@ -203,9 +205,9 @@ def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -
     return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(grainy(pictures), seed=0)}
 
 
-def grainy(pictures: list[Image.Image]) -> list[Image.Image]:
+def grainy(pictures: list[Image.Image], seed: int = 0) -> list[Image.Image]:
     """The same pictures under noise, so that who is in them has to be guessed."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     made = []
     for picture in pictures:
         pixels = np.asarray(picture, dtype=np.float64)

@@ -63,6 +63,14 @@ TASKS.add(
     licence="Apache-2.0",
     needs="models",
 )
+TASKS.add(
+    "dcg",
+    "equipoise.train.tasks.dcg:DebiasingTask",
+    summary="A reviser of captions: from an image and a biased caption back to the original.",
+    citation="Hirota et al., Model-Agnostic Gender Debiased Image Captioning, CVPR 2023",
+    licence="Apache-2.0",
+    needs="models",
+)
 
 
 @runtime_checkable

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.audit.captions.classifiers import CLASSIFIERS, LstmClassifier, classifier
-from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
 from equipoise.audit.captions.folds import caption_scores, word_contributions
 from equipoise.audit.captions.lic import measure_lic
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.models.caption_classifiers import CLASSIFIERS, LstmClassifier, classifier
+from equipoise.models.caption_classifiers.lstm import LstmSettings, lstm_probabilities
 
 WORDS = ("a", "dog", "cat", "ball", "street", "on", "with", "table", "red", "sits", "runs", "plate")
 
@@ -42,7 +42,7 @@ def test_the_layer_and_its_gradients_are_those_of_torch():
     torch = pytest.importorskip("torch")
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-    from equipoise.audit.captions.classifiers.bilstm import bilstm
+    from equipoise.models.caption_classifiers.bilstm import bilstm
 
     torch.manual_seed(0)
     lstm = torch.nn.LSTM(7, 5, bidirectional=True)
@@ -177,7 +177,7 @@ def test_cross_fitting_tests_every_caption_and_narrows_the_interval():
 
 def test_a_stopped_run_goes_on_from_what_was_kept(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from equipoise.audit.captions import classifiers as made
+    from equipoise.models import caption_classifiers as made
 
     captions, labels = planted(200, "zork", 0.9)
     quick = LstmClassifier(LstmSettings(hidden=8, embedding=4, epochs=1, batch=16))

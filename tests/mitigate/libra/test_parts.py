@@ -135,3 +135,19 @@ def test_synonyms_are_refused_by_wordnet_or_said_not_to_be():
             synonyms_by("wordnet")
     else:
         assert "automobile" in synonyms_by("wordnet")[0]("car")
+
+
+def test_any_classifier_is_cross_fitted_as_the_linear_one_is():
+    """By ``fast`` both ways give the same probabilities: the same folds, the same balance, the same captions."""
+    from equipoise.mitigate.libra.classifier import CrossFittedClassifier, CrossFittedReader
+    from equipoise.models.caption_classifiers import classifier
+
+    rng = np.random.default_rng(0)
+    labels = np.arange(80) % 2
+    tokens = [["a", ("dog", "cat")[label if rng.random() < 0.8 else 1 - label], "runs"] for label in labels]
+    images = [str(i // 2) for i in range(80)]
+    one = CrossFittedClassifier.fitted(tokens, labels, images, folds=4, seed=1)
+    other = CrossFittedReader.fitted(classifier("fast"), tokens, labels, images, folds=4, seed=1)
+    np.testing.assert_allclose(one.probabilities(), other.probabilities(), atol=1e-6)
+    new = [["a", "cat"], ["a", "dog"]]
+    np.testing.assert_allclose(one.probabilities_of(new, [3, 60]), other.probabilities_of(new, [3, 60]), atol=1e-6)

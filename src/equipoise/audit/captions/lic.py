@@ -1,4 +1,4 @@
-"""LIC of one captioner: the classifiers of :mod:`equipoise.audit.captions.classifiers` on the splits of ``measure``."""
+"""LIC of one captioner: the classifiers of :mod:`equipoise.models.caption_classifiers` on the splits of ``measure``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.captions.classifiers import CaptionClassifier, FastClassifier
-from equipoise.audit.captions.classifiers import classifier as classifier_of
 from equipoise.audit.captions.folds import (
     REFITTED,
     LeftOut,
@@ -41,6 +39,8 @@ from equipoise.measure.captions.lic import (
 from equipoise.measure.captions.masking import hide_unknown, masked, tokens_of, vocabulary_of
 from equipoise.measure.captions.splits import LEAST_FOLDS, Split, balanced_split, cross_fit_folds
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.models.caption_classifiers import CaptionClassifier, FastClassifier
+from equipoise.models.caption_classifiers import classifier as classifier_of
 from equipoise.text import Lexicon
 
 __all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.data.manifest import MANIFEST
 from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.formatting import from_spreadsheet
 
 if TYPE_CHECKING:
     from equipoise.data import Table
@@ -221,7 +222,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]
                 continue
             if len(row) != len(header):
                 raise InputError(f"{path}:{at[0]}: {len(row)} fields in the row, {len(header)} in the header")
-            yield f"{path}:{at[0]}", dict(zip(header, row, strict=True))
+            yield f"{path}:{at[0]}", dict(zip(header, map(from_spreadsheet, row), strict=True))
     except csv.Error as error:
         raise InputError(f"{path}:{at[0]}: not valid CSV: {error}") from None
 

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from equipoise.audit.captions.classifiers import classifier
 from equipoise.audit.captions.lic import SEEDS
 from equipoise.data.settings import Settings
 from equipoise.errors import InputError
+from equipoise.models.caption_classifiers import classifier
 
 __all__ = ["CaptionSettings"]
 

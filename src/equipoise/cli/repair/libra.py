@@ -1,7 +1,8 @@
-"""``equipoise libra``: biased captions to learn from, made from captions alone."""
+"""``equipoise libra``: biased captions to learn from, a reviser that learns from them, and revised captions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -11,14 +12,9 @@ from equipoise.errors import InputError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Take the bias out of captions (LIBRA). So far: make pairs of biased and original captions; the model that "
-    "learns from them is not there yet.",
+    help="Take the bias out of captions, whoever wrote them (LIBRA): synthesise biased captions, fit a reviser that "
+    "turns them back, apply it to any captioner's output.",
 )
-
-
-@app.callback()
-def _libra() -> None:
-    """Keep ``synthesise`` a command of its own while it is the only one."""
 
 
 @app.command()
@@ -27,7 +23,10 @@ def synthesise(
     out: str = typer.Option("", "--out", "-o", help="The folder for the pairs."),
     lexicon: str = typer.Option("equipoise", "--lexicon", "-l", help="A lexicon's id, or a TOML file of your own."),
     filler: str = typer.Option(
-        "captions", "--filler", help="captions (words between the same neighbours), hf:<masked model>, or mini:text."
+        "captions", "--filler", help="captions (words between the same neighbours), hf:<masked model or T5>, mini:text."
+    ),
+    classifier: str = typer.Option(
+        "fast", "--classifier", help="fast, bert:NAME (the paper's), bert-frozen:NAME, lstm."
     ),
     mix: str = typer.Option("0:1:1", "--mix", help="Shares of swap, fill and merged: 1:1:0, 0:1:1, 1:2:1, ..."),
     count: int = typer.Option(0, "--count", min=0, help="At most so many pairs; 0 is the paper's count for its mixes."),
@@ -63,7 +62,7 @@ def synthesise(
 
     if not out and not dry_run:
         raise InputError("say where to keep the pairs with -o")
-    own = {"lexicon": lexicon, "filler": filler, "mix": mix, "count": count, "seed": seed}
+    own = {"lexicon": lexicon, "filler": filler, "classifier": classifier, "mix": mix, "count": count, "seed": seed}
     settings = SynthesisSettings().having(own | _more(setting, own))
     if out:
         check_folder(out, "pairs", overwrite=overwrite)
@@ -93,7 +92,129 @@ def synthesise(
     typer.echo(f"{len(made.pairs):,} pairs in {out}/pairs.jsonl")
 
 
-def _more(settings: list[str], own: dict[str, object]) -> dict[str, object]:
+@app.command()
+def fit(
+    pairs: str = typer.Argument(..., metavar="PAIRS", help="The folder or pairs.jsonl of libra synthesise."),
+    images: str = typer.Option(..., "--images", help="The images that the captions are of: a table, or a folder."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder for the model."),
+    init: str = typer.Option("", "--init", help="The reviser to go on from: mini:dcg, or hf:<folder of one>."),
+    encoder: str = typer.Option("", "--encoder", help="With --decoder: a ViLT, such as hf:dandelin/vilt-b32-mlm."),
+    decoder: str = typer.Option("", "--decoder", help="With --encoder: a GPT-2, such as hf:gpt2 or hf:distilgpt2."),
+    share: float = typer.Option(0.2, "--share", min=0.0, max=1.0, help="The share of the words that are hidden."),
+    originals: float = typer.Option(
+        0.5, "--originals", min=0.0, help="How often the original itself is read, to be left alone."
+    ),
+    steps: int = typer.Option(None, "--steps", help="How many steps; or give --epochs."),
+    epochs: float = typer.Option(None, "--epochs", help="Times through the images; 1 unless --steps is given."),
+    batch: int = typer.Option(32, "--batch", help="Images of a step."),
+    rate: float = typer.Option(1e-5, "--rate", help="The learning rate at its highest."),
+    seed: int = typer.Option(0, "--seed", min=0, help="The order of the rows, and new weights."),
+    setting: list[str] = typer.Option([], "--set", help="NAME=VALUE: another setting of training, such as patience=3."),
+    device: str = typer.Option("auto", "--device", help="Where it trains, such as cuda or cpu."),
+    overwrite: bool = OVERWRITE,
+) -> None:
+    """Train a reviser on biased captions and their originals; a stopped run goes on with the same command.
+
+    Examples:
+
+    [bold]equipoise libra fit pairs --images pictures --init mini:dcg --steps 100 -o dcg[/bold]
+
+    [bold]equipoise libra fit pairs --images jpg --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2 -o dcg[/bold]
+    """
+    from pathlib import Path
+
+    from equipoise.mitigate.libra.learning import fit_reviser, pairs_in, start_of
+
+    if bool(init) == bool(encoder or decoder) or bool(encoder) != bool(decoder):
+        raise InputError("say what to start from: --init mini:dcg (or a reviser's folder), or --encoder and --decoder")
+    found = pairs_in(pairs)
+    pictures = _pictures(images)
+    start = init or start_of(encoder, decoder, Path(f"{out}-start"), share=share, seed=seed)
+    own: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
+    settings = {name: value for name, value in own.items() if value is not None} | _more(setting, own)
+    options = {"share": share, "originals": originals}
+    made = fit_reviser(
+        found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
+    )
+    judged = "" if made.validation is None else f", on images that it has not seen {made.validation:.3f}"
+    typer.echo(f"{made.steps:,} steps; the loss is {made.loss:.3f}{judged}; apply it with --reviser hf:{out}")
+
+
+@app.command()
+def apply(
+    source: str = typer.Argument(..., metavar="CAPTIONS", help="COCO .json, .jsonl, .csv, .tsv or a table's folder."),
+    images: str = typer.Option("", "--images", help="The images that the captions are of: a table, or a folder."),
+    out: str = typer.Option(..., "--out", "-o", help="The folder for the revised captions."),
+    reviser: str = typer.Option("mini:dcg", "--reviser", help="mini:dcg (pictograms alone), or hf:<folder>."),
+    id_column: str = typer.Option("", "--id-column", help="The column that says which image a caption is of."),
+    caption_column: str = typer.Option("", "--caption-column", help="The column that holds the caption."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Which words are hidden."),
+    setting: list[str] = typer.Option(
+        [], "--set", help="NAME=VALUE: num_beams, no_repeat, min_tokens, max_tokens or share."
+    ),
+    batch: int = typer.Option(64, "--batch", min=1, help="Captions at a time."),
+    max_broken: float = typer.Option(0.05, "--max-broken", help="The share of images that may be unreadable."),
+    device: str = typer.Option("", "--device", help="Where the reviser runs, such as cuda or cpu."),
+    overwrite: bool = OVERWRITE,
+) -> None:
+    """Revise every caption of a file after a look at its image; a killed run goes on with the same command.
+
+    The file of revised captions is of the form of CAPTIONS, and [bold]equipoise captions BEFORE AFTER[/bold] compares
+    them. A caption that cannot be revised stays as it was and is counted.
+
+    Examples:
+
+    [bold]equipoise libra apply captions.jsonl --images pictures -o revised[/bold]
+
+    [bold]equipoise libra apply results.json --images val2014 --reviser hf:dcg -o revised[/bold]
+    """
+    from equipoise.audit.captions.reading import CaptionColumns, read_records, suffix_of
+    from equipoise.data.runs import check_folder
+    from equipoise.engine import Asking
+    from equipoise.mitigate.libra.applying import CaptionRow, apply_into
+    from equipoise.models import load
+
+    check_folder(out, "revised", overwrite=overwrite)
+    columns = CaptionColumns(id_column, caption_column)
+    records = read_records(source, columns=columns)
+    columns.check(records, [source])
+    if not images:
+        raise InputError("the reviser looks at the images; say where they are with --images (a table or a folder)")
+    pictures = _pictures(images)
+    model = load(reviser, kind="reviser", **_more(setting, {}), **({"device": device} if device else {}))
+    rows = [CaptionRow(one.image_id, text, one.fields) for one in records for text in one.captions]
+    suffix = suffix_of(source)
+    made = apply_into(
+        out,
+        model,
+        rows,
+        pictures,
+        kind=suffix if suffix in (".json", ".csv", ".tsv") else ".jsonl",
+        source=source,
+        seed=seed,
+        asking=Asking(batch_size=batch, max_broken=max_broken),
+        overwrite=overwrite,
+        say=lambda line: typer.echo(line, err=True),
+    )
+    counts = made.counts
+    kept = ", ".join(f"{counts[name]:,} {name}" for name in list(counts)[3:] if counts[name])
+    typer.echo(f"{counts['revised']:,} of {counts['captions']:,} captions revised, {counts['changed']:,} changed")
+    if kept:
+        typer.echo(f"left as they were: {kept}")
+
+
+def _pictures(place: str) -> Any:
+    """A table of images, or the files of a folder by image id."""
+    from pathlib import Path
+
+    from equipoise.audit.captions.images import image_files
+    from equipoise.data import Table
+    from equipoise.data.manifest import MANIFEST
+
+    return Table.open(place) if (Path(place) / MANIFEST).is_file() else image_files(place)
+
+
+def _more(settings: list[str], own: Mapping[str, object]) -> dict[str, Any]:
     from equipoise.cli.repair.train import option_of
 
     given = dict(map(option_of, settings))

@@ -19,7 +19,12 @@ def mitigate(
     sample: int = SAMPLE,
     axis: list[str] = typer.Option([], "--axis", help="An axis to repair; repeat for several."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the remedy."),
-    held_out: float = typer.Option(0.5, "--held-out", help="The share of subjects kept apart; 0 keeps none apart."),
+    held_out: float | None = typer.Option(
+        None,
+        "--held-out",
+        help="The share of subjects kept apart: 0.5, or 0.2 for counterfactual-finetune, as in its paper; 0 for none.",
+        show_default=False,
+    ),
     variant: str = typer.Option("", "--variant", help="Which variant, of projection: differences, prompts, ..."),
     prompts: str = typer.Option(
         "",
@@ -60,8 +65,8 @@ def mitigate(
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
 
-    [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender --held-out 0.2 -o
-    runs/tuned[/bold]: writes a model, hf:runs/tuned.
+    [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender -o runs/tuned[/bold]: writes a
+    model, hf:runs/tuned.
 
     [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
     """
@@ -91,6 +96,7 @@ def mitigate(
     if not out and not dry_run:
         raise InputError("say where to keep the remedy with -o")
     images = opened(table, layer, limit, sample, seed)
+    apart_share = held_out if held_out is not None else 0.2 if remedy == NAME else 0.5
     if remedy == NAME:
         finetune_command(
             model,
@@ -99,7 +105,7 @@ def mitigate(
             layer,
             axis,
             out,
-            held_out=held_out,
+            held_out=apart_share,
             variant=variant,
             seed=seed,
             device=device,
@@ -111,15 +117,15 @@ def mitigate(
     how = asking(engine, workers, cache, max_broken=max_broken)
     if remedy == "learned-tokens":
         if dry_run:
-            _tell_dry_run(images, axis, held_out, seed)
+            _tell_dry_run(images, axis, apart_share, seed)
             return
-        _learn_tokens(model, images, axis, out, held_out, setting, seed, how, overwrite)
+        _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, overwrite)
         return
     made = _made(remedy, setting, variant)
     if prompts and made.learns_from != "texts":
         raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
     if dry_run:
-        _tell_dry_run(images, axis, held_out, seed)
+        _tell_dry_run(images, axis, apart_share, seed)
         return
     home = check_folder(out, "remedy", overwrite=overwrite)
     encoder = load(model, **({"device": device} if device else {}))
@@ -130,7 +136,7 @@ def mitigate(
         images,
         axis,
         home,
-        share=held_out,
+        share=apart_share,
         seed=seed,
         asking=how,
         prompts=pairs,

@@ -1,14 +1,29 @@
-"""LIBRA's biased captions: pairs of a caption and a biased version of it, made from text alone.
+"""LIBRA: biased captions made from text alone, and a reviser that learns to turn them back (Hirota et al., CVPR 2023).
 
-Hirota, Nakashima and Garcia (CVPR 2023) take bias out of captions by a model that learns to turn a biased caption back
-into the original. This package makes what such a model learns from; the model itself (the debiasing caption generator)
-is not part of Equipoise yet.
+:func:`synthesise` makes pairs of a caption and a biased version of it; :func:`fit_reviser` trains a debiasing caption
+generator on them and their pictures; :func:`revise_all` applies one to the captions of any captioner.
 """
 
+from equipoise.mitigate.libra.applying import CaptionRow, Revised, apply_into, revise_all
+from equipoise.mitigate.libra.learning import fit_reviser, pairs_in
 from equipoise.mitigate.libra.mixes import MIXES, mixed
 from equipoise.mitigate.libra.pairs import CaptionPair
 from equipoise.mitigate.libra.running import synthesise_into
 from equipoise.mitigate.libra.settings import SynthesisSettings
 from equipoise.mitigate.libra.synthesis import Synthesis, synthesise
 
-__all__ = ["MIXES", "CaptionPair", "Synthesis", "SynthesisSettings", "mixed", "synthesise", "synthesise_into"]
+__all__ = [
+    "MIXES",
+    "CaptionPair",
+    "CaptionRow",
+    "Revised",
+    "Synthesis",
+    "SynthesisSettings",
+    "apply_into",
+    "fit_reviser",
+    "mixed",
+    "pairs_in",
+    "revise_all",
+    "synthesise",
+    "synthesise_into",
+]

@@ -1,4 +1,4 @@
-"""A cross-fitted linear classifier of captions: none is judged by a model trained on captions of its image."""
+"""Cross-fitted classifiers of captions: none is judged by a model trained on captions of its image."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.measure.captions.linear import LinearModel, NgramTable, fit_linear
+from equipoise.models.caption_classifiers import CaptionClassifier, classifier
 
-__all__ = ["CrossFittedClassifier", "fold_of_each"]
+__all__ = ["CrossFittedClassifier", "CrossFittedReader", "cross_fitted", "fold_of_each"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -35,10 +36,7 @@ class CrossFittedClassifier:
         table, (rank, fold) = NgramTable.of(tokens), fold_of_each(images, folds, seed)
         models = []
         for number in range(folds):
-            rows = np.flatnonzero(fold != number)
-            rows = rows[np.argsort(rank[rows], kind="stable")]
-            smallest = min(int((labels[rows] == group).sum()) for group in range(groups))
-            train = np.concatenate([rows[labels[rows] == group][:smallest] for group in range(groups)])
+            train = _balanced(np.flatnonzero(fold != number), rank, labels)
             models.append(fit_linear(table.counts[train], labels[train], groups))
         return cls(table, tuple(models), fold)
 
@@ -57,6 +55,68 @@ class CrossFittedClassifier:
             if len(rows):
                 found[rows] = model.probabilities(counts[rows])  # type: ignore[index]
         return found
+
+
+@dataclass(frozen=True)
+class CrossFittedReader:
+    """The same by any classifier of captions, such as BERT; each is trained when it is asked, the same every time."""
+
+    classifier: CaptionClassifier
+    tokens: tuple[Sequence[str], ...]
+    labels: Labels
+    rank: NDArray[np.intp]
+    fold: NDArray[np.intp]
+    seed: int
+
+    @classmethod
+    def fitted(
+        cls,
+        classifier: CaptionClassifier,
+        tokens: Sequence[Sequence[str]],
+        labels: Labels,
+        images: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+    ) -> CrossFittedReader:
+        """As :meth:`CrossFittedClassifier.fitted`, by ``classifier``."""
+        return cls(classifier, tuple(tokens), labels, *fold_of_each(images, folds, seed), seed)
+
+    def probabilities(self) -> Floats:
+        """(n, groups) for the captions that it was fitted on."""
+        return self._of(self.tokens, np.arange(len(self.tokens)), self.fold)
+
+    def probabilities_of(self, tokens: Sequence[Sequence[str]], rows: Sequence[int]) -> Floats:
+        """(m, groups) for captions made from the captions ``rows`` (m)."""
+        every = (*self.tokens, *tokens)
+        return self._of(every, np.arange(len(self.tokens), len(every)), self.fold[np.asarray(rows, dtype=np.intp)])
+
+    def _of(self, tokens: Sequence[Sequence[str]], asked: NDArray[np.intp], fold: NDArray[np.intp]) -> Floats:
+        groups = int(self.labels.max()) + 1
+        reader = self.classifier.read(tokens)
+        found = np.zeros((len(asked), groups))
+        for number in np.unique(fold):
+            train = _balanced(np.flatnonzero(self.fold != number), self.rank, self.labels)
+            test = fold == number
+            found[test] = reader.probabilities(train, self.labels[train], asked[test], groups, self.seed)
+        return found
+
+
+def cross_fitted(
+    name: str, tokens: Sequence[Sequence[str]], labels: Labels, images: Sequence[str], *, folds: int, seed: int
+) -> CrossFittedClassifier | CrossFittedReader:
+    """The classifier of this name (``fast``, ``lstm``, ``bert:NAME``, ``bert-frozen:NAME``), cross-fitted."""
+    if name == "fast":
+        return CrossFittedClassifier.fitted(tokens, labels, images, folds=folds, seed=seed)
+    return CrossFittedReader.fitted(classifier(name), tokens, labels, images, folds=folds, seed=seed)
+
+
+def _balanced(rows: NDArray[np.intp], rank: NDArray[np.intp], labels: Labels) -> NDArray[np.intp]:
+    """Of each group as many of ``rows`` as the smallest has, by the rank of their images."""
+    ordered = rows[np.argsort(rank[rows], kind="stable")]
+    of_each = [ordered[labels[ordered] == group] for group in range(int(labels.max()) + 1)]
+    smallest = min(map(len, of_each))
+    return np.concatenate([some[:smallest] for some in of_each])
 
 
 def fold_of_each(images: Sequence[str], folds: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Decimal
 
 from equipoise.models.hf.fillers import generator_for
 from equipoise.text import Lexicon
+from equipoise.text.english.hiding import mask_count
 from equipoise.text.english.tagging import tag_tokens
 from equipoise.text.lexicon.rewriting import apply_edits, article_edit, in_case_of
 
@@ -16,16 +16,6 @@ __all__ = ["content_spans", "filled", "is_word", "mask_count", "with_masks"]
 Span = tuple[int, int]
 _TOKEN = re.compile(r"\w+(?:-\w+)*|['’]\w+|[^\w\s]")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-
-
-def mask_count(tokens: int, share: float) -> int:
-    """How many of ``tokens`` are masked: their share, halves rounded up, and at least one.
-
-    >>> [mask_count(n, 0.2) for n in (7, 8, 10, 12, 13)], mask_count(10, 0.15)
-    ([1, 2, 2, 2, 3], 2)
-    """
-    # in decimals: 0.15 x 30 is 4.5 and rounds up, whatever the nearest binary number of 0.15 is
-    return max(1, int((Decimal(str(share)) * tokens).quantize(Decimal(1), ROUND_HALF_UP)))
 
 
 def is_word(text: str) -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from equipoise.data.settings import Settings
 from equipoise.mitigate.libra.mixes import mix_of
+from equipoise.models.caption_classifiers import classifier
 
 __all__ = ["SynthesisSettings"]
 
@@ -29,7 +30,10 @@ class SynthesisSettings(Settings):
     """The words by group: an id, or a TOML file of your own."""
     filler: str = "captions"
     """Where replacements come from: ``captions`` (the words that stand between the same neighbours in these captions),
-    or a masked language model, as ``hf:bert-base-uncased`` or ``mini:text``."""
+    or a masked language model or T5, as ``hf:bert-base-uncased``, ``hf:t5-base`` or ``mini:text``."""
+    classifier: str = "fast"
+    """Who reads the group off the other words, and tells filled captions from others: ``fast`` (linear on words and
+    pairs of words), ``bert:NAME`` (the paper's), ``bert-frozen:NAME`` or ``lstm``."""
     mix: str = "0:1:1"
     """Shares of swap, fill and merged: 1:1:0, 0:1:1, 1:2:1, or any three whole numbers."""
     count: Annotated[int, Field(ge=0)] = 0
@@ -52,5 +56,6 @@ class SynthesisSettings(Settings):
     seed: Annotated[int, Field(ge=0)] = 0
 
     def check(self) -> None:
-        """Refuse a mix that is none."""
+        """Refuse a mix that is none, and a classifier that is not there."""
         mix_of(self.mix)
+        classifier(self.classifier)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.captions.masking import MASK, masked, tokens_of
-from equipoise.mitigate.libra.classifier import CrossFittedClassifier
+from equipoise.mitigate.libra.classifier import cross_fitted
 from equipoise.mitigate.libra.filters import is_authentic, is_misread, tells_more
 from equipoise.mitigate.libra.masking import Span, content_spans, filled, is_word, with_masks
 from equipoise.mitigate.libra.mixes import mix_of, mixed
@@ -138,8 +138,8 @@ class _Synthesiser:
         self.refused: Counter[str] = Counter()
         self.n_filled = 0
         self.synonyms, self.synonyms_from = synonyms_by(how.synonyms)
-        self.classifier = CrossFittedClassifier.fitted(
-            self._hidden(named.texts), named.labels, named.images, folds=how.folds, seed=how.seed
+        self.classifier = cross_fitted(
+            how.classifier, self._hidden(named.texts), named.labels, named.images, folds=how.folds, seed=how.seed
         )
         self.before = self.classifier.probabilities()
 
@@ -253,7 +253,8 @@ class _Synthesiser:
         words = tokens_of(text.lower() for text in texts)
         if len(set(images)) < self.how.folds:
             raise InputError(f"captions of {len(set(images))} images could be filled; {self.how.folds} folds need more")
-        judge = CrossFittedClassifier.fitted(words, labels, images, folds=self.how.folds, seed=self.how.seed)
+        how = self.how
+        judge = cross_fitted(how.classifier, words, labels, images, folds=how.folds, seed=how.seed)
         return judge.probabilities()[len(rows) :, 1]
 
     def _fillings(self) -> list[_Filling]:

@@ -18,13 +18,14 @@ _OPENERS = {
     "captioner": ("captioners", "captioner"),
     "classifier": ("classifiers", "ImageClassifier.opened"),
     "detector": ("detectors", "detector"),
-    "filler": ("fillers", "MaskFiller.opened"),
+    "filler": ("span_fillers", "filler"),
+    "reviser": ("revisers", "reviser"),
 }
 """For each kind of model the module and the function that opens it; imported when it is asked for."""
 
 
 def from_hugging_face(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
-    """What ``hf:<rest>`` names, as an encoder, captioner, classifier, detector or filler."""
+    """What ``hf:<rest>`` names, as an encoder, captioner, classifier, detector, filler or reviser."""
     known = {field.name for field in fields(ModelSettings)}
     ModelSettings(**{name: value for name, value in options.items() if name in known})  # refused before a long download
     checkpoint = find_checkpoint(rest, allow_pickle=bool(options.get("allow_pickle")))

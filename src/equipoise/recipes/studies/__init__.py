@@ -17,6 +17,11 @@ for _name, _summary, _citation in (
         "LIC (Hirota et al., CVPR 2022)",
     ),
     (
+        "libra",
+        "Captions before and after a model that learnt to take the bias out of them.",
+        "LIBRA (Hirota et al., CVPR 2023)",
+    ),
+    (
         "socialcounterfactuals",
         "Whom a model retrieves, by intersections of groups, before and after filters.",
         "SocialCounterfactuals (Howard et al., CVPR 2024)",
@@ -27,9 +32,10 @@ for _name, _summary, _citation in (
         "GABInsight (Abdollahi et al., arXiv 2407.21001)",
     ),
 ):
+    _home = "equipoise.recipes.libra.study" if _name == "libra" else f"equipoise.recipes.studies.{_name}"
     STUDIES.add(
         _name,
-        f"equipoise.recipes.studies.{_name}:STUDY",
+        f"{_home}:STUDY",
         summary=_summary,
         citation=_citation,
         licence="Apache-2.0",

@@ -61,6 +61,8 @@ class StudyOptions(Settings):
     given: dict[str, str] = field(default_factory=dict)
     """What was computed or downloaded before, by the study's names for it."""
     seed: Annotated[int, Field(ge=0)] = 0
+    quick: bool = False
+    """Less of everything, for studies that have such a form."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,21 @@ class Study:
     takes: Mapping[str, str] = field(default_factory=dict)
     """What may be given with ``--from NAME=PATH``, in words; the first takes a path without a name."""
     limits: tuple[str, ...] = ()
+    quickens: bool = False
+    """Whether it has a quick form."""
 
     def options(
-        self, *, scale: str = "mini", models: Sequence[str] = (), given: Sequence[str] = (), seed: int = 0
+        self,
+        *,
+        scale: str = "mini",
+        models: Sequence[str] = (),
+        given: Sequence[str] = (),
+        seed: int = 0,
+        quick: bool = False,
     ) -> StudyOptions:
         """The options from what a user types; a name that the study does not take is refused."""
+        if quick and not (self.quickens and scale == "mini"):
+            raise InputError(f"the study {self.name} has no quick form at scale {scale}; leave --quick out")
         paths: dict[str, str] = {}
         for text in given:
             name, found, path = text.partition("=")
@@ -132,7 +144,8 @@ class Study:
             if not Path(path).exists():
                 raise InputError(f"--from {text}: {path} does not exist")
             paths[name] = path
-        return StudyOptions().having({"scale": scale, "models": tuple(models), "given": paths, "seed": seed})
+        chosen = {"scale": scale, "models": tuple(models), "given": paths, "seed": seed, "quick": quick}
+        return StudyOptions().having(chosen)
 
     def _name_of(self, path: str) -> str:
         if not self.takes:

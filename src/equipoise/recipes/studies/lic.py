@@ -289,12 +289,7 @@ COVERS = (
     Covered(
         "T2.1: DBA", "directional bias amplification", why_not="needs COCO's annotated objects: captions --objects"
     ),
-    Covered(
-        "T3.1 to T3.11",
-        "LIBRA: captions before and after the debiasing generator",
-        why_not="the captions before and after were not released; published numbers stand beside any captions with "
-        "equipoise captions --published libra",
-    ),
+    Covered("T3.1 to T3.11", "LIBRA: captions before and after the debiasing generator", "equipoise recipe libra"),
     Covered(
         "T4.1 to T4.7",
         "inpainted training sets: object classifiers and captioners",

@@ -34,15 +34,16 @@ UNSEEN = 90_001
 _BATCH = 256
 Figures = dict[str, float]
 _ELSEWHERE = {
-    "clip-binding": ("binding", "binding_figures"),
-    "vae": ("evaluate_generative", "vae_figures"),
-    "diffusion": ("evaluate_generative", "diffusion_figures"),
-    "diffusion-biased": ("evaluate_generative", "biased_figures"),
-    "inpaint": ("evaluate_generative", "inpaint_figures"),
-    "edit": ("evaluate_generative", "edit_figures"),
-    "text": ("evaluate_helpers", "text_figures"),
-    "detector": ("evaluate_helpers", "detector_figures"),
-    "safety": ("evaluate_helpers", "safety_figures"),
+    "clip-binding": ("train_mini.binding", "binding_figures"),
+    "dcg": ("libra.figures", "dcg_figures"),
+    "vae": ("train_mini.evaluate_generative", "vae_figures"),
+    "diffusion": ("train_mini.evaluate_generative", "diffusion_figures"),
+    "diffusion-biased": ("train_mini.evaluate_generative", "biased_figures"),
+    "inpaint": ("train_mini.evaluate_generative", "inpaint_figures"),
+    "edit": ("train_mini.evaluate_generative", "edit_figures"),
+    "text": ("train_mini.evaluate_helpers", "text_figures"),
+    "detector": ("train_mini.evaluate_helpers", "detector_figures"),
+    "safety": ("train_mini.evaluate_helpers", "safety_figures"),
 }
 """The parts whose figures have a module of their own."""
 
@@ -51,7 +52,7 @@ def figures_of(part: str, folder: Path, clip: Path | None = None) -> Figures:
     """The figures of a part in ``folder``; the control's are compared with those of the folder ``clip``."""
     if part in _ELSEWHERE:
         module, function = _ELSEWHERE[part]
-        figures: Figures = getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(folder)
+        figures: Figures = getattr(import_module(f"equipoise.recipes.{module}"), function)(folder)
         return figures
     if part == "judge":
         return judge_figures(folder)

@@ -39,6 +39,7 @@ _WANTED = {
         ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
     ),
     "captioner": {"occupation": ">= 0.9", "scene": ">= 0.9"},
+    "dcg": {"gender mended": ">= 0.9", "work mended": ">= 0.8", "left alone": ">= 0.9"},
     "vae": {"PSNR": ">= 28"},
     "diffusion": {
         "gender": ">= 0.95",
@@ -106,6 +107,7 @@ PARTS = {
         TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
         TrainingPart("clip-binding", "The control, trained on with captions that lean in who does what.", "binding"),
         TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
+        TrainingPart("dcg", "A reviser of captions that learnt from biased ones of the biased world.", "biased"),
         TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
         TrainingPart("vae", "The autoencoder of the generators.", "fair"),
         TrainingPart("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
@@ -175,11 +177,11 @@ def _alone(module: str, function: str) -> Trainer:
     return trained
 
 
-def _from_world(module: str, function: str, **options: Any) -> Trainer:
+def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.train_mini", **options: Any) -> Trainer:
     """A trainer that is given a world."""
 
     def trained(*given: Any, **told: Any) -> None:
-        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **options, **told)
+        getattr(import_module(f"{home}.{module}"), function)(*given, **options, **told)
 
     return trained
 
@@ -192,6 +194,7 @@ _TRAINERS: dict[str, Trainer] = {
     "clip-fair": _from_world("clip", "train_clip"),
     "clip-binding": _from_world("binding", "train_binding"),
     "captioner": _from_world("captioner", "train_captioner"),
+    "dcg": _from_world("dcg", "train_dcg", home="equipoise.recipes.libra"),
     "judge": _alone("judge", "train_judge"),
     "vae": _alone("vae", "train_vae"),
     "diffusion": _from_world("diffusion", "train_diffusion"),

@@ -119,6 +119,7 @@ _KIND = {
     "clip-fair": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "clip-binding": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
+    "dcg": ("image-text-to-text", "`transformers.EncoderDecoderModel` (a ViLT and a GPT-2)"),
     "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
     "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
     "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
@@ -149,6 +150,11 @@ was learnt against the same caption with the two people exchanged.""",
 on worlds of strength 0, 1 (this one) and 2, 0.0010, 0.0050 and 0.0155 of 2,000 captions name the wrong gender, and on
 pictures seen from afar 0.100, 0.159 and 0.133 (`equipoise mini train captioner --strength 2 -o runs/captioner-2`, then
 `equipoise mini evaluate captioner runs/captioner-2`).""",
+    "dcg": """It turns a biased caption and its picture back into the original, as LIBRA's debiasing caption generator
+(Hirota et al., CVPR 2023). It starts from the image tower of `clip-fair` and the language model of `captioner`; a fifth
+of the words that it reads is hidden. Every fourth picture of its training is grainy. *Mended* is the share of captions
+whose gender, or work, was exchanged for another and comes back right; *left alone* that of captions without fault
+whose gender and work stay. `decoder` holds the tokenizer of what it writes.""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
     "vae": "Every generator holds one; that of `edit` is larger and learnt on from this one.",
     "diffusion": _PROMPTED,

@@ -3,7 +3,7 @@
 Embeddings of 100 (zero for unknown words and padding), 256 hidden units, dropout .5 on embeddings, between the layers
 and before the last one, Adam at 5e-5, batches of 64, 20 epochs, no validation. What differs from a plain
 implementation saves time alone: captions of like length share a batch, and the layers are those of
-:mod:`equipoise.audit.captions.classifiers.bilstm`.
+:mod:`equipoise.models.caption_classifiers.bilstm`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Classifier:
 
     def logits(self, ids: Any, lengths: Any, rng: np.random.Generator | None = None) -> Any:
         """(n, outputs); with ``rng`` half of everything is dropped, as in training."""
-        from equipoise.audit.captions.classifiers.bilstm import bilstm
+        from equipoise.models.caption_classifiers.bilstm import bilstm
 
         x = _dropped(self.embedding[ids], rng)
         states, _ = bilstm(x, self.layers[0], lengths, self.dtype)

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.audit.captions.classifiers.bert import BertClassifier
-from equipoise.audit.captions.classifiers.lstm import LstmSettings, lstm_probabilities
 from equipoise.errors import MissingExtraError, UnknownNameError
 from equipoise.measure.captions.linear import LinearModel, NgramTable, rarity, regress
+from equipoise.models.caption_classifiers.bert import BertClassifier
+from equipoise.models.caption_classifiers.lstm import LstmSettings, lstm_probabilities
 
 Rows = NDArray[np.intp]
 

@@ -1,0 +1,66 @@
+"""Pairs that LIBRA's are compared with: words perturbed at random without a filter, and captions that stay as they are.
+
+Both are of Hirota et al., CVPR 2023: random perturbation replaces 15% of the content words and asks no classifier; an
+editor that has seen no biased captions learns from hidden words alone, as caption editors such as ENT do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from equipoise.mitigate.libra.masking import content_spans, filled, is_word, with_masks
+from equipoise.mitigate.libra.neighbours import NeighbourFiller
+from equipoise.mitigate.libra.pairs import CaptionPair
+from equipoise.mitigate.libra.settings import SynthesisSettings
+from equipoise.mitigate.libra.synthesis import named_captions
+from equipoise.text import Lexicon
+
+__all__ = ["perturbed_pairs", "unchanged_pairs"]
+
+
+def perturbed_pairs(
+    captions: Sequence[str], images: Sequence[str], settings: SynthesisSettings | None = None, *, filler: Any = None
+) -> list[CaptionPair]:
+    """Every caption of one group with 15% of its content words replaced; no filter refuses any but the same words.
+
+    >>> texts = ["a man rides a red bike", "a woman holds a green kite"] * 20
+    >>> pair = perturbed_pairs(texts, [str(i) for i in range(40)])[0]
+    >>> pair.biased != pair.original, pair.says == pair.group
+    (True, True)
+    """
+    how = settings or SynthesisSettings()
+    lexicon = Lexicon.load(how.lexicon)
+    named = named_captions(captions, images, lexicon)
+    words_of = filler or NeighbourFiller(named.texts)
+    spans = [content_spans(text, lexicon, how.tagger) for text in named.texts]
+    rows = [row for row, some in enumerate(spans) if some]
+    masks = [with_masks(named.texts[row], spans[row], how.share, words_of.mask, seed=how.seed) for row in rows]
+    asked = [text for text, _ in masks]
+    drawn = words_of.sample(asked, temperature=how.temperature, top_k=how.top_k, seed=how.seed)
+    made = []
+    for row, (_, places), words in zip(rows, masks, drawn, strict=True):
+        text = named.texts[row]
+        old = [text[start:end].lower() for start, end in places]
+        new = [word.lower() for word in words]
+        if new != old and all(map(is_word, new)):
+            changed = filled(text, places, new)
+            made.append(_pair(named.images[row], changed, text, named.groups[named.labels[row]], old, new))
+    return made
+
+
+def unchanged_pairs(
+    captions: Sequence[str], images: Sequence[str], settings: SynthesisSettings | None = None
+) -> list[CaptionPair]:
+    """Every caption of one group beside itself: what is hidden of it is all there is to learn."""
+    how = settings or SynthesisSettings()
+    named = named_captions(captions, images, Lexicon.load(how.lexicon))
+    return [
+        _pair(image, text, text, named.groups[label], (), ())
+        for text, image, label in zip(named.texts, named.images, named.labels, strict=True)
+    ]
+
+
+def _pair(image: str, biased: str, original: str, group: str, old: Sequence[str], new: Sequence[str]) -> CaptionPair:
+    replaced = tuple(zip(old, new, strict=True))
+    return CaptionPair(image, biased, original, "fill", group, group, float("nan"), float("nan"), None, replaced)

@@ -1,0 +1,1 @@
+"""LIBRA on the pictogram world: its small reviser, and the study of captions before and after."""
