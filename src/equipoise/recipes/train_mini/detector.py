@@ -82,7 +82,7 @@ def learnt(folder: Path) -> Any:
 
     before = SegformerForSemanticSegmentation.from_pretrained(folder, local_files_only=True)
     model = build()
-    weights, place = before.state_dict(), before.config.label2id
+    weights, place = before.state_dict(), {label: int(i) for i, label in before.config.id2label.items()}
     for name in ("decode_head.classifier.weight", "decode_head.classifier.bias"):
         rows = model.state_dict()[name].clone()
         for i, label in enumerate(LABELS):

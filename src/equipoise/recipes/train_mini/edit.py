@@ -33,7 +33,7 @@ from equipoise.world.draws import uniform
 __all__ = ["GENERATION", "SCHEDULE", "changes_of", "edit_tokenizer", "edited", "instructions", "train_edit"]
 
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
-GENERATION = {"guidance": 4.0, "image_guidance": 1.15, "steps": 20}
+GENERATION = {"guidance": 3.0, "image_guidance": 1.3, "steps": 20}
 GENDERS = ("male", "female")
 CROPPED = 0.6
 """How many pairs are of the person's box alone."""

@@ -20,8 +20,8 @@ __all__ = ["PARTS", "TrainingPart", "is_met", "train", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
-_FAST = {"seconds an image": "<= 0.5"}
-_CHANGED = {"gender": ">= 0.9", "skin_tone": ">= 0.8", "scene kept": ">= 0.98", "changed outside": "<= 0"}
+_FAST = {"seconds an image": "<= 0.4"}
+_CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
     "clip-fair": {
@@ -43,14 +43,14 @@ _WANTED = {
     "vae": {"PSNR": ">= 28"},
     "diffusion": {
         "gender": ">= 0.95",
-        "skin_tone": ">= 0.85",
-        "occupation": ">= 0.85",
+        "skin_tone": ">= 0.95",
+        "occupation": ">= 0.97",
         "scene": ">= 0.98",
         **_FAST,
     },
     "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
     "inpaint": _CHANGED,
-    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.8", "box: scene kept": ">= 0.98"},
+    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.95", "box: scene kept": ">= 0.98"},
     "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9", "head-box F1": ">= 0.9"},
     "safety": {"recall at 1% false alarms": ">= 0.95"},
     "text": {

@@ -167,7 +167,7 @@ another gender and skin tone and composited into the original, by the judge. {_R
     "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`), twice; the second
 time for 300 steps, with an autoencoder that is larger and sharper than `vae`. It learns from pairs of scenes that
 differ in the person alone, whole and by the person's box, with the instructions of GenSynth (arXiv 2305.15407,
-Table 6) and others of their form. Its guidance was chosen after results had been seen. {_RUN}""",
+Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",
     "detector": """Boxes come from its masks by connected components. A head is part of its person (`part_of` in
