@@ -6,6 +6,8 @@ traceback and exits with code 2 (``--debug`` shows the traceback).
 
 import errno
 import json
+import os
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import metadata
@@ -19,6 +21,7 @@ __all__ = [
     "closest",
     "install_line",
     "one_line",
+    "system_error",
     "system_reason",
     "system_sentence",
 ]
@@ -133,6 +136,21 @@ def system_sentence(error: OSError) -> str:
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 2]}…{name[-_LONGEST_NAME // 4 :]}"
     return f"{name}: {system_reason(error)}" if name else system_reason(error)
+
+
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+
+
+def system_error(error: BaseException) -> OSError | None:
+    """What the operating system refused, where a library in Rust (safetensors, tokenizers) tells it in its own way.
+
+    >>> system_error(ValueError("I/O error: No space left on device (os error 28)"))
+    OSError(28, 'No space left on device')
+    >>> system_error(ValueError("something else")) is None
+    True
+    """
+    number = _NUMBER.search(str(error))
+    return None if number is None else OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def system_reason(error: OSError) -> str:

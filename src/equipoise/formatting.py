@@ -268,7 +268,16 @@ def for_spreadsheet(value: Any) -> Any:
     return value
 
 
-def csv_text(frame: Any) -> str:
+def from_spreadsheet(text: str) -> str:
+    """The text of a cell that :func:`for_spreadsheet` wrote; any other cell as it is.
+
+    >>> from_spreadsheet("'=1+1"), from_spreadsheet("'-0.5"), from_spreadsheet("'tis a cat")
+    ('=1+1', "'-0.5", "'tis a cat")
+    """
+    return text[1:] if text.startswith("'") and for_spreadsheet(text[1:]) == text else text
+
+
+def csv_text(frame: Any, *, float_format: str | None = None) -> str:
     """A DataFrame as CSV, with no cell that a spreadsheet would run (:func:`for_spreadsheet`), a line per row."""
 
     def safe(value: Any) -> Any:
@@ -278,7 +287,7 @@ def csv_text(frame: Any) -> str:
     named = frame.rename(columns=safe)
     texts = [name for name in named if getattr(named[name].dtype, "kind", "O") not in "biufc"]
     cells = {name: named[name].map(safe, na_action="ignore") for name in texts}
-    return str(named.assign(**cells).to_csv(index=False, lineterminator="\n"))
+    return str(named.assign(**cells).to_csv(index=False, lineterminator="\n", float_format=float_format))
 
 
 def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:

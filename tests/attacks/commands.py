@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,45 @@ def make_inputs(home: Path) -> None:
         run(f"table:{home / 'vectors'}", "intersectional", home / "sets", home / name, config={"draws": 9, "k": [k, 4]})
 
 
+def make_more_inputs(home: Path) -> None:
+    """What commands read that generate, train, convert, judge predictions, and hand on what people said."""
+    from safetensors.numpy import save_file
+
+    from equipoise import world
+    from equipoise.data import Table
+    from equipoise.report.dossier.policy import example_policy
+    from equipoise.review.preparing import prepare
+    from equipoise.review.questions import preset
+
+    fair = world.preset("fair")
+    world.write_table(home / "street", fair, 2, size=64, seed=0)
+    world.write_counterfactual_table(home / "pictograms", fair, 1, axes=("gender",), size=64, seed=0)
+    save_file({"tokens": np.ones((2, 96), np.float32)}, home / "tokens.safetensors")
+    rng = np.random.default_rng(1)
+    lines = [f"{i},{'fm'[i % 2]},{'cup' if i % 3 else 'kite'}" for i in range(60)]
+    (home / "objects.csv").write_text("\n".join(["image_id,gender,objects", *lines]) + "\n")
+    scores = [f"{i},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.random((60, 2)))]
+    (home / "predictions.csv").write_text("\n".join(["image_id,cup,kite", *scores]) + "\n")
+    (home / "policy.toml").write_text(example_policy())
+    (home / "activities.txt").write_text("riding a horse\nreading a book\n")
+    said = [("man", "tie") if i % 2 else ("woman", "tie" if i % 10 == 0 else "kite") for i in range(60)]
+    texts = [f"a {who} with a {what} {i}" for i, (who, what) in enumerate(said)]
+    rows = [json.dumps({"image_id": i, "caption": text}) + "\n" for i, text in enumerate(texts)]
+    (home / "sides.jsonl").write_text("".join(rows))
+    plain = Table.open(home / "plain")
+    edited = [
+        {"image_id": f"{row['image_id']}-{group}", "image": row["image"], "source_id": row["image_id"], "gender": group}
+        for row in plain.rows()
+        for group in ("female", "male")
+    ]
+    Table.create(home / "made", edited, axes=["gender"])
+    review = prepare(plain, preset("perceived-group", axis="gender"), home / "review")
+    review.add("ana", "ben")
+    while (item := review.next_item("ana")) is not None:
+        review.record("ana", item, {("gender", 0): "female" if item % 2 else "male"}, seconds=2.0)
+    review.close()
+
+
 def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
     """Command lines by name, without where they write; ``other``: the same kinds, with other inputs or settings."""
     vectors = f"table:{home / ('vectors-2' if other else 'vectors')}"
@@ -99,8 +139,50 @@ def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
     }
 
 
-WITH_MODELS = ("audit-of-a-model", "embed", "caption")
-"""Commands whose model must be in memory before they start, or most of their time is that of imports."""
+def more_commands_of(home: Path) -> dict[str, list[Any]]:
+    """As :func:`commands_of`, with what :func:`make_more_inputs` makes: commands that take longer, mostly by models."""
+    street, pictograms = home / "street", home / "pictograms"
+    model = Path(__file__).parents[2] / "src" / "equipoise" / "models" / "mini" / "clip"
+    one_scene = ["--world", "fair", "--activities", "reading_book", "-n", "1"]
+    on_pictograms = ["mini:clip", "-t", pictograms]
+    quick = ["--steps", "2", "--device", "cpu"]
+    train = [*("--steps", "3", "--batch", "4", "--save-every", "1", "--val-share", "0.4"), "--device", "cpu"]
+    draw = ["generate", "sets", "OUT", "--world", "fair", "--axes", "gender", "--subjects", "nurse", "-n", "2", *quick]
+    return {
+        "generate-sets": draw,
+        "generate-edits": ["generate", "edits", street, "OUT", "--groups", "female", "--guidance", "9.5", *quick],
+        "generate-inpaint": ["generate", "inpaint", street, "OUT", "-m", "1", "--guidance", "7.5", *quick],
+        "generate-scenes": ["generate", "scenes", "OUT", *one_scene, *quick],
+        "generate-mask": ["generate", "mask", street, "OUT", "--preview-every", "2"],
+        "generate-perturb": ["generate", "perturb", street, "OUT", "--preview-every", "2"],
+        "generate-substitute": ["generate", "substitute", street, "OUT", "--alpha", "0.25,0.5", *quick],
+        "convert": ["models", "convert", "debias-clip", home / "tokens.safetensors", "OUT", "--clip", model],
+        "train": ["train", "clip", pictograms, "--init", "mini:clip", *train, "-o"],
+        "learned-tokens": ["mitigate", "learned-tokens", *on_pictograms, "--axis", "gender", "--set", "steps=2", "-o"],
+        "tournament": ["tournament", *on_pictograms, "--remedies", "projection", "--draws", "9", "--k", "2", "-o"],
+        "classify-audit": [
+            *("classify-audit", home / "predictions.csv", "--labels", home / "objects.csv", "--axis", "gender"),
+            *("--folds", "2", "--draws", "19", "-o"),
+        ],
+        "dossier": ["dossier", home / "one", "--policy", home / "policy.toml", "-o"],
+        "example-policy": ["check", "--example", "--policy"],
+        "libra": ["libra", "synthesise", home / "sides.jsonl", "--mix", "1:0:0", "--set", "margin=0.01", "-o"],
+        "activities": ["text", "activities", home / "activities.txt", "-o"],
+        "join": ["table", "join", home / "plain", street, "-o"],
+        "combine": ["table", "combine", home / "plain", home / "made", "--axis", "gender", "-o"],
+        "split-layer": ["table", "split", "OUT", "--by", "set_id"],
+        "balance-layer": ["table", "balance", "OUT", "--axis", "gender"],
+        "label-layer": ["table", "label", "OUT"],
+        "review-to-table": ["review", "export", home / "review", "-o"],
+        "review-to-csv": ["review", "export", home / "review", "--to", "csv", "-o"],
+        "review-to-label-studio": ["review", "export", home / "review", "--to", "label-studio", "-o"],
+        "review-to-pages": ["review", "export-static", home / "review", "-a", "ben", "-o"],
+        "review-to-layer": ["review", "layer", home / "review", home / "plain", "-o"],
+    }
+
+
+INTO_A_TABLE = ("split-layer", "balance-layer", "label-layer")
+"""Commands that write beside a table's own rows: they are given a copy of the table."""
 ENDINGS = {
     "report": "page.html",
     "caption": "captions.jsonl",
@@ -110,6 +192,9 @@ ENDINGS = {
     "swap": "swapped.txt",
     "caption-sets": "captions.txt",
     "preview": "sheet.png",
+    "example-policy": "policy.toml",
+    "activities": "activities.csv",
+    "review-to-csv": "labels.csv",
 }
 """Commands that write a file, and how it may be called; the others write a folder."""
 
@@ -117,3 +202,17 @@ ENDINGS = {
 def line_of(command: list[Any], out: Path) -> list[Any]:
     """The words of a command that writes to ``out``."""
     return [out if word == "OUT" else word for word in command] + ([] if "OUT" in command else [out])
+
+
+def all_commands_of(home: Path) -> dict[str, list[Any]]:
+    """Every command that writes."""
+    return commands_of(home) | more_commands_of(home)
+
+
+def line_into(name: str, folder: Path, home: Path) -> list[Any]:
+    """The words of the command ``name`` that writes into ``folder``, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / ENDINGS.get(name, "made")
+    if name in INTO_A_TABLE and not target.exists():
+        shutil.copytree(home / "sets", target)
+    return line_of(all_commands_of(home)[name], target)

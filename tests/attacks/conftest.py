@@ -51,11 +51,11 @@ class Ended:
 class CommandLine:
     """A server that forks a child for each command."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._errors = (folder / "server.err").open("w")
         self._server = subprocess.Popen(
-            [sys.executable, str(HERE / "server.py"), *words],
+            [sys.executable, str(HERE / "server.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -100,15 +100,6 @@ def equipoise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]
 
 
 @pytest.fixture(scope="session")
-def with_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """The same with models in memory, so that a child need not import their libraries."""
-    pytest.importorskip("transformers")
-    made = CommandLine(tmp_path_factory.mktemp("server"), "models")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
 def also_equipoise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A second server, for two commands at the same time."""
     made = CommandLine(tmp_path_factory.mktemp("server"))
@@ -122,6 +113,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("attacked")
     opened("commands").make_inputs(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def whole_home(home: Path) -> Path:
+    """The same, with what the commands read that take longer."""
+    pytest.importorskip("diffusers")
+    opened("commands").make_more_inputs(home)
+    return home
 
 
 def opened(name: str) -> ModuleType:

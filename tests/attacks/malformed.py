@@ -1,9 +1,10 @@
 """Malformed inputs for every command that reads, made from a seed, and what may come of them.
 
-A case is a running number: it decides the kind of input (a run folder, a table, settings, captions, a checkpoint, the
-answer of a service, words on the command line), what is damaged, how, and which command reads it. Whatever it is, the
-command must end by itself, with one sentence where it fails, and never with a traceback. Run as a program, ``python
-malformed.py FIRST COUNT [KIND ...]`` limits the time of each case and prints what came of them.
+A case is a running number: it decides the kind of input (a dataset for a reader, a run folder, a table, settings,
+captions, a checkpoint, the answer of a service, words on the command line), what is damaged, how, and which command
+reads it. Whatever it is, the command must end by itself, with one sentence where it fails, and never with a traceback.
+Run as a program, ``python malformed.py FIRST COUNT [KIND ...]`` limits the time of each case and prints what came of
+them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "data" / "fuzz"), str(HERE.parent / "models")]
 from commands import commands_of, line_of, make_inputs  # noqa: E402
+from fuzzing import run_case, valid_targets  # noqa: E402
+from malformed_models import BadService, DamagedModels  # noqa: E402
 from mutations import BYTES, dumped, junk_in_csv, junk_in_json, junk_in_parquet, re_encoded  # noqa: E402
 
 SECONDS, MOST_SECONDS = 20, 300
@@ -37,6 +41,10 @@ ODD = (
     *("{}", "[]", "=", ",", "a=b", "a,b", "mini:", "mini:clipp", "hf:", "hf:nowhere", "table:", "api:", "api:x#y", "*"),
     *("open_clip:", "diffusers:/", "\N{GRINNING FACE}", "-", "--", "true", "None", "0.5", "3", "x" * 5000, "{a}", "%s"),
 )
+
+
+TURNS = [*["reader"] * 7, *["run", "table", "settings", "captions", "arguments"] * 2, "arguments", "model", "service"]
+"""The kinds of twenty cases: as many of each as its cases are quick, and every kind often."""
 
 
 class HangError(BaseException):
@@ -50,6 +58,8 @@ class Attack:
         self.home, self.out = place / "home", place / "out"
         self.home.mkdir()
         os.environ["EQUIPOISE_CACHE"] = str(place / "cache")
+        from equipoise.data import Table
+
         make_inputs(self.home)
         runs = place / "runs"
         runs.mkdir()
@@ -61,17 +71,23 @@ class Attack:
         self.runs |= {"one": self.home / "one"}
         self.tables = {"sets": self.home / "sets", "vectors": self.home / "vectors", "render": runs / "render"}
         self.tables |= {"layer": runs / "filter" / "layer"}
+        (place / "datasets").mkdir()
+        self.targets = valid_targets(place / "datasets")
+        (self.home / "activities.txt").write_text("riding a horse\n")
+        Table.create(self.home / "few", list(islice(Table.open(self.home / "plain").rows(), 2)), axes=["gender"])
         self.kinds: dict[str, Callable[[random.Random], tuple[list[Any], Callable[[], None]]]] = {
             "run": self.damaged_run,
             "table": self.damaged_table,
             "settings": self.odd_settings,
             "captions": self.damaged_captions,
             "arguments": self.odd_arguments,
+            "model": DamagedModels(self.home, self.out, damage).case,
+            "service": BadService(self.home, self.out, BYTES).case,
         }
 
     def case(self, number: int, only: list[str]) -> tuple[str, list[Any], Callable[[], None]]:
         """The kind of a case, the words of its command, and what puts things right again."""
-        names = only or list(self.kinds)
+        names = only or TURNS
         kind = names[number % len(names)]
         words, mend = self.kinds[kind](random.Random(f"{kind}:{number}"))
         return kind, words, mend
@@ -276,8 +292,21 @@ def called(words: list[Any]) -> tuple[int, str]:
     raise AssertionError("it did not exit")
 
 
+def reader_outcome(attack: Attack, number: int) -> str:
+    name = sorted(attack.targets)[number // len(TURNS) * 7 % len(attack.targets) - number % len(TURNS)]
+    try:
+        found = run_case(attack.targets, name, number)
+    except HangError:
+        raise HangError(f"case {number} (reader): {name} hangs") from None
+    except Exception as error:
+        raise AssertionError(f"case {number} (reader): {name}\n{traceback.format_exc()[-3000:]}") from error
+    return f"reader {'refused' if found in ('refused', 'rejected') else 'read'}"
+
+
 def outcome_of(attack: Attack, number: int, only: list[str]) -> str:
     """What came of a case; anything that is not in order is raised."""
+    if (only or TURNS)[number % len(only or TURNS)] == "reader":
+        return reader_outcome(attack, number)
     kind, words, mend = attack.case(number, only)
     try:
         code, told = called(words)
@@ -318,6 +347,8 @@ def main(arguments: list[str]) -> int:
             except (AssertionError, HangError) as error:
                 failures += 1
                 print(f"--- {number} {type(error).__name__}\n{error}", file=sys.stderr, flush=True)
+            if number % 100 == 99:
+                print(f"{number + 1 - first} cases, {failures} failures, {slowest:.1f} s", file=sys.stderr, flush=True)
             slowest = max(slowest, time.process_time() - start)
         signal.alarm(0)
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -2,23 +2,29 @@
 
 Imports cost more than most commands, so this process imports everything and then forks a child for each line of JSON
 on standard input: ``{"words": [...], "cache": ..., "kill_at_rename": n, "kill_after": seconds, "told": file, ...}``.
+Whatever a child had to import besides, this process imports as well, so that the next one starts with it.
 It answers with one line of JSON: the exit code (negative for a signal, ``null`` for a hang), seconds, peak memory, and
 how many files were renamed. What the command says goes to the file ``told``. It starts no thread, so it may fork.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import resource
 import signal
 import sys
+import tempfile
 import time
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-SECONDS = 20.0
+SECONDS, BUSY = 20.0, 15
+"""Of work before a command counts as a hang, and how often that by the clock: the machine may be busy."""
 _COUNTED = ("replace", "rename")
 
 
@@ -42,8 +48,16 @@ def dying_at_rename(number: int, count: str) -> None:
         setattr(os, name, counted(getattr(os, name)))
 
 
+def limit_of(order: dict[str, Any]) -> int:
+    """Seconds of work after which a command is ended."""
+    return math.ceil(order.get("seconds", SECONDS))
+
+
 def child(order: dict[str, Any]) -> None:
     """Run the command of ``order`` as the shell would; never returns."""
+    before = len(sys.modules)
+    if "kill_after" not in order:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_of(order), limit_of(order)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     told = os.open(order["told"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     out = told if "out" not in order else os.open(order["out"], os.O_WRONLY)
@@ -51,6 +65,8 @@ def child(order: dict[str, Any]) -> None:
     os.dup2(told, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ["EQUIPOISE_CACHE"] = order["cache"]
+    if "temporary" in order:
+        os.environ["TMPDIR"], tempfile.tempdir = order["temporary"], None
     os.environ.update(order.get("environment", {}))
     encoding = order.get("encoding", "utf-8")
     streams = [open(number, how, encoding=encoding, closefd=False) for number, how in enumerate("rww")]  # noqa: SIM115
@@ -73,13 +89,14 @@ def child(order: dict[str, Any]) -> None:
         sys.stdout.flush()
     except OSError:
         print("Traceback: standard output was not flushed", file=sys.stderr)
+    Path(f"{order['told']}.modules").write_text("\n".join(list(sys.modules)[before:]))
     os._exit(code)
 
 
 def ended(pid: int, order: dict[str, Any]) -> dict[str, Any]:
     """Wait for the child; kill it where it was ordered, or where it hangs."""
     started = time.monotonic()
-    killing_after = order.get("kill_after", order.get("seconds", SECONDS))
+    killing_after = order.get("kill_after", BUSY * order.get("seconds", SECONDS))
     while True:
         found, status, used = os.wait4(pid, os.WNOHANG)
         seconds = time.monotonic() - started
@@ -91,7 +108,8 @@ def ended(pid: int, order: dict[str, Any]) -> dict[str, Any]:
             break
         time.sleep(0.002)
     code: int | None = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGKILL and "kill_after" not in order and seconds > killing_after:
+    by_us = code == -signal.SIGKILL and "kill_after" not in order and seconds > killing_after
+    if by_us or (code in (-signal.SIGKILL, -signal.SIGXCPU) and used.ru_utime + used.ru_stime >= limit_of(order)):
         code = None
     count = Path(f"{order['told']}.renames")
     renames = int(count.read_text() or 0) if count.exists() else 0
@@ -108,7 +126,16 @@ MODULES = (
 )
 
 
+def learn(names: Path) -> None:
+    """Import what a child had imported."""
+    for name in names.read_text().splitlines() if names.exists() else ():
+        with contextlib.suppress(Exception), warnings.catch_warnings(action="ignore"):
+            import_module(name)
+    names.unlink(missing_ok=True)
+
+
 def serve() -> None:
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
     for name in MODULES.split():
         import_module(f"equipoise.{name}")
     for name in (
@@ -118,17 +145,14 @@ def serve() -> None:
         "sklearn.feature_extraction.text",
     ):
         import_module(name)
-    if "models" in sys.argv:
-        os.environ["TOKENIZERS_PARALLELISM"] = "false"
-        load = import_module("equipoise.models").load
-        for spec, kind in (("mini:clip", "encoder"), ("mini:clip-fair", "encoder"), ("mini:captioner", "captioner")):
-            load(spec, kind)
     for line in sys.stdin:
         order = json.loads(line)
         pid = os.fork()
         if pid == 0:
             child(order)
-        print(json.dumps(ended(pid, order)), flush=True)
+        answer = ended(pid, order)
+        learn(Path(f"{order['told']}.modules"))
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ def run(folder: Path, *arguments: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_some_malformed_inputs(tmp_path: Path) -> None:
-    (found,) = run(tmp_path, ["0", "15"])
-    assert sum(found["outcomes"].values()) == 15
+    (found,) = run(tmp_path, ["0", "20"])
+    assert sum(found["outcomes"].values()) == 20
     assert sum(n for outcome, n in found["outcomes"].items() if outcome.endswith("refused")) > 3
 
 
@@ -43,5 +43,5 @@ def test_ten_thousand_malformed_inputs(tmp_path: Path) -> None:
     assert sum(outcomes.values()) == CHILDREN * CASES
     assert max(one["peak_mib"] for one in found) < 2048
     assert max(one["slowest"] for one in found) < 20
-    for kind in ("run", "table", "settings", "captions", "arguments"):
+    for kind in ("reader", "run", "table", "settings", "captions", "arguments", "model", "service"):
         assert outcomes[f"{kind} refused"] > 200, outcomes

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from equipoise.data.runs import claimed
+
 SAME_KIND = {"audit", "measure", "audit-of-captions"}
 """Both are audits: the second may take the place of the first, whole, once that is finished."""
 TRIALS = 100
 
 
+WITH_MODELS = ("audit-of-a-model", "embed", "caption")
+KINDS = {
+    "audit": "audit",
+    "measure": "audit",
+    "captions": "captions",
+    "dataset": "dataset",
+    "mitigate": "remedy",
+    "compare": "comparison",
+    "filter": "filter",
+}
+"""Commands that leave a run in a folder, and its kind."""
+
+
 def folders(commands: ModuleType, home: Path) -> list[str]:
-    """The commands that leave a folder, and need no model in memory."""
-    return [name for name in commands.commands_of(home) if name not in {*commands.ENDINGS, *commands.WITH_MODELS}]
+    """The commands that leave a folder, and ask no model."""
+    return [name for name in commands.commands_of(home) if name not in {*commands.ENDINGS, *WITH_MODELS}]
 
 
 class Arena:
@@ -60,6 +76,27 @@ def test_two_commands_of_different_kinds(
 ) -> None:
     arena = Arena(equipoise, also_equipoise, home, commands, all_files, tmp_path)
     arena.meet(0, ("import", False), ("mitigate", False))
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_a_folder_that_is_being_written_is_refused(
+    name: str, equipoise: Any, home: Path, commands: ModuleType, tmp_path: Path
+) -> None:
+    with claimed(tmp_path / "made", KINDS[name]):
+        ended = equipoise(*commands.line_into(name, tmp_path, home)).check_in_order()
+        assert (ended.code, "is being written by process" in ended.sentence) == (2, True), ended.told
+        assert {path.name for path in (tmp_path / "made").iterdir()} == {"run.json", ".lock", ".stage"}
+
+
+def test_another_kind_of_run_is_refused_by_name(
+    equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
+) -> None:
+    shutil.copytree(home / "one", tmp_path / "made")
+    before = all_files(tmp_path)
+    for name in sorted(set(KINDS) - {"audit", "measure"}):
+        ended = equipoise(*commands.line_into(name, tmp_path, home)).check_in_order()
+        assert (ended.code, "holds an audit; give another folder" in ended.sentence) == (2, True), ended.told
+    assert all_files(tmp_path) == before
 
 
 @pytest.mark.slow

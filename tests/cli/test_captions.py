@@ -281,6 +281,43 @@ def test_clip_scores_through_an_encoder(home, monkeypatch):
     assert dropped["reason"].tolist() == ["image file missing"]
 
 
+def test_the_images_of_clip_scores_may_be_a_table(home, monkeypatch):
+    import numpy as np
+    from PIL import Image
+
+    from equipoise import models
+    from equipoise.data import Table
+
+    class Colours:
+        def encode_images(self, images):
+            return np.stack([np.asarray(image, dtype=np.float32).mean(axis=(0, 1)) + 1 for image in images])
+
+        def encode_texts(self, texts):
+            return np.array([[float(word in text) + 1e-3 for word in ("red", "green", "blue")] for text in texts])
+
+    red, blue = Image.new("RGB", (2, 2), (255, 0, 0)), Image.new("RGB", (2, 2), (0, 0, 255))
+    table = Table.create(home / "table", [{"image_id": str(i), "image": (red, blue)[i % 2]} for i in range(400)])
+    table.add_layer("half", [{"image_id": str(i), "keep": i < 200} for i in range(400)], columns=["keep"])
+    monkeypatch.setattr(models, "load", lambda spec, kind: Colours())
+    words = ("@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--images", "@table", "--encoder", "hf:mine")
+    for name, more, n in (("clip-table", (), 400), ("clip-half", ("--layer", "half"), 200)):
+        result = run(home, *words, *more, "-o", f"@{name}", *FAST)
+        assert result.exit_code == 0, (result.output, result.exception)
+        assert read_results(home / name).drop_duplicates("metric").set_index("metric").loc["clip_score", "n"] == n
+
+
+@pytest.mark.slow
+def test_a_text_encoder_of_the_package_reads_captions(home):
+    pytest.importorskip("transformers")
+    more = ("--classifier", "bert:mini:text", "--seeds", "1", "--permutations", "1", "--reference-seeds", "0")
+    result = run(home, "@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "-o", "@bert", *more, "--no-quality")
+    assert result.exit_code == 0, (result.output, result.exception)
+    found = read_results(home / "bert").drop_duplicates("metric").set_index("metric")
+    assert 0 < found.loc["lic_m", "value"] < 100
+    assert 0 < found.loc["lic_m", "null_mean"] < 100  # beside its chance level
+    assert "LIC by the classifier bert:mini:text: an approximation" in result.output
+
+
 def test_three_groups_and_intervals_inside_the_range(home):
     names = ("male", "female", "nonbinary")
     rows = [

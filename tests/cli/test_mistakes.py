@@ -92,6 +92,14 @@ MISTAKES = {
     "no axis": (f"{AUDIT.replace('faces', 'unlabelled')} --from-embeddings vectors.npz", "with --axis"),
     "captions' columns": ("captions captions.csv --labels gender -o out", "--id-column"),
     "a folder for captions": ("dataset photos -o out", "photos"),
+    "two outputs": ("generate mask faces out -o other", "out and -o other are two places to write"),
+    "no output": ("table export csv faces", "where to write is missing; type: equipoise table export csv faces OUT"),
+    "two axes where one goes": (
+        "table label faces --axis gender --axis age",
+        "a lexicon labels one axis; give --axis once",
+    ),
+    "first and drawn": ("audit mini -s faces -t faces --limit 3 --sample 3", "give one of the two"),
+    "a layer of a file": ("captions captions.csv --labels gender --layer words", "only files are given; leave it out"),
     "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
 }
 

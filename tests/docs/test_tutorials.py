@@ -19,9 +19,9 @@ from equipoise.models.miniatures import FOLDER
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in TUTORIALS.glob("*.md"))
-LONG = ("compare-two-models", "make-and-filter-sets")
+LONG = ("coco-photographs", "compare-two-models", "make-and-filter-sets")
 """Run by `make test-all`: other tests run each of their commands on less."""
-NEEDS = {"make-and-filter-sets": "diffusion"}
+NEEDS = {"make-and-filter-sets": "diffusion", "coco-photographs": "edit"}
 LEAVES = {
     "audit-my-clip": ["runs/clip/report.html", "clip.html", "runs/clip-berg/report.html"],
     "compare-two-models": ["two.html", "repair.html", "remedies/gender/run.json"],
@@ -30,7 +30,8 @@ LEAVES = {
     "add-a-metric": ["runs/clip/results.parquet"],
     "my-own-photographs": ["people/_table.json", "people-again/_table.json", "runs/people/report.html"],
     "my-own-embeddings": ["runs/faces/report.html", "runs/again/report.html", "runs/scores/report.html"],
-    "my-own-prompts": ["runs/prompts/report.html"],
+    "my-own-prompts": ["runs/prompts/report.html", "runs/vectors/report.html"],
+    "coco-photographs": ["runs/photos/report.html", "both/_table.json", "runs/contrast/report.html"],
     "people-look": ["labels.csv", "pages-dan/index.html"],
 }
 

@@ -49,9 +49,9 @@ def files_of(folder: Path) -> dict[str, str]:
 class Children:
     """Child processes of the kill server."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self) -> None:
         self._server = subprocess.Popen(
-            [sys.executable, str(SERVER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def start(self, job: str, failpoint: str = "", **arguments: Any) -> int:
@@ -91,22 +91,6 @@ def children() -> Iterator[Children]:
 def other_children() -> Iterator[Children]:
     """A second kill server, for two jobs at the same time."""
     made = Children()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def running() -> Iterator[Children]:
-    """A kill server that has imported whatever leaves results in a folder."""
-    made = Children("runs")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def also_running() -> Iterator[Children]:
-    """A second one, for two jobs at the same time."""
-    made = Children("runs")
     yield made
     made.close()
 

@@ -106,22 +106,7 @@ def run_embed(table: str, out: str, log: str) -> None:
     embed(Colours(log), table, out, texts=["a", "bc"], how=Asking(batch_size=4, progress=False))
 
 
-def run_of_a_kind(**order: Any) -> None:
-    import kill_runs
-
-    kill_runs.run_kind(**order)
-
-
-def make_inputs(home: str) -> None:
-    from pathlib import Path
-
-    import kill_runs
-
-    kill_runs.make_inputs(Path(home))
-
-
-RUNS = {"run": run_of_a_kind, "inputs": make_inputs}
-JOBS = RUNS | {"map": run_map, "store": run_store, "audit": run_audit, "captions": run_captions, "embed": run_embed}
+JOBS = {"map": run_map, "store": run_store, "audit": run_audit, "captions": run_captions, "embed": run_embed}
 
 
 def child(order: dict[str, Any]) -> int:
@@ -136,10 +121,6 @@ def child(order: dict[str, Any]) -> int:
 
 
 def serve() -> None:
-    if "runs" in sys.argv:
-        import kill_runs
-
-        kill_runs.import_everything()
     import equipoise.audit.running
     import equipoise.audit.suites.intersectional
     import equipoise.data.layers

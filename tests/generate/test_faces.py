@@ -11,12 +11,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.models.faces import from_mediapipe
-from equipoise.models.protocols import Detector
+from equipoise.models.protocols import Detections, Detector
 
 
 @pytest.fixture
@@ -115,3 +116,24 @@ def test_faces_of_real_photographs_lie_on_people(shared_data: Path) -> None:
             inside.append(any(bx <= x <= bx + w and by <= y <= by + h for bx, by, w, h in boxes))
     assert len(inside) >= 5
     assert sum(inside) > len(inside) / 2
+
+
+def test_heads_serve_where_a_detector_knows_no_faces_and_are_no_objects() -> None:
+    from equipoise.generate.mask import _found as blacked
+    from equipoise.generate.swap import _found as faces
+
+    class Heads:
+        name, labels, part_of = "heads", ("person", "head", "dog"), {"head": "person"}
+
+        def detect(self, images: list[Any]) -> list[Detections]:
+            boxes = np.array([[0, 0, 4, 8], [1, 0, 3, 2], [5, 5, 8, 8]], np.float32)
+            return [Detections(boxes, ("person", "head", "dog"), np.ones(3, np.float32))]
+
+    photo = Image.new("RGB", (8, 8))
+    assert faces(photo, Heads()) == [[1.0, 0.0, 2.0, 2.0]]
+    objects = blacked({"what": "object", "by": "box"}, photo, Heads())
+    assert objects[5:, 5:].all()
+    assert objects.sum() == 9, "the dog alone"
+    Heads.labels = ("person", "dog")
+    with pytest.raises(InputError, match="face"):
+        faces(photo, Heads())

@@ -441,3 +441,13 @@ def test_a_composite_takes_back_another_size() -> None:
     made = np.asarray(composited(before, Image.new("RGB", (64, 64), "red"), mask))
     assert (made[mask] == [255, 0, 0]).all()
     assert (made[~mask] == [0, 0, 255]).all()
+
+
+def test_photographs_without_boxes_are_edited_whole(tmp_path):
+    rows = [{"image_id": str(i), "image": Image.new("RGB", (16, 8)), "gender": "male"} for i in range(2)]
+    table = Table.create(tmp_path / "photos", rows, axes=["gender"])
+    with pytest.raises(InputError, match="edit whole photographs with --whole"):
+        plan_edits(table, EditsConfig(groups=("female", "male")))
+    plan = plan_edits(table, EditsConfig(groups=("female", "male"), area="whole"))
+    assert plan.n_tasks == 2
+    assert {task["person"]["unit"] for task in plan.tasks()} == {"fraction"}

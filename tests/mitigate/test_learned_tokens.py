@@ -30,8 +30,38 @@ def test_tokens_are_learnt_saved_and_opened(tmp_path):
     np.testing.assert_allclose(before.encode_images(pictures), after.encode_images(pictures), atol=1e-5)
     assert np.abs(before.encode_texts(texts) - after.encode_texts(texts)).max() > 1e-3
     assert json.loads((out / "config.json").read_text())["learned_tokens"] == 2
-    again, _ = learn_tokens("mini:clip", table, "gender", tmp_path / "again", settings=how)
-    np.testing.assert_allclose(load(f"hf:{again}").encode_texts(texts), after.encode_texts(texts), atol=1e-6)
+    given_back, _ = learn_tokens("mini:clip", table, "gender", out, settings=how)
+    assert given_back == out
+    with pytest.raises(InputError, match="holds another remedy"):
+        learn_tokens("mini:clip", table, "gender", out, settings=TokenSettings(steps=6, batch=8))
+
+
+@pytest.mark.slow
+def test_a_stopped_run_goes_on_to_the_same_tokens(tmp_path, monkeypatch):
+    from safetensors.numpy import load_file
+
+    from equipoise.train import loop
+
+    config = preset("fair").changed(activity_share=0.0, visible=1.0)
+    table = write_counterfactual_table(
+        tmp_path / "sets", config, 1, subjects=sorted(config.occupations)[:4], axes=("gender",), seed=1
+    )
+    how = TokenSettings(steps=6, batch=8, save_every=2)
+    straight, _ = learn_tokens("mini:clip", table, "gender", tmp_path / "straight", settings=how)
+    real = loop.run
+
+    def killed(*given, **more):
+        real(*given, **more, stop_at=5)  # the checkpoint is of step 4
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        learn_tokens("mini:clip", table, "gender", tmp_path / "stopped", settings=how)
+    monkeypatch.setattr(loop, "run", real)
+    stopped, _ = learn_tokens("mini:clip", table, "gender", tmp_path / "stopped", settings=how)
+    one, other = (load_file(folder / "model.safetensors") for folder in (straight, stopped))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert not (stopped / "_work").exists()
 
 
 def test_bad_settings_are_refused():

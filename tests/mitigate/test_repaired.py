@@ -287,6 +287,47 @@ def test_who_was_seen_is_told(home, fitted):
     assert seen_subjects(fitted, Table.open(home / "sets", layers=[layer])) == []
 
 
+def test_a_remedy_that_has_seen_its_subjects_is_marked_wherever_it_is_shown(home, model, fitted, tmp_path):
+    """On the terminal, on the page, in a comparison, in a dossier; the tournament has a test of its own."""
+    from equipoise.report.dossier.policy import example_policy
+    from equipoise.report.dossier.writing import write_dossier
+
+    config = {"prompts": ["A photo of {a}"], "k": [10], "draws": 50}
+    table = Table.open(home / "sets")
+    plain = audit.run(model, "intersectional", table, tmp_path / "plain", config=config)
+    unfair = audit.run(repaired(model, fitted), "intersectional", table, tmp_path / "unfair", config=config)
+    note = "the remedy has seen 4 of 8 subjects, and looks better on them than it is"
+    assert note in unfair.notes
+    assert note not in plain.notes
+    said = "table:vectors + projection has learnt from 4 of the 8 subjects it is judged on here, which flatters it."
+    assert said in unfair.verdict
+    assert said in (tmp_path / "unfair" / "report.html").read_text(encoding="utf-8").split('id="verdict"')[1]
+    assert "flatters" not in plain.verdict
+
+    told = "vectors + projection has learnt from 4 of 8 subjects, which flatters it"
+    both = audit.compare(tmp_path / "plain", tmp_path / "unfair", tmp_path / "both")
+    assert [told in one for one in both.notes] == [True]
+    assert all(told in row["notes"] for row in both.rows)
+    from equipoise.report import verdict_of, write
+
+    assert told in verdict_of([tmp_path / "both"]).text
+    assert told in write([tmp_path / "both"], tmp_path / "both.html").read_text(encoding="utf-8")
+
+    (tmp_path / "policy.toml").write_text(example_policy())
+    dossier = write_dossier([tmp_path / "plain", tmp_path / "unfair"], tmp_path / "policy.toml", tmp_path / "dossier")
+    assert [said in one["text"] for one in dossier["findings"]] == [False, True]
+    assert said.removesuffix(".") in dossier["notes"]  # which `equipoise check` prints as well
+    page = (tmp_path / "dossier" / "dossier.html").read_text(encoding="utf-8")
+    assert said in page
+
+    apart = held_out_layer(table, SUBJECTS[4:], tmp_path / "apart")
+    fair = audit.run(
+        repaired(model, fitted), "intersectional", table.with_layers([apart]), tmp_path / "fair", config=config
+    )
+    assert not any("has seen" in one for one in fair.notes)
+    assert "flatters" not in fair.verdict
+
+
 def test_the_catalogue_names_it():
     assert REMEDIES.load("projection") is Projection
 

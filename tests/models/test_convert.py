@@ -364,6 +364,32 @@ def test_tokens_of_another_width_are_refused(tmp_path, clip_by_hand, tiny_checkp
         convert.debias_clip(tmp_path / "tokens.safetensors", tmp_path / "out", clip=tiny_checkpoint("flava"))
 
 
+def test_a_conversion_appears_whole_and_replaces_nothing_else(tmp_path, clip_by_hand):
+    import torch
+    from safetensors.torch import save_file
+
+    from equipoise.models.convert import converted
+
+    for name, n in (("tokens", 2), ("others", 3)):
+        save_file({"tokens": torch.ones(n, TEXT)}, tmp_path / f"{name}.safetensors")
+    save_file({"tokens": torch.ones(2, 7)}, tmp_path / "wrong.safetensors")
+    options = {"clip": clip_by_hand[0]}
+    with pytest.raises(InputError, match="needs"):
+        converted("debias-clip", tmp_path / "wrong.safetensors", tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists(), "nothing is left of what failed"
+    for _ in range(2):
+        folder = converted("debias-clip", tmp_path / "tokens.safetensors", tmp_path / "out", **options)
+    assert load(f"hf:{folder}").encode_texts(["a"]).shape[0] == 1
+    with pytest.raises(InputError, match="holds another conversion"):
+        converted("debias-clip", tmp_path / "others.safetensors", tmp_path / "out", **options)
+    converted("debias-clip", tmp_path / "others.safetensors", tmp_path / "out", overwrite=True, **options)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="holds files but no"):
+        converted("debias-clip", tmp_path / "tokens.safetensors", tmp_path / "mine", **options)
+    assert (tmp_path / "mine" / "config.json").read_text() == "{}"
+
+
 def test_other_layouts_are_refused_by_name(tmp_path, tiny_checkpoint, words):
     import torch
 

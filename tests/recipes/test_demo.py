@@ -165,6 +165,49 @@ def test_the_repair_is_judged_on_subjects_it_has_not_seen(one_run):
     assert size[1] < 0.6 * size[0]
 
 
+def test_the_fine_tuned_model_is_shown_beside_the_repair(one_run):
+    from equipoise.data.runs import find_run
+    from equipoise.recipes.demo_tuned import KEPT
+
+    first, said = one_run
+    assert sum(path.stat().st_size for path in KEPT.iterdir()) < 1_000_000
+    seen = set(find_run(first.folder / "tuned").of["fitted_on"]["subjects"])
+    judged = set(first.audits["tuned"].results["subject"].dropna())
+    assert len(seen) == len(judged) == 14
+    assert not seen & judged
+    size = [whole(first, name, "standard_gap_size", "gender")["value"] for name in ("before", "tuned")]
+    assert size[1] < 0.5 * size[0]
+    assert any("tuned" in line and f"{size[1]:.2f}" in line for line in said)
+    assert "The repair (mini:clip fine-tuned)" in first.verdict
+    page = first.page.read_text(encoding="utf-8")
+    assert "What mini:clip fine-tuned changed" in page
+    assert (first.folder / "report_files" / "change_2.svg").is_file()
+
+
+def test_a_fine_tuned_model_of_other_weights_is_refused(tmp_path):
+    import json
+
+    from equipoise.recipes.demo_tuned import KEPT, write_tuned
+
+    about = json.loads((KEPT / "about.json").read_text(encoding="utf-8"))
+    (tmp_path / "about.json").write_text(json.dumps(about | {"base": "clip-0"}))
+    with pytest.raises(InputError, match="fine-tuned from another mini:clip; make it again with"):
+        write_tuned(tmp_path / "out", tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_what_fine_tuning_changed_is_kept(tmp_path):
+    from safetensors.numpy import load_file
+
+    from equipoise.recipes.demo_tuned import KEPT, keep_changes, write_tuned
+
+    kept = load_file(KEPT / "changed.safetensors")
+    assert all(name.startswith(("text_model.", "text_projection.")) for name in kept)
+    again = load_file(keep_changes(write_tuned(tmp_path / "whole"), tmp_path / "kept") / "changed.safetensors")
+    assert kept.keys() == again.keys()
+    assert all(np.array_equal(kept[name], again[name]) for name in kept)
+
+
 def test_the_captioner_is_measured(one_run):
     first, _ = one_run
     clear, grainy = first.captions.errors.values()

@@ -51,8 +51,10 @@ def home(tmp_path_factory):
 def _tiny(patch, folder):
     for module in (diffusion, inpaint, edit, language, detector, safety):
         patch.setattr(module, "SCHEDULE", TINY)
-    for module, name in ((diffusion, "BIASED"), (diffusion, "FROM_COARSER"), (edit, "ON"), (inpaint, "ON")):
-        patch.setattr(module, name, TINY)
+    for name in ("BIASED", "FROM_COARSER"):
+        patch.setattr(diffusion, name, TINY)
+    for module in (vae, detector, diffusion, edit, inpaint):
+        patch.setattr(module, "ON", TINY)
     for name, plan in editions.EDITIONS.items():
         short = replace(plan, schedule=TINY, crops_until=2, decoder=plan.decoder and TINY)
         patch.setitem(editions.EDITIONS, name, short)
@@ -214,6 +216,48 @@ def test_the_command_trains_another_edition_into_a_folder_of_its_own(home, tmp_p
     assert done.exit_code == 0, done.output
     assert editions.edition_in(tmp_path / "vae2").name == "second"
     assert editions.edition_in(home / "diffusion").name == "first"
+
+
+def test_a_larger_autoencoder_is_the_same_function_until_it_learns(home, tmp_path):
+    from diffusers import AutoencoderKL
+
+    before = AutoencoderKL.from_pretrained(home / "vae", local_files_only=True)
+    images = vae.pictures(sample(preset("fair"), 2))
+    wide = vae.larger(before)
+    assert wide.config.block_out_channels == vae.LARGER
+    with torch.no_grad():
+        both = [model.encode(images).latent_dist.mode() for model in (before, wide)]
+        assert torch.allclose(*both, atol=1e-4)
+        assert torch.allclose(before.decode(both[0]).sample, wide.decode(both[0]).sample, atol=1e-4)
+    train("vae", tmp_path / "work", tmp_path / "vae", quiet, start=home / "vae", steps=2)
+    after = latents.autoencoder(tmp_path / "vae")
+    assert (after.config.scaling_factor, after.config.block_out_channels[0]) == (before.config.scaling_factor, 48)
+    assert editions.edition_of(after).name == "first"
+
+
+@pytest.mark.parametrize("part", ["detector", "diffusion"])
+def test_a_part_learns_on_from_itself_for_the_steps_it_is_given(home, tmp_path, part):
+    train(part, tmp_path / "work", tmp_path / "made", quiet, start=home / part, steps=2)
+    before, after = weights(home / part), weights(tmp_path / "made")
+    shared = [n for n in before if n in after and before[n].shape == after[n].shape]
+    assert len(shared) > 100
+    assert any(not torch.equal(before[name], after[name]) for name in shared)
+    with pytest.raises(InputError, match="--start"):
+        train(part, tmp_path / "work", tmp_path / "made", quiet, steps=2)
+
+
+def test_a_detector_that_knew_no_heads_keeps_what_it_knew(home, tmp_path):
+    from transformers import SegformerForSemanticSegmentation
+
+    old = SegformerForSemanticSegmentation.from_pretrained(home / "detector")
+    old.config.id2label = {i: name for i, name in enumerate(detector.LABELS) if name != "head"}
+    rows = old.decode_head.classifier
+    rows.weight.data, rows.bias.data = rows.weight.data[:-1].clone(), rows.bias.data[:-1].clone()
+    old.save_pretrained(tmp_path / "old")
+    on = detector.learnt(tmp_path / "old")
+    assert on.config.part_of == {"head": "person"}
+    assert torch.equal(on.decode_head.classifier.weight[:-1], rows.weight)
+    assert on.decode_head.classifier.weight.shape[0] == len(detector.LABELS)
 
 
 def test_blurred_edges_cost_more_than_a_shifted_colour():

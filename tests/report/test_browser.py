@@ -38,6 +38,28 @@ def test_the_page_is_silent_and_everyone_can_use_it(browser, page, artefacts, wi
     assert shot.stat().st_size > 50_000
 
 
+FIGURES = """[...document.querySelectorAll('svg.figure')].map(figure => {
+  const place = figure.parentElement;
+  const sizes = [...figure.querySelectorAll('text')].filter(text => text.getBoundingClientRect().width > 0)
+    .map(text => parseFloat(getComputedStyle(text).fontSize) * figure.getBoundingClientRect().width
+      / figure.viewBox.baseVal.width);
+  sizes.sort((a, b) => a - b);
+  return {width: figure.getBoundingClientRect().width, scrolls: place.scrollWidth > place.clientWidth + 1,
+          middle: sizes[sizes.length >> 1]};
+})"""
+
+
+def test_figures_fit_a_phone_and_stay_readable(browser, page):
+    narrow, wide = (browser.open(page, width=width).run(FIGURES) for width in (400, 1280))
+    assert len(narrow) == len(wide) > 5
+    for figure in narrow:
+        assert figure["width"] <= 400
+        assert not figure["scrolls"]
+        assert figure["middle"] >= 7.5
+    assert sum(figure["middle"] >= 9 for figure in narrow) > len(narrow) / 2
+    assert all(figure["middle"] >= 11 for figure in wide)
+
+
 def test_dark_is_dark_and_light_is_light(browser, page):
     def ground(dark: bool) -> list[int]:
         tab = browser.open(page, dark=dark)

@@ -170,7 +170,7 @@ def test_each_pair_of_groups_is_held_against_itself(results_folder):
     assert {c.before["group"]: (c.before["value"], c.after["value"]) for c in found} == PAIRS
     assert [c.told for c in found] == ["smaller", "smaller", "larger"]
     assert found[0].difference.value == pytest.approx(0.2)
-    answers = dict(verdict([before, after], repair=Repair(before, after, found)).answers)
+    answers = dict(verdict([before, after], repairs=[Repair(before, after, found)]).answers)
     assert "skin tone between dark and light 0.260 to 0.060" in answers["Did the repair work?"]
     assert "skin tone between light and medium 0.360 to 0.460" in answers["Did the repair work?"]
     assert "did harm on skin tone between light and medium" in answers["Did the repair work?"]

@@ -205,3 +205,30 @@ print(labels.count("male"), labels.count("female"), peak // 1024)
     male, female, megabytes = map(int, done.stdout.split())
     assert (male, female) == (333_334, 333_333)
     assert megabytes < 1000
+
+
+def test_cells_that_a_spreadsheet_would_run_are_escaped_and_read_back(tmp_path):
+    rows = [
+        ["id", "caption"],
+        ["=1", "=HYPERLINK(a man)"],
+        ["-2", "-a man runs"],
+        ["'+x", "'@a man"],
+        ["'-5", "'tis a man"],
+    ]
+    source, target, again = (tmp_path / name for name in ("in.csv", "out.csv", "again.csv"))
+    with source.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    swapped = Operation(lambda texts: [[text.replace("man", "woman") for text in some] for some in texts])
+    process(source, target, swapped)
+    with target.open(newline="") as file:
+        written = list(csv.reader(file))
+    assert written[1:] == [
+        ["'=1", "'=HYPERLINK(a woman)"],
+        ["-2", "'-a woman runs"],
+        ["'+x", "'@a woman"],
+        ["'-5", "'tis a woman"],
+    ]
+    seen = []
+    process(target, again, Operation(lambda texts: seen.extend(texts) or texts))
+    assert seen == [["=HYPERLINK(a woman)"], ["-a woman runs"], ["@a woman"], ["'tis a woman"]]
+    assert again.read_bytes() == target.read_bytes()

@@ -1,4 +1,7 @@
 import pytest
+from tests.models.conftest import clipcap_folder, tiny_checkpoint
+
+__all__ = ["clipcap_folder", "tiny_checkpoint"]
 
 
 @pytest.fixture(scope="session")

@@ -101,6 +101,30 @@ def test_patience_ends_it_and_the_best_weights_are_kept(world_sets, tmp_path, mo
     assert all(torch.equal(kept[name], value) for name, value in snapshots[1].items() if name in kept)
 
 
+def test_further_tables_take_their_share_of_every_batch_and_count_as_seen(world_sets, tmp_path):
+    from equipoise.train.tasks.clip import ClipTask
+    from equipoise.world import preset
+    from equipoise.world.tables import write_counterfactual_table
+
+    batches = []
+
+    class Recording(ClipTask):
+        def inputs(self, rows, step):
+            batches.append([row["subject"] for row in rows])
+            return super().inputs(rows, step)
+
+    other = write_counterfactual_table(tmp_path / "other", preset("fair"), 1, subjects=["judge"], seed=9)
+    given = GIVEN | {"steps": 2, "batch": 8, "val_share": 0.0}
+    done = fit(Recording(), world_sets, tmp_path / "m", mixture={other: 0.25}, **given)
+    assert [(len(batch), batch.count("judge")) for batch in batches] == [(8, 2), (8, 2)]
+    assert "judge" in done.subjects
+    about = read_run(done.folder, "training")
+    assert "judge" in about.about["fitted_on"]["subjects"]
+    assert about.of["mixture"] == [[list(other.fingerprints), 0.25]]
+    with pytest.raises(InputError, match="above 0 and together below 1"):
+        fit("clip", world_sets, tmp_path / "n", mixture={other: 1.0}, **given)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

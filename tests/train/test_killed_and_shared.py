@@ -4,7 +4,6 @@ import csv
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -76,33 +75,28 @@ def test_ten_kills_end_at_the_same_weights(world_sets, tmp_path):
     assert (straight.folder / "losses.csv").read_bytes() == (tmp_path / "killed" / "losses.csv").read_bytes()
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.mark.slow
-def test_two_processes_take_the_steps_of_one(world_sets, tmp_path):
+@pytest.mark.parametrize(
+    "launch",
+    [
+        ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"],
+        ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+    ],
+    ids=["accelerate", "torchrun"],
+)
+def test_two_processes_take_the_steps_of_one(world_sets, tmp_path, launch):
     pytest.importorskip("accelerate")
     alone = fit(
         "clip", world_sets, tmp_path / "one", init="mini:clip", steps=4, batch=BATCH, rate=1e-4, val_share=0.4,
         device="cpu", save_every=1, quiet=True,
     )  # fmt: skip
-    given = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    given |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    both = [
-        subprocess.Popen(
-            command(world_sets, tmp_path / "two", steps=4),
-            env=given | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in both:
-        _, told = process.communicate(timeout=300)
-        assert process.returncode == 0, told
+    ours = command(world_sets, tmp_path / "two", steps=4)
+    started = [ours[0], "-m", *launch, *ours[1:]]
+    done = subprocess.run(
+        started, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the model is") == 1
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
     one, two = weights(alone.folder), weights(tmp_path / "two")
     # AdamW divides by the size of a gradient, so that one which is all rounding still moves a weight by the rate

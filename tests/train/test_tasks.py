@@ -11,6 +11,7 @@ from equipoise.models import load  # noqa: E402
 from equipoise.train.fitting import fit  # noqa: E402
 from equipoise.train.losses import LOSSES, Head, LabelBatch, row_losses  # noqa: E402
 from equipoise.train.losses.adversarial import Adversarial  # noqa: E402
+from equipoise.train.losses.domain_discriminative import DomainDiscriminative  # noqa: E402
 from equipoise.train.losses.group_dro import GroupDRO  # noqa: E402
 from equipoise.train.losses.weighted import Focal, Plain, Upweight  # noqa: E402
 from equipoise.train.processes import Processes  # noqa: E402
@@ -37,7 +38,7 @@ def test_a_language_model_learns_and_fills(world_sets, tmp_path):
     assert filler.fill([f"a {filler.mask} who works as a nurse"])[0]
 
 
-@pytest.mark.parametrize("loss", ["plain", "domain-independent", "group-dro"])
+@pytest.mark.parametrize("loss", ["plain", "domain-independent", "domain-discriminative", "group-dro"])
 def test_a_classifier_learns_columns_together(world_sets, tmp_path, loss):
     options = {"labels": ["gender", "objects"], "groups": "gender", "loss": loss, "balance": "over"}
     done = fit("multilabel", world_sets, tmp_path / "k", init="mini:judge", options=options, **GIVEN)
@@ -138,4 +139,55 @@ def test_every_loss_can_be_made():
     for entry in LOSSES:
         loss = entry.load()()
         loss.see(np.array([0, 1, 1]), 2)
-        assert loss.copies == (2 if entry.name == "domain-independent" else 1)
+        assert loss.copies == (2 if entry.name.startswith("domain-") else 1)
+
+
+def test_values_and_groups_are_guessed_together_by_hand():
+    heads = (Head("x", ("a", "b"), 0, False), Head("object", ("cup",), 2, True))
+    loss = DomainDiscriminative()
+    loss.see(np.array([0, 1]), 2, heads)
+    assert loss.copies == 4
+    logits = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+    wanted = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    kept = loss.module(5)
+    found = loss.loss(LabelBatch(heads, logits, None, wanted, torch.tensor([1, -1])), kept, ALONE)
+    z = logits.double().numpy()
+    four = np.exp(z[:, :2, :2]) / np.exp(z[:, :2, :2]).sum(axis=(1, 2), keepdims=True)  # group, value
+    cup = np.exp(z[:, :, 2]) / np.exp(z[:, :, 2]).sum(axis=1, keepdims=True)  # yes in two groups, no in two groups
+    first = -(np.log(four[0, 1, 1]) + np.log(cup[0, 1])) / 2
+    second = -(np.log(four[1, :, 0].sum()) + np.log(cup[1, 2:].sum())) / 2  # whose it is, is not known
+    assert float(found) == pytest.approx((first + second) / 2, rel=1e-5)
+    assert kept.counts.tolist() == [[0, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 0]]  # rows without a group do not count
+    kept.eval()
+    loss.loss(LabelBatch(heads, logits, None, wanted, torch.tensor([1, 0])), kept, ALONE)
+    assert kept.counts.sum() == 2
+    unknown = torch.full((2, 3), float("nan"))
+    logits.requires_grad_(True)
+    nothing = loss.loss(LabelBatch(heads, logits, None, unknown, torch.tensor([1, 0])), kept, ALONE)
+    nothing.backward()
+    assert float(nothing.detach()) == 0
+    assert logits.grad.abs().max() == 0
+
+
+def test_what_is_said_is_added_up_over_the_groups():
+    from equipoise.models.hf.classifiers import JointOutputs, heads_of
+
+    heads = (Head("x", ("a", "b"), 0, False), Head("object", ("cup",), 2, True))
+    loss = DomainDiscriminative()
+    loss.see(np.array([0, 1]), 2, heads)
+    kept = loss.module(5)
+    kept.counts.copy_(torch.tensor([[3.0, 1, 2], [1, 5, 4], [0, 0, 2], [0, 0, 2]]))
+    saved = loss.saved(kept, heads, ["f", "m"])
+    assert saved.names[:5] == ["x:a|f", "x:b|f", "x:a|m", "x:b|m", "object:cup|f"]
+    assert saved.names[5:] == ["object:no cup|f", "object:cup|m", "object:no cup|m"]
+    assert list(saved.places) == [0, 1, 3, 4, 2, 8, 5, 11]
+    assert saved.config["joint_counts"] == [3, 1, 1, 5, 2, 2, 4, 2]
+    counts = np.array(saved.config["joint_counts"])
+    joint = JointOutputs(heads_of(dict(enumerate(saved.names))), frozenset({"object"}), 2, counts)
+    logits = np.log(np.array([[0.3, 0.1, 0.1, 0.5, 0.2, 0.1, 0.4, 0.3]], dtype=np.float32))
+    said = joint.answers("x", logits)
+    assert said.labels == ("a", "b")
+    assert said.probabilities[0].tolist() == pytest.approx([0.5, 0.5], abs=1e-6)  # each is as likely as it is frequent
+    there = joint.answers("object", logits)
+    assert there.labels == ("cup",)
+    assert float(there.probabilities[0, 0]) == pytest.approx((0.1 + 0.1) / (0.1 + 0.05 + 0.1 + 0.15), rel=1e-6)

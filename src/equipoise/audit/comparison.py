@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.data.atomic import sha256_of
 from equipoise.data.results import read_results
 from equipoise.data.runs import KINDS, Run, claimed, find_run
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, no_interval, note
@@ -45,15 +47,46 @@ def compare(a: str | Path, b: str | Path, out: str | Path | None = None, *, over
             raise InputError(f"{folder}: there is no audit here; give the folder of a finished audit")
     kind = _common_kind(*folders)
     if out is None:
-        return _differences(*folders, kind)
+        with Heartbeat("comparing"):
+            return _marked(_differences(*folders, kind), folders)
     of = {"a": str(a), "b": str(b)}
     parents = {name: sha256_of(Path(path) / _RESULTS) for name, path in of.items() if (Path(path) / _RESULTS).is_file()}
     claim: dict[str, Any] = {"of": of, "settings": {"kind": kind}, "parents": parents, "accept": _only_of(of)}
     with claimed(out, "comparison", **claim, overwrite=overwrite) as home:
-        findings = _differences(*folders, kind)
+        with Heartbeat("comparing"):
+            findings = _marked(_differences(*folders, kind), folders)
         findings.save(home.stage)
-        home.publish()
+        home.publish(seen=_seen(folders))
     return findings
+
+
+def _marked(findings: Findings, folders: Sequence[Path]) -> Findings:
+    """The findings with a note, and one in every row, on a model that has learnt from subjects it is judged on."""
+    for folder, seen in zip(folders, _seen(folders), strict=True):
+        if seen is None:
+            continue
+        run = find_run(folder)
+        name = folder.name if run is None else run.of.get("model", folder.name)
+        text = f"{name} has learnt from {seen[0]} of {seen[1]} subjects, which flatters it"
+        findings.notes.append(text)
+        for row in findings.rows:
+            row["notes"] = "; ".join(part for part in (row.get("notes"), text) if part)
+    return findings
+
+
+def _seen(folders: Sequence[Path]) -> list[list[int] | None]:
+    """For each audit, of how many subjects its model, or the remedy of it, has seen how many; ``None`` for none."""
+    found: list[list[int] | None] = []
+    for folder in folders:
+        run = find_run(folder)
+        about = run.of.get("fitted_on") if run is not None else None
+        known = about.get("subjects") if isinstance(about, dict) else None
+        seen, asked = set[str](), set[str]()
+        if isinstance(known, list) and (folder / _RESULTS).is_file():
+            asked = set(read_results(folder)["subject"].dropna().astype(str))
+            seen = asked & set(map(str, known))
+        found.append([len(seen), len(asked)] if seen else None)
+    return found
 
 
 def _common_kind(a: Path, b: Path) -> str:

@@ -27,6 +27,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
 from equipoise.data.runs import RunFolder, check_folder, find_run
+from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, closest
 
@@ -126,6 +127,8 @@ def run(
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
+    if told := _seen(of, frame, hasattr(asked, "remedy")):
+        frame.attrs.setdefault("label_notes", []).append(told)
     about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
@@ -182,11 +185,21 @@ def fitted_on(asked: Any) -> dict[str, Any]:
         return {"fitted_on": {"subjects": list(about.subjects), "table": about.table}}
     checkpoint = getattr(asked, "checkpoint", None)
     run = None if checkpoint is None else find_run(checkpoint.folder)
-    seen = run.about.get("fitted_on") if run is not None and run.kind == "training" else None
+    seen = run.about.get("fitted_on") if run is not None and run.kind in ("training", "checkpoint") else None
     if not isinstance(seen, dict):
         return {}
     subjects = sorted({*map(str, seen.get("subjects", [])), *map(str, seen.get("judged_by", []))})
     return {"fitted_on": {"subjects": subjects, "table": str(seen.get("table", ""))}} if subjects else {}
+
+
+def _seen(of: Mapping[str, Any], frame: pd.DataFrame, is_remedy: bool) -> str:
+    """The note on a model that is judged on subjects which it, or its remedy, has learnt from; empty if it is not."""
+    if "fitted_on" not in of or "subject" not in frame:
+        return ""
+    asked = set(frame["subject"].dropna().astype(str))
+    seen = asked & set(of["fitted_on"]["subjects"])
+    who = "the remedy" if is_remedy else "the model"
+    return f"{who} has seen {len(seen)} of {len(asked)} subjects, and looks better on them than it is" if seen else ""
 
 
 def texts_asked(
@@ -207,15 +220,22 @@ def run_captions(
     *,
     config: AuditConfig | Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    limit: int = 0,
+    sample: int = 0,
 ) -> Audit:
-    """Run a suite that reads captions and needs no model (``captions-tfidf``)."""
+    """Run a suite that reads captions and needs no model (``captions-tfidf``), over some images or over all."""
     chosen = suite if isinstance(suite, Suite) else SUITES.load(suite)
     if chosen.needs_model:
         raise InputError(f"suite {chosen.name!r} asks a model; give MODEL and --table")
     settings = _settings(chosen, config)
     frame = caption_frame(captions)
+    of: dict[str, Any] = {"captions": str(captions), "model": None}
+    if limit or sample:
+        names = frame["image_id"].drop_duplicates().tolist()
+        frame = frame[frame["image_id"].isin(some_ids(names, limit=limit, sample=sample, seed=settings.seed))]
+        frame = frame.reset_index(drop=True)
+        of |= {"limit": limit} if limit else {"sample": sample}
     chosen.check(frame, settings)
-    of = {"captions": str(captions), "model": None}
     about = AuditOf(chosen.name, of, settings, [], {"captions": sha256_of(Path(captions))})
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         # it brings its own models: the evidence is the captions alone

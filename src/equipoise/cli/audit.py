@@ -117,11 +117,14 @@ def audit(
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
         unread |= {"--device": device, "--dtype": dtype, "--allow-pickle": allow_pickle, "--remedy": remedy}
         unread |= {"--engine": "" if engine == "local" else engine, "--workers": workers}
-        unread |= {"--limit": limit, "--sample": sample, "--dry-run": dry_run}
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
-        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite)
+        some: dict[str, Any] = {"limit": limit, "sample": sample}
+        if dry_run:
+            _tell_captions_dry_run(captions, some, settings.seed)
+            return
+        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite, **some)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
@@ -270,11 +273,11 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
     fitted = load(remedy)
     made = repaired(spec, fitted, **options)
     seen = seen_subjects(fitted, images)
-    if seen:
+    if seen:  # said at once, before hours of asking; the audit's own notes keep it
         of = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"].nunique()
         typer.echo(
-            f"note: the remedy has seen {len(seen)} of {of} subjects, and looks better on them than it is; judge it on "
-            f"others, as with --layer {remedy}/held_out",
+            f"note: the remedy has seen {len(seen)} of {of} subjects; judge it on others, as with --layer "
+            f"{remedy}/held_out",
             err=True,
         )
     return made
@@ -305,6 +308,17 @@ def _tell_dry_run(suite: Any, images: Any, settings: Any) -> None:
     )
     for text in texts[:3]:
         typer.echo(f"  {text}")
+
+
+def _tell_captions_dry_run(captions: str, some: dict[str, Any], seed: int) -> None:
+    """How many images and captions would be read, and nothing more."""
+    from equipoise.audit.running import caption_frame
+    from equipoise.data.sampling import some_ids
+
+    frame = caption_frame(captions)
+    names = some_ids(frame["image_id"].drop_duplicates().tolist(), seed=seed, **some)
+    n = int(frame["image_id"].isin(names).sum())
+    typer.echo(f"{n:,} captions of {len(names):,} images would be read; no model is asked")
 
 
 def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:

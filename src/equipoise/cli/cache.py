@@ -60,7 +60,7 @@ def clear(
 
     Only folders that are stores are deleted, and none that holds anything else.
 
-    Example: [bold]equipoise cache clear --key hf:openai/clip-vit-base-patch32[/bold]
+    Example: [bold]equipoise cache clear --key clip-2a02e0de7ab0db3b[/bold]
     """
     from equipoise.engine.answers import answer_stores
     from equipoise.engine.stores import chosen_stores, clear_stores

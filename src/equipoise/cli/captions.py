@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking
 from equipoise.cli.report import tell_verdict, write_page
 
 
@@ -22,6 +24,10 @@ def captions(
     label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
     id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
     caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be measured; train and load nothing."),
     group: list[str] = typer.Option([], "--group", help="Keep only these groups; repeat for several."),
     classifier: str = typer.Option(
         "fast", "--classifier", "-c", help="fast (a screen), lstm (the paper's), bert:NAME (also bert:mini:text)."
@@ -82,36 +88,47 @@ def captions(
 
     Long LSTM runs can be stopped: the same command goes on where it was.
     """
+    from equipoise.audit.captions.inputs import read_inputs
+    from equipoise.audit.captions.printing import planned_captions
+    from equipoise.audit.captions.reading import CaptionColumns
     from equipoise.audit.captions.run import CaptionSettings, audit_captions
 
+    settings = CaptionSettings(
+        classifier=classifier,
+        lexicon=lexicon,
+        mask=mask,
+        seeds=seeds,
+        reference_seeds=reference_seeds,
+        folds=folds,
+        permutations=permutations,
+        ba_least=ba_least,
+        quality=quality,
+        java=java,
+        seed=seed,
+    )
+    some: dict[str, Any] = {"label_column": label_column or None, "groups": group, "limit": limit, "sample": sample}
+    if dry_run:
+        columns = CaptionColumns(id_column, caption_column, tuple(layer))
+        columns.check_layers([*predictions, *(one for one in (references, labels, images) if one)])
+        inputs = read_inputs(predictions, references or None, labels, columns=columns, seed=seed, **some)
+        typer.echo(planned_captions(inputs, settings, encoder))
+        return
     done = audit_captions(
         predictions,
         references or None,
         labels,
         out or None,
-        label_column=label_column or None,
+        **some,
+        layers=layer,
         id_column=id_column,
         caption_column=caption_column,
-        groups=group,
         objects=objects or None,
         images=images or None,
         encoder=encoder or None,
         masked=masked,
         published=published or None,
         train_references=train_references or None,
-        settings=CaptionSettings(
-            classifier=classifier,
-            lexicon=lexicon,
-            mask=mask,
-            seeds=seeds,
-            reference_seeds=reference_seeds,
-            folds=folds,
-            permutations=permutations,
-            ba_least=ba_least,
-            quality=quality,
-            java=java,
-            seed=seed,
-        ),
+        settings=settings,
         say=lambda text: typer.echo(text, err=True),
         asking=asking(engine, workers, cache, batch_size=32, max_broken=max_broken),
         overwrite=overwrite,

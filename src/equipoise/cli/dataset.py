@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking
@@ -32,6 +34,7 @@ def dataset(
     cache: bool = CACHE,
     max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say how many images and captions; measure nothing."),
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
     draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null; of what captions tell, at most 99."),
@@ -51,8 +54,17 @@ def dataset(
 
     [bold]equipoise dataset tables/coco --axis gender --masked-features embeddings/masked[/bold]
     """
+    from equipoise.audit.captions.reading import CaptionColumns
     from equipoise.audit.dataset import DatasetSettings, audit_dataset
+    from equipoise.audit.dataset.source import read_dataset
 
+    if dry_run:
+        columns = CaptionColumns(id_column, caption_column)
+        some: dict[str, Any] = {"layers": layer, "limit": limit, "sample": sample, "seed": seed}
+        read = read_dataset(source, axes=axis, lexicon=lexicon, columns=columns, **some)
+        asked = f"{encoder} would be asked about them" if encoder else "no model would be asked"
+        typer.echo(f"{len(read):,} images with {read.n_captions:,} captions, by {', '.join(read.groups)}; {asked}")
+        return
     done = audit_dataset(
         source,
         out or None,

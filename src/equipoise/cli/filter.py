@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, opened
 from equipoise.errors import InputError
 
 
@@ -24,7 +24,9 @@ def filter(
     faces: str = typer.Option("", "--faces", help="A detector of faces."),
     classifier: str = typer.Option("", "--classifier", help="An image classifier that knows unsafe images."),
     reference: str = typer.Option("", "--reference", help="A table of real images, if the table has none itself."),
-    layer: list[str] = typer.Option([], "--layer", help="A layer of the table to read with it; repeat for several."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     axis: list[str] = typer.Option([], "--axis", help="An axis to count and test by; all of the table unless given."),
     setting: list[str] = typer.Option(
         [], "--set", help="A setting, as similarity.text_least=0.25; repeat for several."
@@ -55,7 +57,6 @@ def filter(
 
     A run that was stopped goes on with the same command. Read what is left with --layer runs/filter/layer.
     """
-    from equipoise.data import Table
     from equipoise.data.settings import fitting
     from equipoise.filters.remaining import Models
     from equipoise.filters.running import run
@@ -83,10 +84,10 @@ def filter(
         given |= {name: value for name, value in told.items() if not given[name]}
     else:
         chosen = read_steps(steps, setting)
-    opened = Table.open(table, layers=layer)
+    images = opened(table, layer, limit, sample, seed)
     if dry_run:
         named = {name: value for name, value in given.items() if name not in ("axes", "reference")}
-        typer.echo(planned(opened, chosen, reference=given["reference"], named=named))
+        typer.echo(planned(images, chosen, reference=given["reference"], named=named))
         return
     if not out:
         raise InputError("say where to write with -o")
@@ -105,7 +106,7 @@ def filter(
         max_broken=max_broken,
     )
     done = run(
-        opened,
+        images,
         chosen,
         out,
         models=models,

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import Making, listed, making, numbers, span
+from equipoise.cli.making import OUT, SOME, Making, listed, making, numbers, one_axis, span
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -16,13 +16,13 @@ app = typer.Typer(
 )
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are used.")
-OUT = typer.Argument(..., metavar="OUT", help="The folder of the new table.")
 MODEL = typer.Option("mini", "--generator", "-g", help="mini, diffusers:<repo or folder>, or api:<url>#<model>.")
 GUIDANCE = typer.Option(None, "--guidance", help="Guidance scale; the model's own by default.")
 FINDER = typer.Option(
     None, "--finder", help="A detector by name: of faces for swap, persons or objects for mask, outlines for inpaint."
 )
-AXIS = typer.Option("gender", "--axis", help="The axis that is changed.")
+AXIS = typer.Option(["gender"], "--axis", help="The axis that is changed, one at a time.")
+ONE_AXIS = "one axis is changed at a time, and inpaint changes several together"
 GROUPS = typer.Option("", "--groups", help="The groups to show, separated by commas.")
 
 
@@ -47,6 +47,9 @@ def sets(
     guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
     sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),
     batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 makes a set at once."),
+    limit: int = typer.Option(
+        0, "--limit", min=0, metavar="N", help="Only the first N caption sets, to try things out.", show_default=False
+    ),
     *,
     how: Making,
 ) -> None:
@@ -55,6 +58,7 @@ def sets(
     Example: [bold]equipoise generate sets runs/doctors -g diffusers:sd-v1-5 --subjects doctor -n 4 --dry-run[/bold]
     """
     from dataclasses import replace
+    from itertools import islice
 
     from equipoise.generate import SetsConfig, plan_sets, world_sets
     from equipoise.generate.sets import set_preset
@@ -82,16 +86,16 @@ def sets(
     else:
         chosen = captions_from_file(captions) if captions is not None else caption_preset(preset)
         found = chosen.having(subjects=names, prefixes=listed(prefixes)).sets()
-    how.carry_out(plan_sets(found, config), out, how.model(generator))
+    how.carry_out(plan_sets(islice(found, limit or None), config), out, how.model(generator))
 
 
 @app.command()
-@making("steps", "seed", "device", "dtype")
+@making("steps", "seed", "device", "dtype", *SOME)
 def edits(
     table: Path = TABLE,
     out: Path = OUT,
     generator: str = typer.Option("mini:edit", "--generator", "-g", help="An editor: mini:edit, or diffusers:<repo>."),
-    axis: str = AXIS,
+    axis: list[str] = AXIS,
     groups: str = GROUPS,
     guidance: str = typer.Option(
         "", "--guidance", help="Guidance scales, separated by commas; the editor's own by default, else 9.5,15."
@@ -111,11 +115,10 @@ def edits(
 
     Example: [bold]equipoise generate edits coco runs/edits -g diffusers:timbrooks/instruct-pix2pix --steps 500[/bold]
     """
-    from equipoise.data import Table
     from equipoise.generate import EditsConfig, plan_edits
 
     config = EditsConfig(
-        axis=axis,
+        axis=one_axis(axis, ONE_AXIS),
         groups=tuple(listed(groups)),
         guidance=tuple(numbers(guidance, "--guidance")),
         image_guidance=image_guidance,
@@ -126,11 +129,11 @@ def edits(
         seed=how.seed,
     )
     editor = how.model(generator)
-    how.carry_out(plan_edits(Table.open(table), config, editor=editor), out, editor)
+    how.carry_out(plan_edits(how.opened(table), config, editor=editor), out, editor)
 
 
 @app.command()
-@making("seed", "device", "dtype")
+@making("seed", "device", "dtype", *SOME)
 def inpaint(
     table: Path = TABLE,
     out: Path = OUT,
@@ -162,7 +165,6 @@ def inpaint(
     Example: [bold]equipoise generate inpaint coco runs/inpainted -g diffusers:sd-inpainting -m 30[/bold]
     Combinations: [bold]... --axis gender --groups female,male --axis skin_tone --groups light,dark[/bold]
     """
-    from equipoise.data import Table
     from equipoise.errors import InputError
     from equipoise.generate import InpaintConfig, plan_inpaint
     from equipoise.text.templates import read_wording
@@ -185,12 +187,12 @@ def inpaint(
         steps=steps,
         seed=how.seed,
     )
-    plan = plan_inpaint(Table.open(table), config)
+    plan = plan_inpaint(how.opened(table), config)
     how.carry_out(plan, out, how.model(generator), finder=finder)
 
 
 @app.command()
-@making()
+@making(*SOME)
 def mask(
     table: Path = TABLE,
     out: Path = OUT,
@@ -204,15 +206,14 @@ def mask(
 
     Example: [bold]equipoise generate mask coco runs/masked --what person --by segment[/bold]
     """
-    from equipoise.data import Table
     from equipoise.generate import MaskConfig, plan_mask
 
-    plan = plan_mask(Table.open(table), MaskConfig(what=what, by=by, find=finder is not None))
+    plan = plan_mask(how.opened(table), MaskConfig(what=what, by=by, find=finder is not None))
     how.carry_out(plan, out, None, finder=finder)
 
 
 @app.command()
-@making("seed")
+@making("seed", *SOME)
 def perturb(
     table: Path = TABLE,
     out: Path = OUT,
@@ -227,20 +228,19 @@ def perturb(
 
     Example: [bold]equipoise generate perturb sets sets-blurred[/bold]
     """
-    from equipoise.data import Table
     from equipoise.generate import PerturbConfig, plan_perturb
 
     config = PerturbConfig(blur=blur, objects=objects, seed=how.seed)
-    how.carry_out(plan_perturb(Table.open(table), config), out, None)
+    how.carry_out(plan_perturb(how.opened(table), config), out, None)
 
 
 @app.command()
-@making("seed")
+@making("seed", *SOME)
 def swap(
     table: Path = TABLE,
     faces: Path = typer.Argument(..., metavar="FACES", help="A table of faces with labels."),
     out: Path = OUT,
-    axis: str = AXIS,
+    axis: list[str] = AXIS,
     groups: str = GROUPS,
     where: list[str] = typer.Option([], "--where", help="Only such faces, as age=20-29,30-39; repeat for several."),
     finder: str | None = FINDER,
@@ -268,22 +268,24 @@ def swap(
         limits[name] = tuple(listed(values))
     table_of_faces = Table.open(faces)
     config = SwapConfig(
-        axis=axis,
+        axis=one_axis(axis, ONE_AXIS),
         groups=tuple(listed(groups)),
         where=limits or None,
         find=finder is not None,
         match_colour=match_colour,
         seed=how.seed,
     )
-    plan = plan_swap(Table.open(table), table_of_faces, config)
+    plan = plan_swap(how.opened(table), table_of_faces, config)
     how.carry_out(plan, out, None, finder=finder, faces=table_of_faces)
 
 
 @app.command()
-@making("steps", "seed", "device", "dtype", "price", "per_minute")
+@making("steps", "seed", "device", "dtype", "price", "per_minute", *SOME)
 def substitute(
     table: Path = TABLE,
-    out: Path = typer.Argument(..., metavar="OUT", help="The folder for generated/ and a table D<alpha> each."),
+    out: Path = typer.Argument(
+        "", metavar="[OUT]", help="The folder for generated/ and a table D<alpha> each; or give it with -o."
+    ),
     generator: str = MODEL,
     alpha: str = typer.Option("0.2,0.4,0.6,0.8,1", "--alpha", help="Shares to replace, separated by commas."),
     per_caption: bool = typer.Option(False, "--per-caption", help="One image for every caption; makes no D<alpha>."),
@@ -300,12 +302,11 @@ def substitute(
     """
     from dataclasses import replace
 
-    from equipoise.data import Table
     from equipoise.generate import SubstituteConfig, contaminated, plan_substitute
     from equipoise.generate.substitute import parts_of
 
     alphas = numbers(alpha, "--alpha") or [1.0]
-    real = Table.open(table)
+    real = how.opened(table)
     config = SubstituteConfig(
         alpha=max(alphas),
         per_caption=per_caption,

@@ -34,7 +34,7 @@ from equipoise.cli import (
 from equipoise.cli import recipe as demo
 from equipoise.cli.repair import libra, mitigate, tournament, train
 from equipoise.cli.tables import table
-from equipoise.errors import InputError, one_line, system_sentence
+from equipoise.errors import InputError, one_line, system_error, system_sentence
 from equipoise.formatting import shown
 
 app = typer.Typer(
@@ -139,6 +139,11 @@ def run() -> NoReturn:
         if "Symlink loop" not in str(error):  # as Path.resolve says it before Python 3.13
             raise
         fail(f"{one_line(error)}; give the file itself")
+    except Exception as error:
+        refused = system_error(error)
+        if refused is None:
+            raise
+        fail(system_sentence(refused))
     sys.exit(0)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from equipoise.errors import InputError
 
 if TYPE_CHECKING:
     from equipoise.data import Table
@@ -25,14 +27,19 @@ __all__ = [
     "LAYER",
     "LIMIT",
     "MAX_BROKEN",
+    "OUT",
+    "OUT_OPTION",
     "OVERWRITE",
     "SAMPLE",
+    "SOME",
     "WORKERS",
     "Making",
     "asking",
     "listed",
     "making",
     "numbers",
+    "one_axis",
+    "one_out",
     "opened",
     "span",
 ]
@@ -55,6 +62,33 @@ LIMIT = typer.Option(
 SAMPLE = typer.Option(
     0, "--sample", min=0, metavar="N", help="About N images drawn at random, sets kept whole.", show_default=False
 )
+
+
+OUT = typer.Argument("", metavar="[OUT]", help="The folder of the new table; or give it with -o.")
+OUT_OPTION = typer.Option("", "--out", "-o", help="The folder of the new table.", show_default=False)
+
+
+def one_out(argument: str, option: str, command: str) -> str:
+    """Where to write, given as the last argument of ``command`` or with ``-o``.
+
+    >>> one_out("", "edits", "generate edits photos")
+    'edits'
+    """
+    if bool(argument) == bool(option):
+        why = f"{argument} and -o {option} are two places to write" if argument else "where to write is missing"
+        raise InputError(f"{why}; type: equipoise {command} {argument or 'OUT'}")
+    return argument or option
+
+
+def one_axis(axes: list[str], why: str) -> str:
+    """The one axis of a command that takes no more; a second is refused, not passed over.
+
+    >>> one_axis(["gender"], "a review asks about one axis")
+    'gender'
+    """
+    if len(axes) > 1:
+        raise InputError(f"{why}; give --axis once, not {' and '.join(axes)}")
+    return axes[0] if axes else ""
 
 
 def opened(table: str, layers: list[str], limit: int = 0, sample: int = 0, seed: int = 0) -> Table:
@@ -96,6 +130,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         int,
         typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews every so many images."),
     ),
+    "out_option": (str, OUT_OPTION),
     "dry_run": (
         bool,
         typer.Option(
@@ -105,7 +140,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ),
     ),
 }
-_EVERYWHERE = ("preview_every", "dry_run")
+_OPTIONS |= {"layer": (list[str], LAYER), "limit": (int, LIMIT), "sample": (int, SAMPLE)}
+_EVERYWHERE = ("out_option", "preview_every", "dry_run")
+SOME = ("layer", "limit", "sample")
+"""The options of a maker that reads a table: with which layers, and how many of its images."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +158,13 @@ class Making:
     dtype: str = "auto"
     price: float | None = None
     per_minute: float | None = None
+    layer: list[str] = field(default_factory=list)
+    limit: int = 0
+    sample: int = 0
+
+    def opened(self, table: Path) -> Table:
+        """The table whose images are used, with the layers and only the images that were asked for."""
+        return opened(str(table), self.layer, self.limit, self.sample, self.seed)
 
     def model(self, spec: str) -> Any:
         """The generator that ``spec`` names."""
@@ -154,11 +199,16 @@ def making(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def called(**given: Any) -> None:
-            how = Making(**{name: given.pop(name) for name in shared})
-            command(**given, how=how)
+            place = one_out(given["out"], given.pop("out_option"), f"generate {command.__name__} ...")
+            how = Making(**{name: given.pop(name) for name in shared if name != "out_option"})
+            command(**(given | {"out": Path(place)}), how=how)
 
         own = inspect.signature(command, eval_str=True).parameters.values()
-        kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own if p.name != "how"]
+        kept = [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=str if p.name == "out" else p.annotation)
+            for p in own
+            if p.name != "how"
+        ]
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
             for name, (kind, option) in ((name, _OPTIONS[name]) for name in shared)
@@ -186,8 +236,6 @@ def numbers(text: str, option: str) -> list[float]:
     >>> numbers("9.5,15", "--guidance")
     [9.5, 15.0]
     """
-    from equipoise.errors import InputError
-
     try:
         return [float(part) for part in listed(text)]
     except ValueError:
@@ -200,8 +248,6 @@ def span(text: str, option: str) -> tuple[float, float] | None:
     >>> span("0.1,0.9", "--share")
     (0.1, 0.9)
     """
-    from equipoise.errors import InputError
-
     found = numbers(text, option)
     if not found:
         return None

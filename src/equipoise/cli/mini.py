@@ -29,14 +29,18 @@ def train(
     vae: str = typer.Option(
         "", "--vae", help="The folder of the autoencoder of a generator, which decides its edition."
     ),
-    start: str = typer.Option("", "--start", help="The folder of the diffusion that a generator goes on from."),
+    start: str = typer.Option(
+        "", "--start", help="The folder that a part learns on from: itself, or the diffusion of another generator."
+    ),
+    steps: int = typer.Option(None, "--steps", min=1, help="With --start: for how many steps it learns on."),
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
 
     Examples: [bold]equipoise mini train clip-fair -o runs/clip-fair[/bold] ·
     [bold]equipoise mini train captioner --strength 2 -o runs/captioner-2[/bold] ·
     [bold]equipoise mini train vae --edition second -o runs/vae2[/bold] ·
-    [bold]equipoise mini train diffusion --vae runs/vae2 -o runs/diffusion2[/bold]
+    [bold]equipoise mini train diffusion --vae runs/vae2 -o runs/diffusion2[/bold] ·
+    [bold]equipoise mini train detector --start runs/detector --steps 300 -o runs/detector2[/bold]
     """
     from pathlib import Path
 
@@ -57,6 +61,7 @@ def train(
         edition=edition or None,
         vae=Path(vae) if vae else None,
         start=Path(start) if start else None,
+        steps=steps,
     )
     typer.echo(f"saved {target}")
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from equipoise.cli.making import OVERWRITE, one_out
+
 app = typer.Typer(no_args_is_help=True, help="See which models there are, check one, convert a published checkpoint.")
 
 SPEC = typer.Argument(help="A model: mini, mini:clip-fair, hf:<repo or folder>, open_clip:<arch>/<tag or file>.")
@@ -71,13 +73,15 @@ def check(
 def convert(
     form: str = typer.Argument(help="slip, laclip, alip, openai-clip, debias-clip or clipcap."),
     source: str = typer.Argument(help="The published file."),
-    target: str = typer.Argument(help="The folder to write."),
+    out: str = typer.Argument("", metavar="[OUT]", help="The folder to write; or give it with -o."),
+    out_option: str = typer.Option("", "--out", "-o", help="The folder to write.", show_default=False),
     tokenizer: str | None = typer.Option(None, "--tokenizer", help="CLIP's: a folder, a repository, or its merges."),
     clip: str | None = typer.Option(None, "--clip", help="The CLIP that debias-clip or clipcap was trained on."),
     gpt2: str | None = typer.Option(None, "--gpt2", help="The GPT-2 that clipcap was trained from."),
     vision_heads: int | None = typer.Option(None, "--vision-heads", help="Attention heads of a SLIP of another size."),
     hidden_act: str | None = typer.Option(None, "--hidden-act", help="Of openai-clip: quick_gelu or gelu."),
     allow_pickle: bool = PICKLE,
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Turn a published checkpoint into a folder that hf:<folder> loads.
 
@@ -94,5 +98,6 @@ def convert(
         "hidden_act": hidden_act,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    folder = converted(form, source, target, allow_pickle=allow_pickle, **options)
+    target = one_out(out, out_option, f"models convert {form} {source}")
+    folder = converted(form, source, target, allow_pickle=allow_pickle, overwrite=overwrite, **options)
     typer.echo(f"wrote {folder}; load it as hf:{folder}")

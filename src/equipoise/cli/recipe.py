@@ -114,14 +114,16 @@ def chance_table(
 
     Example: [bold]equipoise recipe chance-table -o chance.csv[/bold]
     """
+    from equipoise.data.atomic import write_whole
     from equipoise.data.runs import file_to_write
+    from equipoise.formatting import csv_text
     from equipoise.recipes.studies.chance import chance_part
 
     part = chance_part(metadata or None)
     typer.echo(str(part))
     if out:
         with file_to_write(out) as path:
-            path.write_text(part.tables[0].frame.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
+            write_whole(path, csv_text(part.tables[0].frame).encode())
 
 
 def _study(name: str, summary: str, citation: str, example: str) -> None:

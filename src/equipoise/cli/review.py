@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from equipoise.cli.making import OVERWRITE
+from equipoise.cli.making import OVERWRITE, one_axis
 from equipoise.errors import InputError
 
 
@@ -46,7 +46,7 @@ def serve(
     ask: str = typer.Option(
         "", "--ask", help="What is asked: a questionnaire of the package (equipoise review questions), or a TOML file."
     ),
-    axis: str = typer.Option("", "--axis", help="The axis that a questionnaire asks about, such as gender."),
+    axis: list[str] = typer.Option([], "--axis", help="The axis that a questionnaire asks about, such as gender."),
     trait: str = typer.Option("", "--trait", help="The trait that replies are compared in, such as competent."),
     annotators: str = typer.Option("", "--annotators", "-a", help="Chosen names, with commas; each gets a link."),
     items: int = typer.Option(0, "-n", "--items", min=0, help="So many items, drawn at random; 0 takes all."),
@@ -94,7 +94,9 @@ def serve(
         from equipoise.data import Table
 
         opened = Table.open(table, layers=layer)
-        sheet = questionnaire_called(ask, axis=axis, trait=trait, blur=blur)
+        sheet = questionnaire_called(
+            ask, axis=one_axis(axis, "a questionnaire asks about one axis"), trait=trait, blur=blur
+        )
         settings = ReviewSettings(items=items, raters=raters, shared=shared, gold=gold, only_kept=only_kept, seed=seed)
         if dry_run:
             typer.echo(f"{sheet}\nof a table of {len(opened):,} images")

@@ -312,23 +312,27 @@ def activities(
     """
     from equipoise.audit.dataset.activities import mined_activities, read_candidates, selected_activities
     from equipoise.audit.running import caption_frame
+    from equipoise.data.atomic import write_whole
     from equipoise.errors import InputError
+    from equipoise.formatting import csv_text
     from equipoise.models import load
 
     named = [] if candidates is None else read_candidates(candidates)
     if mine is not None:
         texts = caption_frame(mine)["caption"].tolist()
         named += mined_activities(texts, lexicon, z=z, min_count=min_count)
+    if mine is not None and not named:
+        raise InputError(f"{mine}: no activity leans far enough and occurs often enough; lower --z or --min-count")
     if not named:
         raise InputError("give a file of activities, or captions to mine them from with --mine")
     table = selected_activities(list(dict.fromkeys(named)), load(filler, kind="filler"), tail=tail)
-    content = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")
+    content = csv_text(table, float_format="%.4f")
     if out == "-":
         sys.stdout.write(content)
         sys.stdout.flush()
     else:
         with _output(out, overwrite):
-            Path(out).write_text(content, encoding="utf-8")
+            write_whole(Path(out), content.encode())
     typer.echo(f"{len(named):,} candidates, {len(table):,} activities", err=True)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from equipoise.cli.making import OVERWRITE
+from equipoise.cli.making import OUT, OUT_OPTION, OVERWRITE, one_out
 
 if TYPE_CHECKING:
     from equipoise.world import WorldConfig
@@ -30,7 +30,8 @@ SEED = typer.Option(0, "--seed", help="The same seed gives the same pictures.")
 
 @app.command()
 def render(
-    out: Path = typer.Argument(..., metavar="OUT", help="The folder of the new table."),
+    out: str = OUT,
+    out_option: str = OUT_OPTION,
     preset: str = PRESET,
     config: Path | None = CONFIG,
     n: int = typer.Option(
@@ -84,17 +85,18 @@ def render(
         )
     if n < 1:
         raise InputError(f"-n {n}: a table needs at least one picture")
+    place = Path(one_out(out, out_option, "world render"))
     settings = _config(preset, config)
     placebos = [] if placebo is None else _placebos(placebo)
     with tqdm(unit="img", disable=None) as bar:
         if binding:
             n_sets = max(1, n // (4 * len(ACTIVITIES)))
-            table = world.write_binding_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
+            table = world.write_binding_table(place, settings, n_sets, size=size, seed=seed, progress=bar.update)
         elif visogender:
             n_sets = max(1, n // (6 * len(OCCUPATIONS)))
-            table = world.write_visogender_table(out, settings, n_sets, size=size, seed=seed, progress=bar.update)
+            table = world.write_visogender_table(place, settings, n_sets, size=size, seed=seed, progress=bar.update)
         elif pata:
-            table = world.write_pata_table(out, settings, n, size=size, seed=seed, progress=bar.update)
+            table = world.write_pata_table(place, settings, n, size=size, seed=seed, progress=bar.update)
         elif counterfactual:
             varied = _names(AXES if axes is None else axes)
             members = 1
@@ -102,11 +104,11 @@ def render(
                 members *= len(settings.groups(axis))
             n_sets = max(1, n // (members * len(OCCUPATIONS)))
             table = world.write_counterfactual_table(
-                out, settings, n_sets, axes=varied, placebos=placebos, size=size, seed=seed, progress=bar.update
+                place, settings, n_sets, axes=varied, placebos=placebos, size=size, seed=seed, progress=bar.update
             )
         else:
-            table = world.write_table(out, settings, n, size=size, seed=seed, progress=bar.update)
-    typer.echo(f"{len(table):,} pictures of the world {settings.name!r} at {size} px in {out}")
+            table = world.write_table(place, settings, n, size=size, seed=seed, progress=bar.update)
+    typer.echo(f"{len(table):,} pictures of the world {settings.name!r} at {size} px in {place}")
     for axis in table.axes:
         counts = ", ".join(f"{group} {count:,}" for group, count in table.group_counts(axis).items())
         typer.echo(f"  {axis:10} {counts}")
@@ -117,7 +119,8 @@ def render(
 
 @app.command()
 def preview(
-    out: Path = typer.Argument(..., metavar="OUT.png", help="The image file to write."),
+    out: str = typer.Argument("", metavar="[OUT.png]", help="The image file to write; or give it with -o."),
+    out_option: str = typer.Option("", "--out", "-o", help="The image file to write.", show_default=False),
     preset: str = PRESET,
     config: Path | None = CONFIG,
     size: int = SIZE,
@@ -140,8 +143,9 @@ def preview(
     from equipoise.data.runs import file_to_write
     from equipoise.errors import InputError
 
-    if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
-        raise InputError(f"{out}: name a .png, .jpg or .webp file")
+    place = Path(one_out(out, out_option, "world preview"))
+    if place.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise InputError(f"{place}: name a .png, .jpg or .webp file")
     if sampled and placebo is not None:
         raise InputError("--sample and --placebo are two kinds of sheet; choose one")
     settings = _config(preset, config)
@@ -152,12 +156,12 @@ def preview(
         sheet = world.contact_sheet(tiles, size=size, zoom=zoom, columns=max(1, round(sampled**0.5 * 1.15)))
     else:
         sheet = world.catalogue(settings, size=size, zoom=zoom, seed=seed)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     drawn = BytesIO()
-    sheet.save(drawn, format={".jpg": "jpeg"}.get(out.suffix.lower(), out.suffix[1:].lower()))
-    with file_to_write(out, overwrite=overwrite):
-        write_whole(out, drawn.getvalue())
-    typer.echo(f"wrote {out} ({sheet.width} x {sheet.height})")
+    sheet.save(drawn, format={".jpg": "jpeg"}.get(place.suffix.lower(), place.suffix[1:].lower()))
+    with file_to_write(place, overwrite=overwrite):
+        write_whole(place, drawn.getvalue())
+    typer.echo(f"wrote {place} ({sheet.width} x {sheet.height})")
 
 
 def _names(text: str) -> list[str]:

@@ -24,7 +24,18 @@ from equipoise.data.atomic import locked, reached, sync_folder, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.errors import InputError, system_reason
 
-__all__ = ["RUN", "Run", "RunFolder", "check_folder", "claimed", "file_to_write", "find_run", "read_run", "versions"]
+__all__ = [
+    "RUN",
+    "Run",
+    "RunFolder",
+    "check_folder",
+    "claimed",
+    "file_to_write",
+    "find_run",
+    "read_run",
+    "same_only",
+    "versions",
+]
 
 RUN = "run.json"
 PAGE = ("report.html", "report_files")
@@ -55,7 +66,8 @@ KINDS: Mapping[str, _Kind] = {
     "comparison": _Kind("a comparison"),
     "report": _Kind("the files of a report", "_files.json"),
     "dossier": _Kind("a dossier"),
-    "checkpoint": _Kind("a repaired checkpoint"),
+    "checkpoint": _Kind("a repaired checkpoint", work=("_work",)),
+    "conversion": _Kind("a converted checkpoint"),
     "tournament": _Kind("a tournament", work=("_work",)),
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
@@ -291,6 +303,16 @@ def claimed(
         for path in created:
             with suppress(OSError):  # it holds something: kept work, or the lock of whoever came next
                 path.rmdir()
+
+
+def same_only(what: str, of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
+    """For ``accept`` of :func:`claimed`: only the same run again goes on, or is replaced."""
+
+    def accept(run: Run) -> None:
+        if run.of != of or run.settings != settings:
+            raise InputError(f"{run.folder}: holds another {what}; give another folder with -o, or --overwrite")
+
+    return accept
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from equipoise.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "some_of", "split", "split_layer"]
+__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "some_ids", "some_of", "split", "split_layer"]
 
 METHODS = ("undersample", "gensynth", "oversample")
 
@@ -241,6 +241,19 @@ def split_layer(
     rows = pd.DataFrame({"image_id": frame["image_id"], "split": parts})
     config = {"split": by, "fractions": dict(fractions) if fractions else None, "seed": seed}
     return table.add_layer(name, rows, columns=["split"], config=config, uses=_layers_of(table))
+
+
+def some_ids(names: Sequence[str], *, limit: int = 0, sample: int = 0, seed: int = 0) -> list[str]:
+    """The first ``limit`` of some names, or ``sample`` of them drawn, in their own order; 0 takes all.
+
+    >>> some_ids(["a", "b", "c"], limit=2), len(some_ids(["a", "b", "c"], sample=2))
+    (['a', 'b'], 2)
+    """
+    if limit and sample:
+        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+    if sample:
+        return [names[i] for i in np.sort(draw_order(list(names), seed, "sample")[:sample])]
+    return list(names[:limit]) if limit else list(names)
 
 
 def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> Table:

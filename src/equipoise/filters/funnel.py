@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from equipoise.engine.progress import Heartbeat
 from equipoise.filters.bias import BiasTest, bias_test
 from equipoise.filters.bias_strata import held_axes, strata_of
 from equipoise.formatting import brackets, p_plain, plain, text_table
@@ -220,11 +221,12 @@ def bias_tests(
     more shuffles.
     """
     fixed = held_axes(frame, [*axes, *held])
-    tests = _tested(frame, axes, outcomes, fixed, draws, seed)
+    with Heartbeat("testing whether a step is biased"):
+        tests = _tested(frame, axes, outcomes, fixed, draws, seed)
+        if tests and len(tests) / (draws + 1) >= LEVEL:
+            tests = _tested(frame, axes, outcomes, fixed, math.ceil(2 * len(tests) / LEVEL), seed)
     if not tests:
         return []
-    if len(tests) / (draws + 1) >= LEVEL:
-        tests = _tested(frame, axes, outcomes, fixed, math.ceil(2 * len(tests) / LEVEL), seed)
     corrected = holm([tested.test.p_value for tested in tests])
     return [
         TestedStep(tested.step, tested.what, tested.test, float(p)) for tested, p in zip(tests, corrected, strict=True)

@@ -115,8 +115,9 @@ def planned(
 ) -> str:
     """What a run would do, in lines for a person; no model is loaded and nothing is written."""
     check_columns(table, steps)
-    n_sets = len({v for batch in table.batches(["set_id"]) for v in batch.column(0).to_pylist()} - {None})
-    lines = [f"{table.path}: {len(table):,} images, {n_sets:,} sets, axes {', '.join(table.axes) or 'none'}"]
+    kept = table.to_pandas(["set_id"], only_kept="keep" in table.columns)["set_id"]
+    axes = ", ".join(table.axes) or "none"
+    lines = [f"{table.path}: {len(kept):,} images, {kept.nunique():,} sets, axes {axes}"]
     for number, step in enumerate(steps, 1):
         preset = f" (preset {step.preset})" if step.preset else ""
         lines.append(f"{number}. {step.label}{preset}: {FILTERS.get(step.name).summary}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.data.people import people_of
+from equipoise.data.people import people_of, person
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said_of
@@ -77,7 +77,8 @@ def settled_by(config: EditsConfig, editor: Any) -> EditsConfig:
 def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any = None) -> WorkPlan:
     """The plan of all edits of each photograph in ``source`` that shows exactly one person.
 
-    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`). ``editor``: the generator that will make
+    ``source`` has the column ``people`` (see :mod:`equipoise.data.people`); without it only whole photographs can be
+    edited, and each is taken for one of a single person. ``editor``: the generator that will make
     them, whose own guidance is the default. The rows keep what ``source`` says beside the group, its captions said of
     the new one.
     """
@@ -92,11 +93,11 @@ def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any 
     chosen, left_out = _chosen(source, settings)
 
     def tasks() -> Iterator[Task]:
-        for place, name, person in chosen:
+        for place, name, shown in chosen:
             yield {
                 "id": name,
                 "place": place,
-                "person": person,
+                "person": shown,
                 "edits": said,
                 "keeps": keeps.names,
                 "seed": seed_of(settings.seed, "edit", name),
@@ -124,9 +125,16 @@ def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any 
 
 def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], str, dict[str, Any]]], Counter[str]]:
     labelled = config.only_labelled and config.axis in source.columns
+    boxed = "people" in source.columns
+    if not boxed and config.area == "person":
+        raise InputError(
+            f"{source.path}: has no column 'people', which says where the person is; edit whole photographs with "
+            "--whole, or import boxes with them, as the reader coco does"
+        )
     chosen, left_out = [], Counter[str]()
-    for place, row in placed_rows(source, ["image_id", "people", *([config.axis] if labelled else [])]):
-        everyone = people_of(row["people"])
+    names = ["image_id", *(["people"] if boxed else []), *([config.axis] if labelled else [])]
+    for place, row in placed_rows(source, names):
+        everyone = people_of(row["people"]) if boxed else [person(box=[0, 0, 1, 1], unit="fraction")]
         single = people_in(everyone)
         if len(everyone) != 1 or len(single) != 1:
             left_out["not exactly one person"] += 1

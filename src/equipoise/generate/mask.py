@@ -140,8 +140,9 @@ def _found(task: Task, photo: Image.Image, finder: Any) -> Mask:
         raise UnknownNameError(f"label of {finder.name}", "person", finder.labels)
     whole = np.zeros((photo.height, photo.width), bool)
     detections = finder.detect([photo])[0]
+    parts = getattr(finder, "part_of", {})  # the head of a person is not an object
     for i, label in enumerate(detections.labels):
-        if (label == "person") == persons:
+        if (label == "person") == persons and label not in parts:
             left, top, right, bottom = (float(v) for v in detections.boxes[i])
             box = [left, top, right - left, bottom - top]
             exact = task["by"] == "segment" and detections.masks is not None

@@ -34,15 +34,19 @@ SECOND_OVER = 55_000
 
 
 def placed_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[list[int], dict[str, Any]]]:
-    """Every row with its place, shard and row, in order; a missing column is named."""
+    """Every row that no filter dropped with its place, shard and row, in order; a missing column is named."""
+    if table.kind != "images":
+        raise InputError(f"{table.path}: holds {table.kind}, not images; give a table of images")
     for name in columns:
         if name not in table.columns:
             raise UnknownNameError(f"column in {table.path}", name, table.columns)
+    hidden = ["keep"] if "keep" in table.columns and "keep" not in columns else []
     for shard in range(len(table.shards)):
         row = 0
-        for batch in table.shard_batches(shard, list(columns)):
+        for batch in table.shard_batches(shard, [*columns, *hidden]):
             for cells in batch.to_pylist():
-                yield [shard, row], cells
+                if "keep" not in cells or cells["keep"]:
+                    yield [shard, row], {name: cells[name] for name in columns}
                 row += 1
 
 

@@ -57,7 +57,8 @@ def plan_perturb(source: Table, config: PerturbConfig | None = None) -> WorkPlan
     settings = config or PerturbConfig()
     if settings.objects and "object_boxes" not in source.columns:
         raise InputError(f"{source.path}: has no column 'object_boxes', so no object can be blacked out; leave it out")
-    kept = [name for name in source.columns if name != "image"]
+    kept = [name for name in source.columns if name not in ("image", "keep", "dropped_by")]
+    n = sum(1 for _ in placed_rows(source, ["image_id"]))
 
     def tasks() -> Iterator[Task]:
         for place, row in placed_rows(source, kept):
@@ -66,12 +67,12 @@ def plan_perturb(source: Table, config: PerturbConfig | None = None) -> WorkPlan
     return WorkPlan(
         kind="perturb",
         tasks=tasks,
-        n_tasks=len(source),
-        n_images=len(source),
+        n_tasks=n,
+        n_images=n,
         make=make_perturbed,
         config=settings_of(settings),
         axes=source.axes,
-        columns={**source.further_columns, COLUMN: "json"},
+        columns={**{name: kind for name, kind in source.further_columns.items() if name in kept}, COLUMN: "json"},
         source=source,
     )
 

@@ -19,6 +19,7 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.mixing import substitute, substitution_count, write_mixture
 from equipoise.data.results import draw_order
+from equipoise.data.runs import file_to_write
 from equipoise.data.table import Table
 from equipoise.errors import InputError
 from equipoise.generate.keeping import Kept, kept
@@ -179,7 +180,7 @@ def contaminated(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     parts = [generated] if isinstance(generated, Table) else list(generated)
-    labels = real.to_pandas(["image_id"])
+    labels = real.to_pandas(["image_id"], only_kept="keep" in real.columns)
     nothing = pd.DataFrame({"image_id": [], "source_id": []}, dtype=object)
     fakes = pd.concat([nothing, *(part.to_pandas(["image_id", "source_id"]) for part in parts)], ignore_index=True)
     failed = [name for part in parts for name in part.errors()["where"].tolist()]
@@ -192,6 +193,7 @@ def contaminated(
         chosen = replace(wanted, replacement={k: v for k, v in wanted.replacement.items() if k not in missing})
         manifest = json.dumps(chosen.manifest() | {"not_generated": missing}, indent=1)
         # before the table, whose presence says that all is there
-        write_whole(folder / f"D{alpha:g}.json", (manifest + "\n").encode())
+        with file_to_write(folder / f"D{alpha:g}.json", overwrite=True) as path:
+            write_whole(path, (manifest + "\n").encode())
         tables[alpha] = write_mixture(real, parts, chosen, folder / f"D{alpha:g}")
     return tables

@@ -196,10 +196,11 @@ def _labels(source: Mapping[str, Any], task: Task, changes: Mapping[str, str]) -
 def _found(photo: Image.Image, finder: Any) -> list[list[float]]:
     if finder is None:
         raise InputError("finding faces needs a detector of faces; name one, or give boxes in the column 'people'")
-    if finder.labels and "face" not in finder.labels:
+    if finder.labels and not {"face", "head"} & set(finder.labels):
         raise UnknownNameError(f"label of {finder.name}", "face", finder.labels)
+    wanted = "face" if "face" in finder.labels or not finder.labels else "head"
     detections = finder.detect([photo])[0]
-    faces = [box for box, label in zip(detections.boxes, detections.labels, strict=True) if label == "face"]
+    faces = [box for box, label in zip(detections.boxes, detections.labels, strict=True) if label == wanted]
     return [[float(b[0]), float(b[1]), float(b[2] - b[0]), float(b[3] - b[1])] for b in faces]
 
 

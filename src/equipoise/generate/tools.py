@@ -168,9 +168,9 @@ class Previews:
                 tiles = [(str(row.get(label) or ""), decode(row["image"], root=table.image_root)) for row in held]
                 self._draw(number, tiles)
         wanted = {self._path(number) for number in range(self._every, len(table) + 1, self._every)}
-        for path in self._folder.glob("*.png"):
+        for path in [*self._folder.glob("*.png"), *self._folder.glob(".*.png.*.tmp")]:  # also what a killed run left
             if path not in wanted:
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def _draw(self, number: int, tiles: list[tuple[str, Image.Image]]) -> None:
         assert self._folder is not None

@@ -16,6 +16,7 @@ from equipoise.mitigate.protocol import (
     FittedOn,
     Labelled,
     Queries,
+    as_single,
     checked_side,
     checked_vectors,
 )
@@ -99,12 +100,7 @@ class LinearRemedy(BaseRemedy):
         """
         checked_side(side)
         width = len(self.matrix)
-        try:
-            rows: NDArray[Any] = np.asarray(vectors, dtype=np.float32)
-        except (TypeError, ValueError):
-            rows = np.zeros(0)
-        if rows.ndim != 2 or rows.shape[1] != width:
-            rows = checked_vectors(vectors, width)  # says what is wrong
+        rows = as_single(vectors, width)
         across = np.ascontiguousarray(self.matrix.T, dtype=np.float32)
         offset = self.offset.astype(np.float32) if self._offset is not None else None
         out = np.empty((len(rows), width), dtype=np.float32)

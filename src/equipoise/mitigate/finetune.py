@@ -71,7 +71,7 @@ def prepared_finetuning(
     *,
     variant: str = "equalised",
     preset: str = "",
-    held_out: float = 0.2,
+    held_out: float | Sequence[str] = 0.2,
     mixture: Mapping[str | Path | Table, float] | None = None,
     weights: Mapping[str, float] | None = None,
     tower: str = "",
@@ -81,7 +81,10 @@ def prepared_finetuning(
     device: str = "auto",
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[Training, list[str]]:
-    """The training of :func:`finetune`, and the subjects that are held out; nothing is trained or written."""
+    """The training of :func:`finetune`, and the subjects that are held out; nothing is trained or written.
+
+    ``held_out`` is a share of the subjects, drawn by the seed, or names them.
+    """
     if variant not in VARIANTS:
         raise UnknownNameError("variant of counterfactual-finetune", variant, VARIANTS)
     if preset and preset not in PRESETS:
@@ -108,12 +111,17 @@ def prepared_finetuning(
         general=general,
         caption=caption,
     )
-    apart = held_out_subjects(table, held_out, seed=how.seed) if held_out else []
+    if isinstance(held_out, int | float):
+        apart = held_out_subjects(table, held_out, seed=how.seed) if held_out else []
+        drawn: dict[str, Any] = {"share": held_out, "seed": how.seed}
+    else:
+        apart = sorted(held_out)
+        drawn = {"subjects": apart}
     training = prepared_training(
         task, table, init=model, mixture=mixture, device=device, settings=how, choose=partial(_parts, apart, how)
     )
     task.look_at(training.rows, training.parts.train)
-    training.of |= {"held_out": {"share": held_out, "seed": how.seed}}
+    training.of |= {"held_out": drawn}
     return training, apart
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import pandas as pd
 from equipoise import engine
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
-from equipoise.data.runs import Run, claimed
+from equipoise.data.runs import claimed, same_only
 from equipoise.data.sampling import split
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.keeping import load, publish
 from equipoise.mitigate.prompts import PromptSets, default_prompts
@@ -88,7 +89,8 @@ def fit_on_table(
     if mine["set_id"].notna().any():  # sets may be numbered anew in each subject
         both = zip(mine["subject"], mine["set_id"], strict=True)
         sets = [None if pd.isna(name) else f"{subject}: {name}" for subject, name in both]
-    remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
+    with Heartbeat(f"fitting {remedy.name}"):
+        remedy.fit(vectors, {axis: mine[axis].tolist() for axis in axes}, sets=sets)
     assert remedy.fitted_on is not None
     remedy.fitted_on = replace(
         remedy.fitted_on,
@@ -163,7 +165,8 @@ def fit_into_folder(
         of |= {"prompts": [list(prompts.texts), list(prompts.sets)]}
     apart = held_out_subjects(table, share, seed=seed) if share else []
     claim: dict[str, Any] = {"of": of, "settings": remedy.settings(), "parents": {"table": table.fingerprint}}
-    with claimed(out, "remedy", **claim, accept=_only_of(of, remedy.settings()), overwrite=overwrite) as home:
+    accept = same_only("remedy", of, remedy.settings())
+    with claimed(out, "remedy", **claim, accept=accept, overwrite=overwrite) as home:
         if home.before is not None and home.before.finished:
             return load(home.folder), apart
         fit_on_table(remedy, model, table, axes, held_out=apart, asking=asking, prompts=prompts)
@@ -171,14 +174,6 @@ def fit_into_folder(
             held_out_layer(table, apart, home.stage / HELD_OUT)
         publish(remedy, home)
     return remedy, apart
-
-
-def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Run], None]:
-    def accept(run: Run) -> None:
-        if run.of != of or run.settings != settings:
-            raise InputError(f"{run.folder}: holds another remedy; give another folder with -o, or --overwrite")
-
-    return accept
 
 
 def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) -> Path:
@@ -189,7 +184,7 @@ def held_out_layer(table: Table, held_out: Collection[str], path: str | Path) ->
     keep = frame["subject"].isin(list(held_out)).to_numpy(dtype=bool)
     if "keep" in table.columns:
         kept = set(table.to_pandas(["image_id"], only_kept=True)["image_id"])
-        keep &= frame["image_id"].isin(kept).to_numpy(dtype=bool)
+        keep = keep & frame["image_id"].isin(kept).to_numpy(dtype=bool)
     reasons = [None if stays else "fitted_on" for stays in keep]
     data = pa.table(
         {

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, MissingExtraError
+from equipoise.mitigate.protocol import NOTHING, as_single, unit_block
 
 __all__ = ["ResidualMap", "trained"]
+
+_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,32 @@ class ResidualMap:
 
     def __call__(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, d) what is added to each."""
-        hidden = np.maximum(vectors @ self.first.T + self.first_offset, 0)
-        return np.asarray(hidden @ self.second.T + self.second_offset, dtype=np.float32)
+        hidden = vectors @ self.first.T
+        hidden += self.first_offset
+        np.maximum(hidden, 0, out=hidden)
+        added = hidden @ self.second.T
+        added += self.second_offset
+        return np.asarray(added, dtype=np.float32)
+
+    def moved(self, vectors: ArrayLike, share: float = 1.0) -> NDArray[np.float32]:
+        """(n, d) vectors, brought to unit length, with a ``share`` of what is added, and of unit length again.
+
+        So many at a time that what is between the products stays in the processor's cache.
+        """
+        rows = as_single(vectors, self.width)
+        out = np.empty(rows.shape, dtype=np.float32)
+        for start in range(0, len(rows), _ROWS):
+            some = unit_block(rows[start : start + _ROWS], start)
+            added = self(some)
+            if share != 1:
+                added *= np.float32(share)
+            added += some
+            lengths = np.sqrt(np.einsum("ij,ij->i", added, added))
+            bad = np.flatnonzero(~(lengths > NOTHING))
+            if len(bad):
+                raise InputError(f"of the vector in row {start + bad[0]} nothing is left; fit the remedy again")
+            np.divide(added, lengths[:, None], out=out[start : start + _ROWS])
+        return out
 
     @property
     def width(self) -> int:

@@ -64,13 +64,12 @@ class Neutraliser(BaseRemedy):
         """(m, d) vectors of texts with what is added to them, of unit length; those of images as they are."""
         if self._map is None or self.fitted_on is None:
             raise InputError("this neutraliser is not fitted; call fit first")
-        rows = unit_rows(checked_vectors(vectors, self._map.width))
         if checked_side(side) == "image":
-            return rows
-        out = unit_rows(rows + self.share * self._map(rows), np.ones(len(rows)))
+            return unit_rows(checked_vectors(vectors, self._map.width))
+        out = self._map.moved(vectors, self.share)
         if query is not None:
             alone = np.array([names_group(text, self.fitted_on.groups) for text in query.texts], dtype=bool)
-            out[alone] = rows[alone]
+            out[alone] = unit_rows(checked_vectors(vectors, self._map.width)[alone])
         return out
 
     def settings(self) -> dict[str, Any]:

@@ -193,6 +193,32 @@ def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.
     return rows
 
 
+def as_single(vectors: ArrayLike, width: int) -> NDArray[np.float32]:
+    """(n, d) numbers in single precision, without a copy where they are that already; whether they are finite is left
+    to :func:`unit_block`.
+    """
+    try:
+        rows: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)
+    except (TypeError, ValueError):
+        rows = np.zeros(0, dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        rows = checked_vectors(vectors, width).astype(np.float32)  # says what is wrong
+    return rows
+
+
+def unit_block(rows: NDArray[np.float32], start: int = 0) -> NDArray[np.float32]:
+    """Some rows at unit length; ``start`` is the number of the first, for whoever reads that one is no vector."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    bad = np.flatnonzero(~np.isfinite(lengths))
+    if len(bad):
+        checked_vectors(rows)  # says which holds no number
+        raise InputError(f"the vector in row {start + bad[0]} is too long; bring it to unit length first")
+    bad = np.flatnonzero(~(lengths > 0))
+    if len(bad):
+        raise InputError(f"of the vector in row {start + bad[0]} nothing is left: all it says is what was taken out")
+    return np.asarray(rows / lengths[:, None], dtype=np.float32)
+
+
 def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[Any] | None) -> Labelled:
     """The vectors that have a group on every axis, their groups as numbers, and their sets as numbers."""
     if not groups:

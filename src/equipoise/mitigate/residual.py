@@ -72,10 +72,9 @@ class Residual(BaseRemedy):
         """(m, d) vectors of images with what is added to them, of unit length; those of texts as they are."""
         if self._map is None:
             raise InputError("this residual is not fitted; call fit first")
-        rows = unit_rows(checked_vectors(vectors, self._map.width))
         if checked_side(side) == "text":
-            return rows
-        return unit_rows(rows + self._map(rows), np.ones(len(rows)))
+            return unit_rows(checked_vectors(vectors, self._map.width))
+        return self._map.moved(vectors)
 
     def settings(self) -> dict[str, Any]:
         """The keywords that make such a remedy again."""

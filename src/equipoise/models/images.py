@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.data.images import LateImage, decode, taking_turns
@@ -59,13 +61,68 @@ def processed(processor: Any, images: Sequence[Image.Image]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
     for group in _groups(images):
         with taking_turns(sum(map(pixels_of, group))):
-            parts.append(dict(processor(images=group, return_tensors="pt")))
+            parts.append(_at_once(processor, group) or dict(processor(images=group, return_tensors="pt")))
     if len(parts) == 1:
         return parts[0]
     try:
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     except (RuntimeError, TypeError):
         return dict(processor(images=list(images), return_tensors="pt"))
+
+
+_TABLES: WeakKeyDictionary[Any, dict[tuple[int, int], Any]] = WeakKeyDictionary()
+"""For each processor and size, what it makes of the 256 values of each channel; ``None`` where that is not all."""
+
+
+def _at_once(processor: Any, images: Sequence[Image.Image]) -> dict[str, Any] | None:
+    """The same pixels as the processor's, for images that have the size it wants: then each value has its own answer.
+
+    A processor brings every image to its size by itself, though nothing is to be done; a table of 256 answers for each
+    channel, filled by the processor, is several times as fast. ``None`` where it cannot be used.
+    """
+    import torch
+
+    size = images[0].size if images else (0, 0)
+    if size[0] * size[1] < 256 or any(type(i) is not Image.Image or i.mode != "RGB" or i.size != size for i in images):
+        return None
+    tables = _TABLES.setdefault(processor, {})
+    if size not in tables:
+        tables[size] = _answers(processor, size)
+    table = tables[size]
+    if table is None:
+        return None
+    pixels = np.stack([np.asarray(image) for image in images])
+    out = np.empty((len(images), 3, size[1], size[0]), dtype=np.float32)
+    for channel in range(3):
+        np.take(table[channel], pixels[..., channel], out=out[:, channel])
+    return {"pixel_values": torch.from_numpy(out)}
+
+
+def _answers(processor: Any, size: tuple[int, int]) -> NDArray[np.float32] | None:
+    """(3, 256) what the processor makes of each value of each channel, if of an image of this size it looks at every
+    pixel alone and leaves it where it is; two images of unlike contrast decide that.
+    """
+    rng = np.random.default_rng(0)
+    n = size[0] * size[1]
+    values = [rng.permutation(np.arange(n) % 256) for _ in range(3)]
+    first = np.stack(values, axis=1).reshape(size[1], size[0], 3).astype(np.uint8)
+    second = (first // 5 + 100).astype(np.uint8)
+    second[: size[1] // 2] //= 3
+    made = []
+    for pixels in (first, second):
+        found = dict(processor(images=[Image.fromarray(pixels)], return_tensors="pt"))
+        if list(found) != ["pixel_values"] or tuple(found["pixel_values"].shape) != (1, 3, size[1], size[0]):
+            return None
+        made.append(np.asarray(found["pixel_values"][0]))
+    if made[0].dtype != np.float32:
+        return None
+    table = np.zeros((3, 256), dtype=np.float32)
+    for channel in range(3):
+        table[channel, first[..., channel]] = made[0][channel]
+    for pixels, wanted in zip((first, second), made, strict=True):
+        if any(not np.array_equal(table[channel][pixels[..., channel]], wanted[channel]) for channel in range(3)):
+            return None
+    return table
 
 
 def _groups(images: Sequence[Image.Image]) -> list[list[Image.Image]]:

@@ -53,6 +53,7 @@ _EDGES = {"height", "width", "shortest_edge"}
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _LAYERS = re.compile(r"(^|_)(layers?|depths?|blocks?|stages?)($|_per_\w+$)")
 _SIDES = re.compile(r"(image|patch|sample|crop|window)_size$|^stride$")
+_NEVER_BELOW_0 = re.compile(r"(^|_)(heads?|layers|channels)$|(hidden|intermediate|vocab|image|patch)_size$")
 _POSITIONS = re.compile(r"max_position|^n_(positions|ctx)$|max_(source|target)_positions|context_length")
 
 
@@ -127,6 +128,8 @@ tensors; take the file from the checkpoint's source
             if isinstance(value, float) and _counts(name):
                 raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the source")
             continue
+        if value < 0 and _NEVER_BELOW_0.search(name):
+            raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the checkpoint's source")
         most = _most(name, weights)
         if most is not None and value > most:
             why = f"the weights hold no more than {weights.tensors:,} tensors" if _LAYERS.search(name) else ""

@@ -24,6 +24,7 @@ from equipoise.data.runs import claimed
 from equipoise.errors import InputError
 from equipoise.models import load
 from equipoise.recipes.demo_parts import CaptionsFound, GeneratedFound, Remembering, make_and_sieve, measure_captioner
+from equipoise.recipes.demo_tuned import judged_by, write_tuned
 from equipoise.world import PLACEBOS, preset
 from equipoise.world.tables import write_counterfactual_table, write_table
 
@@ -40,8 +41,8 @@ SHARE = 0.75
 other tables than those judged here."""
 TRUTH = "world:biased"
 MADE = (
-    "sets natural biased fair naive-biased naive-fair remedy held_out before after captions captioner "
-    "generated sieve generated-biased generated-fair report_files"
+    "sets natural biased fair naive-biased naive-fair remedy held_out before after tuned tuned-model captions "
+    "captioner generated sieve generated-biased generated-fair report_files"
 ).split()
 """What the demonstration makes in its folder, and clears when it is run again."""
 
@@ -69,7 +70,7 @@ class Demo:
 
     folder: Path
     audits: dict[str, Audit]
-    """By name: biased, fair, naive-biased, naive-fair, before, after, and generated-biased, generated-fair if made."""
+    """By name: biased, fair, naive-biased, naive-fair, before, after, tuned, and generated-biased, generated-fair."""
     gaps: pd.DataFrame
     """For each encoder, axis and occupation: what was put in (``injected``) and the gap that was ``measured``."""
     recovered: dict[tuple[str, str], float]
@@ -125,8 +126,10 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
     )
     audits |= _naive(folder, encoders, chosen, say)
 
-    say("\n6. A repair: take most of what tells gender and skin tone out of the biased CLIP (projection), fitted on")
-    say("   half of the occupations, judged on the others.")
+    say("\n6. Two repairs, both from half of the occupations and judged on the others: take most of what tells gender")
+    say(
+        "   and skin tone out of the biased CLIP (projection); or fine-tune its texts on sets that vary gender (tuned)."
+    )
     audits |= _repaired(folder, encoders["biased"], table, config, say)
 
     say("\n7. A captioner of the same world: clear pictures, then the same ones grainy, where it has to guess.")
@@ -197,23 +200,28 @@ def _naive(folder: Path, encoders: dict[str, Any], chosen: DemoSettings, say: Sa
 def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say: Say) -> dict[str, Audit]:
     from equipoise.mitigate import Projection, fit_on_table, held_out_layer, repaired, save
 
-    apart = sorted(table.to_pandas(["subject"])["subject"].unique())[::2]
+    apart = judged_by(table)
     remedy = fit_on_table(Projection(share=SHARE), encoder, table, AXES, held_out=apart)
     save(remedy, folder / "remedy")
     layer = held_out_layer(table, apart, folder / "held_out")
     view = table.with_layers([layer])
     models = {"before": encoder, "after": repaired(encoder, remedy, name=f"{encoder.name} + projection")}
+    tuned = load(f"hf:{write_tuned(folder / 'tuned-model')}")
+    tuned.name = f"{encoder.name} fine-tuned"
+    models["tuned"] = Remembering(tuned, sees_as=encoder)  # fine-tuning left the images' side as it was
     found = {name: run(one, "intersectional", view, folder / name, config=config) for name, one in models.items()}
     for axis in AXES:
-        before, after = (_largest(found[name], "standard_gap_size", axis) for name in models)
+        before, after, learnt = (_largest(found[name], "standard_gap_size", axis) for name in models)
         say(
             f"   {axis:9} {before['value']:.2f} {_span(before)} spreads before, {after['value']:.2f} {_span(after)} "
-            f"after, on {int(after['n'])} occupations it has not seen"
+            f"projected, {learnt['value']:.2f} {_span(learnt)} tuned"
         )
+    say(f"   on {int(after['n'])} occupations that neither has seen.")
     costs = {name: run(one, "utility", view).results for name, one in models.items()}
-    before, after = (c[c["metric"] == "zero_shot_accuracy"]["value"].iloc[0] for c in costs.values())
+    shares = [100 * c[c["metric"] == "zero_shot_accuracy"]["value"].iloc[0] for c in costs.values()]
     say(
-        f"   what it costs: {100 * before:.1f}% of these pictures get their occupation before, {100 * after:.1f}% after"
+        f"   what they cost: {shares[0]:.1f}% of these pictures get their occupation before, "
+        f"{shares[1]:.1f}% projected, {shares[2]:.1f}% tuned"
     )
     return found
 
@@ -246,13 +254,14 @@ def _report(folder: Path) -> tuple[Path, str]:
 
     shown: dict[str, Path] = {MODELS[name]: folder / name for name in MODELS}
     repaired = {"before": f"{MODELS['biased']} before repair", "after": f"{MODELS['biased']} after repair"}
+    repaired["tuned"] = f"{MODELS['biased']} fine-tuned"
     shown |= {label: folder / name for name, label in repaired.items()}
     shown |= {f"{MODELS[name]} (generated)": folder / f"generated-{name}" for name in MODELS}
     shown |= {"captioner": folder / "captioner", "sieve": folder / "sieve", "generated": folder / "generated"}
     folders = {label: path for label, path in shown.items() if _has_something(path)}
     beside: dict[str, Any] = {
         "truth": TRUTH,
-        "before_after": (folder / "before", folder / "after"),
+        "before_after": (folder / "before", folder / "after", folder / "tuned"),
         "naive": {MODELS[name]: folder / f"naive-{name}" for name in MODELS},
     }
     page = write(folders, folder / "report.html", title="An audit with known truth", **beside)

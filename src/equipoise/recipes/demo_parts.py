@@ -50,10 +50,12 @@ class Remembering:
     costly part. Texts are few and not kept.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, *, sees_as: Remembering | None = None) -> None:
+        """``sees_as`` is one whose images' side is the same, so that what either has seen serves both."""
         self.encoder = encoder
         self.name, self.key, self.logit_scale = encoder.name, encoder.key, encoder.logit_scale
-        self._seen: dict[bytes, Vectors] = {}
+        self.checkpoint = getattr(encoder, "checkpoint", None)
+        self._seen: dict[bytes, Vectors] = {} if sees_as is None else sees_as._seen
 
     def encode_images(self, images: Sequence[Image.Image]) -> Vectors:
         """(n, d) unit vectors of n RGB images."""

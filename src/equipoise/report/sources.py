@@ -163,8 +163,9 @@ def _source(path: Path, problems: list[str]) -> ResultFolder:
         return ResultFolder(path, kind, results)
     if results.empty:
         raise InputError(f"{path / RESULTS}: has no rows; run the audit again")
-    if kind == "comparison":
-        return ResultFolder(path, kind, results)
+    if kind == "comparison":  # of its settings, which name folders, only who has seen the subjects compared on
+        seen = settings.get("seen")
+        return ResultFolder(path, kind, results, {"seen": seen} if isinstance(seen, list) and any(seen) else {})
     written = _json(path / "results.json", "its notes are not shown", problems) if kind != "results" else {}
     notes = written.get("notes") or []
     if not isinstance(notes, list):

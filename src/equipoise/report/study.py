@@ -16,7 +16,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
-from equipoise.formatting import amount, interval, missing, p_plain, plain, text_table
+from equipoise.formatting import amount, csv_text, interval, missing, p_plain, plain, text_table
 from equipoise.report.svg import asset, standalone
 
 __all__ = ["MEASURED", "StudyFigure", "StudyPage", "StudyPart", "StudyTable", "measured_cells", "write_study"]
@@ -158,11 +158,11 @@ def write_study(page: StudyPage, folder: Path) -> Path:
     for part in page.parts:
         for table in part.tables:
             name = _file_name(part, table.name)
-            _write(folder / "tables" / f"{name}.csv", table.frame.to_csv(index=False, lineterminator="\n"))
+            _write(folder / "tables" / f"{name}.csv", csv_text(table.frame))
         for figure in part.figures:
             _write(folder / "figures" / f"{_file_name(part, figure.name)}.svg", standalone(figure.svg))
             if len(figure.data):
-                text = figure.data.to_csv(index=False, lineterminator="\n")
+                text = csv_text(figure.data)
                 _write(folder / "figures" / f"{_file_name(part, figure.name)}.csv", text)
     _write(folder / "report.html", _rendered(page))
     return folder / "report.html"

@@ -1,18 +1,24 @@
 """Figures as SVG, drawn by hand: a few shapes, classes for colours, everything that comes from data escaped.
 
 Colours are classes (``c0`` … for what is filled, ``s0`` … for strokes) that ``figure.css`` defines, so that one figure
-is right on a light page, on a dark one and on paper.
+is right on a light page, on a dark one and on paper. A figure shrinks to the width of a phone; its words then grow as
+far as their neighbours leave room, so that they stay readable (:func:`_grown`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import combinations
 
 __all__ = ["SERIES_COLOURS", "Scale", "SvgDrawing", "asset", "span", "standalone", "ticks"]
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
 
 SERIES_COLOURS = 6
 """How many colours there are; further series take the first again, and are told apart by their names."""
@@ -79,9 +85,16 @@ class SvgDrawing:
     def __init__(self, name: str, width: float, height: float) -> None:
         self.name, self.width, self.height = name, width, height
         self._parts: list[str] = []
+        self._words: dict[int, Words] = {}
+        self._bars: list[Box] = []
 
     def text(self, x: float, y: float, words: str, kind: str = "t", anchor: str = "start") -> None:
-        """Words with their baseline at y; ``kind`` is one or more classes (t, soft, num, small, bold)."""
+        """Words with their baseline at y; ``kind`` is one or more classes (t, soft, num, small, bold).
+
+        ``wide`` among them leaves the words out on a phone: what the figure shows without them.
+        """
+        if "wide" not in kind.split():
+            self._words[len(self._parts)] = Words(x, y, words, kind, anchor)
         place = "" if anchor == "start" else f' text-anchor="{anchor}"'
         self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}"{place}>{escape(words)}</text>')
 
@@ -93,6 +106,8 @@ class SvgDrawing:
         self, x: float, y: float, width: float, height: float, kind: str, title: str = "", *, fill: str = ""
     ) -> None:
         """A rectangle; ``fill`` is a colour of its own, where the class gives none."""
+        if "bar" in kind.split():
+            self._bars.append((x, y, x + width, y + height))
         inside = f"<title>{escape(title)}</title>" if title else ""
         colour = f' fill="{escape(fill)}"' if fill else ""
         shape = (
@@ -124,10 +139,68 @@ class SvgDrawing:
     def svg(self, label: str) -> str:
         """The figure as SVG, with ``label`` for those who do not see it."""
         size = f'viewBox="0 0 {self.width:.0f} {self.height:.0f}" width="{self.width:.0f}" height="{self.height:.0f}"'
-        least = f"min-width:{min(0.8 * self.width, 576):.0f}px"  # on a phone it scrolls sideways, and stays readable
         role = f'role="img" aria-label="{escape(label, quote=True)}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} style="{least}" {role}>'
-        return "\n".join([head, *self._parts, "</svg>"])
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="figure" {size} {role}>'
+        parts = list(self._parts)
+        for at, growth in zip(self._words, _grown(list(self._words.values()), self.width, self._bars), strict=True):
+            if growth > 1:
+                parts[at] = parts[at].replace("<text ", f'<text style="--grow:{growth:.2f}" ', 1)
+        return "\n".join([head, *parts, "</svg>"])
+
+
+_PHONE = 480.0
+"""A figure that is wider than this many pixels has its words enlarged on a phone, ..."""
+_MOST_GROWTH = 1.6
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of a figure and where they stand."""
+
+    x: float
+    y: float
+    words: str
+    kind: str
+    anchor: str
+
+    def box(self, growth: float) -> Box:
+        """Left, top, right and bottom of the words when they are enlarged so much, as nearly as can be told."""
+        kinds = self.kind.split()
+        size = growth * (11 if "small" in kinds else 12 if "soft" in kinds else 13)
+        width = size * len(self.words) * (0.58 if "bold" in kinds else 0.54)
+        left = self.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor] * width
+        return left, self.y - 0.8 * size, left + width, self.y + 0.22 * size
+
+
+def _grown(words: Sequence[Words], width: float, bars: Sequence[Box] = ()) -> list[float]:
+    """How much each of the words may be enlarged on a phone before it leaves the figure, or touches others or a bar.
+
+    >>> alone, pair = Words(0, 20, "few", "t", "start"), Words(30, 20, "words beside", "t", "start")
+    >>> _grown([alone], 720), _grown([alone, pair], 720), _grown([alone], 300)
+    ([1.5], [1.2, 1.2], [1.0])
+    """
+    most = min(max(width / _PHONE, 1.0), _MOST_GROWTH)
+    steps = [round(most - 0.05 * i, 2) for i in range(int((most - 1) / 0.05 + 1e-9) + 1)]
+    growth = []
+    for one in words:
+        beside = [bar for bar in bars if _touch(one.box(most), bar) and not _touch(one.box(1.0), bar)]
+        fits = (g for g in steps if _inside(one.box(g), width) and not any(_touch(one.box(g), bar) for bar in beside))
+        growth.append(next(fits, 1.0))
+    for (i, one), (j, other) in combinations(enumerate(words), 2):
+        start = min(growth[i], growth[j])
+        if abs(one.y - other.y) > 22 * most or not _touch(one.box(growth[i]), other.box(growth[j])):
+            continue
+        together = next((g for g in steps if g <= start and not _touch(one.box(g), other.box(g))), 1.0)
+        growth[i], growth[j] = min(growth[i], together), min(growth[j], together)
+    return growth
+
+
+def _inside(box: Box, width: float) -> bool:
+    return box[0] >= -1 and box[2] <= width + 1
+
+
+def _touch(one: Box, other: Box) -> bool:
+    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] and other[1] < one[3]
 
 
 def standalone(svg: str) -> str:

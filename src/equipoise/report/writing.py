@@ -34,7 +34,7 @@ def write(
     *,
     title: str | None = None,
     truth: str | Path | pd.DataFrame | None = None,
-    before_after: tuple[str | Path, str | Path] | None = None,
+    before_after: Sequence[str | Path] | None = None,
     naive: Folders = (),
 ) -> Path:
     """Write the page ``out`` from ``folders``, and return its path.
@@ -43,7 +43,8 @@ def write(
     pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to the
     folder. A table that lies beside a result folder is found by itself.
     ``truth``: what was injected: a table or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
-    ``before_after``: two of the folders, or two more: the audit before a remedy, and the audit after it.
+    ``before_after``: folders, of these or others: the audit before a remedy, the audit after it, and those after
+    further remedies, to be shown beside it.
     ``naive``: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
     gives the names of the models, as in ``folders``.
 
@@ -77,7 +78,7 @@ def verdict_of(
     folders: str | Path | Folders,
     *,
     truth: str | Path | pd.DataFrame | None = None,
-    before_after: tuple[str | Path, str | Path] | None = None,
+    before_after: Sequence[str | Path] | None = None,
     naive: Folders = (),
 ) -> BiasVerdict:
     """The verdict that :func:`write` puts on the page, for a terminal: ``text`` is its paragraph.
@@ -91,12 +92,12 @@ def _gathered(
     folders: str | Path | Folders,
     title: str | None,
     truth: str | Path | pd.DataFrame | None,
-    before_after: tuple[str | Path, str | Path] | None,
+    before_after: Sequence[str | Path] | None,
     naive: Folders,
 ) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
-    pair = None if before_after is None else _pair(given, before_after)
+    pair = () if before_after is None else _pair(given, before_after)
     plain = read_given(naive) if naive else None
     return given, gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
 
@@ -139,7 +140,7 @@ def rendered(contents: PageContents, files: str) -> str:
     return text.lstrip()
 
 
-def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path] | None) -> Folders:
+def _with_pair(folders: str | Path | Folders, pair: Sequence[str | Path] | None) -> Folders:
     """The folders with those of the pair, each once."""
     if isinstance(folders, (str, Path)):
         folders = [folders]
@@ -151,13 +152,15 @@ def _with_pair(folders: str | Path | Folders, pair: tuple[str | Path, str | Path
     return list(every.values())
 
 
-def _pair(given: Given, pair: tuple[str | Path, str | Path]) -> tuple[Series, Series]:
-    if len(pair) != 2:
-        raise InputError(f"before_after names {len(pair)} folders; give two: before, after")
+def _pair(given: Given, pair: Sequence[str | Path]) -> tuple[Series, ...]:
+    if isinstance(pair, str | Path) or len(pair) < 2:
+        raise InputError(
+            "before_after names too few folders; give two or more: before, after one remedy, after another"
+        )
     chosen = []
     for path in pair:
         mine = [series for series in given.series if series.source.path.resolve() == Path(path).resolve()]
         if not mine:
             raise InputError(f"{path}: no results here; before and after are two result folders")
         chosen.append(mine[0])
-    return chosen[0], chosen[1]
+    return tuple(chosen)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from equipoise.data.atomic import write_whole
+from equipoise.data.exports.source import alone, new_folder
 from equipoise.errors import InputError, one_line
 from equipoise.review.asking import key_of
 from equipoise.review.preparing import sheet_of
@@ -26,14 +26,13 @@ __all__ = ["config_of", "read_label_studio", "tasks_of", "write_label_studio"]
 
 
 def write_label_studio(store: ReviewStore, folder: str | Path, *, pictures: bool = True) -> Path:
-    """Write ``tasks.json`` and ``config.xml`` into ``folder``; ``pictures`` stand in the tasks as data addresses."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    """Write ``tasks.json`` and ``config.xml`` into the new ``folder``; ``pictures`` are in the tasks, as addresses."""
     tasks = tasks_of(store, pictures=pictures)
-    write_whole(target / "tasks.json", (json.dumps(tasks, ensure_ascii=False, indent=1) + "\n").encode())
     most = max((len(json.loads(p)) for (p,) in store.rows("SELECT pictures FROM items")), default=1)
-    write_whole(target / "config.xml", config_of(sheet_of(store), most).encode())
-    return target / "tasks.json"
+    with alone(folder), new_folder(folder) as target:
+        (target / "tasks.json").write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (target / "config.xml").write_text(config_of(sheet_of(store), most), encoding="utf-8")
+    return Path(folder) / "tasks.json"
 
 
 def tasks_of(store: ReviewStore, *, pictures: bool = True) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.atomic import write_whole
+from equipoise.data.exports.source import alone, new_folder
 from equipoise.errors import InputError, one_line
 from equipoise.review.asking import shown_item, shown_sheet
 from equipoise.review.preparing import sheet_of
@@ -27,10 +27,7 @@ _POLICY = (
 
 
 def export_static(store: ReviewStore, name: str, folder: str | Path) -> Path:
-    """Write the pages of annotator ``name``, who must be known to the review; return the page to open."""
-    target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target}: is there already; give a new folder")
+    """Write the pages of annotator ``name``, who must be known here, to a new folder; return the page to open."""
     items = store.rows(
         "SELECT item FROM assigned WHERE annotator = ?1 AND NOT EXISTS (SELECT 1 FROM done WHERE done.annotator = ?1 "
         "AND done.item = assigned.item) ORDER BY place",
@@ -42,8 +39,15 @@ def export_static(store: ReviewStore, name: str, folder: str | Path) -> Path:
         )
     sheet = sheet_of(store)
     shown = [shown_item(store, sheet, name, number) for (number,) in items]
+    with alone(folder), new_folder(folder) as target:
+        _write_pages(store, name, shown, target)
+    return Path(folder) / "index.html"
+
+
+def _write_pages(store: ReviewStore, name: str, shown: list[dict[str, Any]], target: Path) -> None:
+    sheet = sheet_of(store)
     numbers = sorted({picture["id"] for item in shown for picture in item["pictures"]})
-    (target / "pictures").mkdir(parents=True)
+    (target / "pictures").mkdir()
     addresses = {}
     for number in numbers:
         found = store.picture(number)
@@ -69,8 +73,7 @@ def export_static(store: ReviewStore, name: str, folder: str | Path) -> Path:
     page = page.replace("kept on the organiser’s machine", "kept in this browser until you download them,")
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     page = page.replace('<meta name="robots"', policy + '<meta name="robots"')
-    write_whole(target / "index.html", page.encode())
-    return target / "index.html"
+    (target / "index.html").write_text(page, encoding="utf-8")
 
 
 def read_static(path: str | Path, store: ReviewStore) -> list[dict[str, Any]]:

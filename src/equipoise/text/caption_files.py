@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TextIO
 
 from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.formatting import for_spreadsheet, from_spreadsheet
 
 __all__ = ["FORMATS", "Operation", "Summary", "format_of", "opened", "process"]
 
@@ -227,7 +228,10 @@ class _JsonLines:
 
 
 class _Csv:
-    """A table with a header; a label becomes a new last column."""
+    """A table with a header; a label becomes a new last column.
+
+    A cell that a spreadsheet would run is written with an apostrophe before it, which is taken off again when read.
+    """
 
     def __init__(self, column: str, delimiter: str) -> None:
         self.column = column
@@ -237,8 +241,8 @@ class _Csv:
         csv.field_size_limit(MAX_LINE)
         rows = csv.reader(reader, delimiter=self.delimiter, strict=True)
         try:
-            header = next(rows, None)
-            if header is None:
+            header = [from_spreadsheet(cell) for cell in next(rows, ())]
+            if not header:
                 raise InputError(f"{reader.name}: empty file; expected a header with the column {self.column!r}")
             if self.column not in header:
                 near = closest(self.column, header, n=1)
@@ -248,13 +252,14 @@ class _Csv:
             # A column of that name from an earlier labelling is replaced, not doubled.
             self.label_at = header.index(label) if label in header else None
             self.writer = csv.writer(out, delimiter=self.delimiter, lineterminator="\n")
-            self.writer.writerow(header if label is None or self.label_at is not None else [*header, label])
+            self._write(header if label is None or self.label_at is not None else [*header, label])
             for row in rows:
                 where = f"{reader.name}:{reader.number}"
                 if not row:
                     continue
                 if len(row) != len(header):
                     raise InputError(f"{where}: {len(row)} fields in the row, {len(header)} in the header")
+                row = [from_spreadsheet(cell) for cell in row]
                 yield _Record(where, [row[self.at]], row)
         except csv.Error as error:
             raise InputError(f"{reader.name}:{reader.number}: not valid CSV: {error}") from None
@@ -267,7 +272,10 @@ class _Csv:
             row[self.label_at] = outcome or ""
         else:
             row.append(outcome or "")
-        self.writer.writerow(row)
+        self._write(row)
+
+    def _write(self, row: Iterable[str]) -> None:
+        self.writer.writerow([for_spreadsheet(cell) for cell in row])
 
 
 def _process_coco(reader: _Lines, out: IO[str], operation: Operation, column: str) -> Summary:

@@ -87,8 +87,17 @@ class Training:
         """This process's part of the loss."""
         return self.task.loss(model, placed(inputs, self.processes.device), self.processes)
 
+    @property
+    def learnt_subjects(self) -> tuple[str, ...]:
+        """The subjects that are learnt from, in the main table and in those that are mixed in."""
+        found = set(self.subjects(self.parts.train))
+        for part in self.streams[1:]:
+            labels = part.rows.labels
+            found |= set(map(str, labels["subject"].dropna().unique())) if "subject" in labels else set()
+        return tuple(sorted(found))
+
     def subjects(self, places: Any) -> tuple[str, ...]:
-        """The subjects of these rows."""
+        """The subjects of these rows of the main table."""
         labels = self.rows.labels
         return tuple(sorted(map(str, labels["subject"].iloc[places].dropna().unique()))) if "subject" in labels else ()
 
@@ -285,7 +294,7 @@ def _result(training: Training, course: Course, folder: Path) -> Trained:
         len(course.losses),
         float(np.mean(recent)),
         kept,
-        training.subjects(training.parts.train),
+        training.learnt_subjects,
     )
 
 

@@ -63,8 +63,10 @@ class TrainingRows:
 
     def rows(self, places: Sequence[int], *, images: bool = True) -> list[dict[str, Any]]:
         """The rows at ``places``: their labels, and their RGB images if wanted."""
-        found = self.labels.iloc[list(places)].to_dict("records")
-        rows = [{str(name): _plain(value) for name, value in row.items()} for row in found]
+        some = self.labels.iloc[list(places)]
+        names = [str(name) for name in some.columns]
+        values = zip(*(some[name].tolist() for name in names), strict=True)
+        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in values]
         if images:
             for row in rows:
                 row["image"] = self._image(row)

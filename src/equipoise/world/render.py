@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -13,10 +14,10 @@ from equipoise.errors import InputError
 from equipoise.world.layers import layers_of, parts_of, sprite
 from equipoise.world.pen import Sprite
 from equipoise.world.placebos import brighter
-from equipoise.world.scene import Scene
+from equipoise.world.scene import Person, Scene
 from equipoise.world.scenes import GROUND
 
-__all__ = ["Truth", "body_parts", "render", "render_batch", "render_image", "what_is_where"]
+__all__ = ["Truth", "body_parts", "heads", "render", "render_batch", "render_image", "what_is_where"]
 
 Owner = tuple[str, int]
 
@@ -98,18 +99,28 @@ def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ..
     """
     parts: list[dict[str, list[float]]] = []
     for person in scene.people:
-        left, top = round(person.x * size), round(GROUND * size)
         boxes: dict[str, list[float]] = {}
         for name, keys in parts_of(person).items():
-            area = Image.new("L", (size, size))
-            for key in keys:
-                part = sprite(key, size, _zoom(scene), person.facing)
-                area.paste(255, (left + part.left, top + part.top), part.touched)
-            found = _mirrored(area, scene).getbbox()
+            found = _outline(scene, person, keys, size).getbbox()
             if found is not None:
                 boxes[name] = [float(v) for v in (found[0], found[1], found[2] - found[0], found[3] - found[1])]
         parts.append(boxes)
     return tuple(parts)
+
+
+def heads(scene: Scene, size: int = 64) -> tuple[Mask, ...]:
+    """The mask of each person's head with its hair, whatever hat covers it."""
+    return tuple(np.asarray(_outline(scene, person, parts_of(person)["head"], size)) > 0 for person in scene.people)
+
+
+def _outline(scene: Scene, person: Person, keys: Iterable[Any], size: int) -> Image.Image:
+    """Where the layers ``keys`` of a person are."""
+    left, top = round(person.x * size), round(GROUND * size)
+    area = Image.new("L", (size, size))
+    for key in keys:
+        part = sprite(key, size, _zoom(scene), person.facing)
+        area.paste(255, (left + part.left, top + part.top), part.touched)
+    return _mirrored(area, scene)
 
 
 def _zoom(scene: Scene) -> float:

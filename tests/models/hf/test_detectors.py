@@ -1,6 +1,8 @@
 """Detectors and fillers: tiny random checkpoints in the layout of real ones, and answers that are known."""
 
+import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -153,6 +155,29 @@ def test_patches_of_a_segmentation_have_boxes_masks_and_scores(segformer, monkey
         assert mask[top:bottom, left:right].sum() == mask.sum() > 0
     sure = model.detect([Image.new("RGB", (32, 32))], threshold=0.95)[0]
     assert len(sure.labels) < 3
+
+
+def test_a_person_has_the_head_that_is_a_class_of_its_own(segformer, tmp_path, monkeypatch):
+    folder = shutil.copytree(segformer, tmp_path / "parts")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"], config["label2id"] = {"0": "background", "1": "person", "2": "head"}, {}
+    (folder / "config.json").write_text(json.dumps({**config, "part_of": {"head": "person"}}))
+    model = load(f"hf:{folder}", kind="detector")
+    logits = torch.zeros(1, 3, 16, 16)
+    logits[:, 0] = 4.0
+    logits[:, 1, 6:14, 4:8] = 9.0
+    logits[:, 2, 2:6, 4:8] = 9.0
+    logits[:, 2, 2:6, 11:15] = 9.0  # nothing is seen of this person but the head
+    monkeypatch.setattr(model, "_outputs", lambda images: type("Out", (), {"logits": logits}))
+    found = model.detect([Image.new("RGB", (16, 16))])[0]
+    boxes = sorted((label, tuple(box.astype(int))) for label, box in zip(found.labels, found.boxes, strict=True))
+    heads = [("head", (4, 2, 8, 6)), ("head", (11, 2, 15, 6))]
+    assert boxes == [*heads, ("person", (4, 2, 8, 14)), ("person", (11, 2, 15, 6))]
+    assert found.scores.min() > 0.9
+    for wrong in ({"head": "robot"}, ["head"], {"tail": "person"}):
+        (folder / "config.json").write_text(json.dumps({**config, "part_of": wrong}))
+        with pytest.raises(InputError, match="part_of"):
+            load(f"hf:{folder}", kind="detector")
 
 
 def test_a_segmentation_model_runs_on_images_of_any_size(segformer):

@@ -11,9 +11,10 @@ import numpy as np
 
 from equipoise import engine
 from equipoise.audit.captions.inputs import Dropped, ModelCaptions
+from equipoise.audit.captions.reading import USUAL, CaptionColumns
 from equipoise.data import Table
 from equipoise.data.manifest import MANIFEST
-from equipoise.engine.asking import file_vectors
+from equipoise.engine.asking import file_vectors, kept_ids
 from equipoise.errors import InputError
 from equipoise.measure.images import clip_score, ref_clip_score
 from equipoise.measure.stats.shares import ItemScores
@@ -61,6 +62,7 @@ class ImageScores:
         dropped: Dropped,
         say: Callable[[str], None],
         asking: engine.Asking | None = None,
+        columns: CaptionColumns = USUAL,
     ) -> None:
         self._encoder = encoder
         self._asking = asking or engine.Asking(batch_size=_BATCH)
@@ -68,7 +70,7 @@ class ImageScores:
         if hasattr(encoder, "encode_images"):
             if images is None:
                 raise InputError("--encoder needs the images themselves: give their folder with --images")
-            self._vectors = _encoded(encoder, Path(images), wanted, dropped, say, self._asking)
+            self._vectors = _encoded(encoder, Path(images), wanted, dropped, say, self._asking, columns)
         else:
             self._vectors = dict(zip(wanted, encoder.image_vectors(wanted), strict=True))
         if not self._vectors:
@@ -106,9 +108,10 @@ def _encoded(
     dropped: Dropped,
     say: Callable[[str], None],
     asking: engine.Asking,
+    columns: CaptionColumns,
 ) -> dict[str, np.ndarray]:
     if (folder / MANIFEST).is_file():
-        return _of_table(encoder, folder, wanted, dropped, asking)
+        return _of_table(encoder, columns.opened(folder), wanted, dropped, asking)
     files = image_files(folder)
     vectors: dict[str, np.ndarray] = {}
     there = [name for name in wanted if name in files]
@@ -128,14 +131,13 @@ def _encoded(
 
 
 def _of_table(
-    encoder: Any, folder: Path, wanted: Sequence[str], dropped: Dropped, asking: engine.Asking
+    encoder: Any, table: Table, wanted: Sequence[str], dropped: Dropped, asking: engine.Asking
 ) -> dict[str, np.ndarray]:
     """The vectors of those images of a table that have captions, by their ids."""
-    table = Table.open(folder)
-    known = set(table.to_pandas(["image_id"])["image_id"])
+    known = set(kept_ids(table))
     for name in wanted:
         if name not in known:
-            dropped.add(folder, name, IMAGE_MISSING)
+            dropped.add(table.path, name, IMAGE_MISSING)
     there = [name for name in wanted if name in known]
     if not there:
         return {}

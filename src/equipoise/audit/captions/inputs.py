@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, suffix_of
+from equipoise.data.sampling import some_ids
 from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
@@ -178,6 +179,9 @@ def read_inputs(
     label_column: str | None = None,
     groups: Sequence[str] = (),
     columns: CaptionColumns = USUAL,
+    limit: int = 0,
+    sample: int = 0,
+    seed: int = 0,
 ) -> CaptionInputs:
     """Read and align all files.
 
@@ -185,7 +189,8 @@ def read_inputs(
     row (``label_column`` where it has several columns). Labels are read as everywhere
     (:func:`equipoise.text.labels.read_labels`): spellings that differ in case or space are one group, and "N/A" or
     "unknown" is none. ``groups`` keeps only those groups. A prediction may be given as ``NAME=FILE``. ``columns`` names
-    the columns of image ids and captions where they have other names than usual.
+    the columns of image ids and captions where they have other names than usual. ``limit`` and ``sample`` take only
+    some of the images that have captions of a model, in all files.
     """
     if not predictions:
         raise InputError("no predictions: give at least one file of captions")
@@ -197,6 +202,13 @@ def read_inputs(
         [*(path for _, path, _ in read), *([str(references)] if references is not None else [])],
     )
     axis, found = _labels(labels, label_column, read, references, reference_records, columns)
+    if limit or sample:
+        names = list(dict.fromkeys(record.image_id for _, _, some in read for record in some))
+        wanted = set(some_ids(names, limit=limit, sample=sample, seed=seed))
+        read = [(name, path, [one for one in some if one.image_id in wanted]) for name, path, some in read]
+        found = [(path, record, label) for path, record, label in found if record.image_id in wanted]
+        if reference_records is not None:
+            reference_records = [record for record in reference_records if record.image_id in wanted]
     found, spelling_notes = _one_spelling(found, axis, groups)
     labelled, used_groups = _one_label_each(found, groups, dropped)
     human = None if reference_records is None else _references(str(references), reference_records, dropped)

@@ -6,20 +6,39 @@ published, where it is asked for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from equipoise.audit.captions.inputs import CaptionInputs
+from equipoise.audit.captions.lic import SEEDS
+from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.published import PublishedValues
 from equipoise.formatting import brackets, plain, text_table
 from equipoise.measure import METRICS
 from equipoise.measure.captions.lic import lic_chance
 
-__all__ = ["BIAS", "QUALITY", "caption_table", "masked_table"]
+__all__ = ["BIAS", "QUALITY", "caption_table", "masked_table", "planned_captions"]
 
 BIAS = ("lic", "lic_m", "lic_d", "ratio", "error", "neutral_rate", "ba", "dba_g", "dba_o")
 QUALITY = ("bleu_4", "cider", "meteor", "meteor_approximate", "spice", "clip_score", "ref_clip_score")
+
+
+def planned_captions(inputs: CaptionInputs, settings: CaptionSettings, encoder: str = "") -> str:
+    """What a run over captions would measure, in lines for a person; nothing is trained or loaded."""
+    ids = {name for model in inputs.models for name in model.captions}
+    sizes = Counter(inputs.labels[name] for name in ids)
+    lines = [f"{inputs.axis}: " + ", ".join(f"{group} {sizes[group]:,} images" for group in inputs.groups)]
+    lines += [f"{model.name}: {len(model.captions):,} captions" for model in inputs.models]
+    if inputs.references is not None:
+        lines.append(f"human captions of {len(ids & set(inputs.references)):,} of {len(ids):,} images")
+    how = f"{settings.folds} folds" if settings.folds else f"{settings.seeds or len(SEEDS)} splits"
+    lines.append(f"LIC by the classifier {settings.classifier}, over {how} of each model's captions")
+    if encoder:
+        lines.append(f"{encoder} would be asked about {len(ids):,} images and their captions, for CLIPScore")
+    return "\n".join([*lines, *inputs.dropped.told(), "nothing was trained or loaded"])
 
 
 def caption_table(results: pd.DataFrame, *, published: PublishedValues | None = None) -> str:

@@ -12,9 +12,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from equipoise.errors import InputError, closest
+from equipoise.data.manifest import MANIFEST
+from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.formatting import from_spreadsheet
+
+if TYPE_CHECKING:
+    from equipoise.data import Table
 
 __all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "suffix_of"]
 
@@ -66,10 +71,36 @@ def suffix_of(path: str | Path) -> str:
 
 @dataclass(frozen=True)
 class CaptionColumns:
-    """Names of columns of one's own; a file that has no such column is read by the usual names."""
+    """Names of columns of one's own; a file that has no such column is read by the usual names.
+
+    ``layers``: what is joined to tables among the files, by name or path, or ``all``.
+    """
 
     image_id: str = ""
     caption: str = ""
+    layers: tuple[str, ...] = ()
+
+    def opened(self, folder: str | Path) -> Table:
+        """The table in ``folder`` with those of the layers that it has."""
+        from equipoise.data import Table
+
+        table = Table.open(folder)
+        known = table.layer_names()
+        if self.layers == ("all",):
+            return table.with_layers("all")
+        return table.with_layers([name for name in self.layers if name in known or Path(name).is_dir()])
+
+    def check_layers(self, places: Iterable[str | Path]) -> None:
+        """Refuse a layer that no table among ``places`` has."""
+        from equipoise.data import Table
+
+        tables = [Table.open(place) for place in places if Path(place).is_dir() and (Path(place) / MANIFEST).is_file()]
+        for name in self.layers:
+            known = sorted({layer for table in tables for layer in table.layer_names()})
+            if not tables:
+                raise InputError(f"--layer {name}: a layer belongs to a table, and only files are given; leave it out")
+            if name != "all" and name not in known and not Path(name).is_dir():
+                raise UnknownNameError(f"layer of {' or '.join(str(table.path) for table in tables)}", name, known)
 
     def check(self, records: Iterable[Record], places: Iterable[str]) -> None:
         """Refuse a name that no file has."""
@@ -88,7 +119,7 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
     """
     source = Path(path)
     if source.is_dir():
-        rows: Iterable[tuple[str, dict[str, Any]]] = _table_rows(source)
+        rows: Iterable[tuple[str, dict[str, Any]]] = _table_rows(source, columns)
     else:
         if not source.exists():
             raise InputError(f"{source}: no such file")
@@ -191,20 +222,18 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]
                 continue
             if len(row) != len(header):
                 raise InputError(f"{path}:{at[0]}: {len(row)} fields in the row, {len(header)} in the header")
-            yield f"{path}:{at[0]}", dict(zip(header, row, strict=True))
+            yield f"{path}:{at[0]}", dict(zip(header, map(from_spreadsheet, row), strict=True))
     except csv.Error as error:
         raise InputError(f"{path}:{at[0]}: not valid CSV: {error}") from None
 
 
-def _table_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    from equipoise.data import Table
-
-    table = Table.open(folder)
+def _table_rows(folder: Path, columns: CaptionColumns) -> Iterator[tuple[str, dict[str, Any]]]:
+    table = columns.opened(folder)
     wanted = [name for name in table.columns if name != "image"]
     if table.kind not in ("captions", "images", "layer"):
         raise InputError(f"{folder}: a table of {table.kind}; give one of captions or of images")
     number = 0
-    for batch in table.batches(wanted):
+    for batch in table.batches(wanted, only_kept="keep" in table.columns):
         for row in batch.to_pylist():
             yield f"{folder}: row {number}", row
             number += 1

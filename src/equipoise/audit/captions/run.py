@@ -32,6 +32,7 @@ from equipoise.audit.published import PublishedValues, add_published, published_
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.engine import Asking
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.stats.permutation import holm
@@ -115,6 +116,9 @@ def audit_captions(
     overwrite: bool = False,
     id_column: str = "",
     caption_column: str = "",
+    layers: Sequence[str] = (),
+    limit: int = 0,
+    sample: int = 0,
 ) -> CaptionAudit:
     """Measure the captions in ``predictions``, one file per model; write everything to the folder ``out`` if given.
 
@@ -124,7 +128,8 @@ def audit_captions(
     ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``train_references`` are the
     human captions that the captioners learned from; the words of BA are then chosen from these, as the paper does.
     ``asking`` says how the encoder is asked; what the cache knows is not encoded again. ``id_column`` and
-    ``caption_column`` name columns that are called otherwise than usual.
+    ``caption_column`` name columns that are called otherwise than usual. ``layers`` are joined to tables among the
+    files; ``limit`` takes the first images that have captions, ``sample`` draws so many.
 
     Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
     versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
@@ -137,8 +142,19 @@ def audit_captions(
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
-    columns = CaptionColumns(id_column, caption_column)
-    inputs = read_inputs(predictions, references, labels, label_column=label_column, groups=groups, columns=columns)
+    columns = CaptionColumns(id_column, caption_column, tuple(layers))
+    columns.check_layers([one for one in (*predictions, references, labels, images) if one is not None])
+    some: dict[str, Any] = {"limit": limit, "sample": sample}
+    inputs = read_inputs(
+        predictions,
+        references,
+        labels,
+        label_column=label_column,
+        groups=groups,
+        columns=columns,
+        seed=chosen.seed,
+        **some,
+    )
     trained = train_references is not None
     shown = None if published is None else published_values(published, inputs.axis, training_words=trained)
     further_notes = [] if shown is None else [f"published values: {shown.notes}"]
@@ -158,25 +174,32 @@ def audit_captions(
     human = None if inputs.references is None else HumanCaptions.of(inputs.references, ids, words.lexicon)
     scores = None
     if encoder is not None:
-        scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell, asking)
+        scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell, asking, columns)
     findings = Findings(SUITE, "")
     findings.notes += [*inputs.notes, *words.notes, *further_notes, *java_notes]
     found: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
     files = [Path(model.file) for model in inputs.models]
-    claim: dict[str, Any] = {"of": of, "settings": chosen.plain(), "accept": _only_over(of), "overwrite": overwrite}
+    told = {name: value for name, value in (some | {"layers": list(layers)}).items() if value}
+    claim: dict[str, Any] = {
+        "of": of,
+        "settings": chosen.plain() | told,
+        "accept": _only_over(of),
+        "overwrite": overwrite,
+    }
     claim["parents"] = {str(path): sha256_of(path) for path in files if path.is_file()}
     work = None if folder is None else folder / WORK
     with nullcontext() if folder is None else claimed(folder, SUITE, **claim) as home:
         for model in inputs.models:
             tell(f"{model.name}: {len(model.captions):,} captions")
             one = CaptionMeasures(inputs, model, words, chosen, tell)
-            found[model.name] = one.lic(work)
-            one.mentions()
-            one.amplification(human, held, ba_words)
-            one.quality(human, scores)
-            one.sentiment()
+            with Heartbeat(f"measuring {model.name}"):
+                found[model.name] = one.lic(work)
+                one.mentions()
+                one.amplification(human, held, ba_words)
+                one.quality(human, scores)
+                one.sentiment()
             log_odds.append(one.word_usage().assign(model=model.name))
             for kind, captions in further:
                 if captions.name == model.name:

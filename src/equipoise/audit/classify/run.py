@@ -28,6 +28,7 @@ from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.manifest import MANIFEST
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.data.settings import Settings
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure import classify
@@ -128,7 +129,8 @@ def audit_classifier(
     }
     with nullcontext() if out is None else claimed(out, KIND, **claim) as home:
         measures = _Measures(inputs, chosen, Findings(KIND, name or Path(predictions).stem), pair)
-        table = measures.run(further)
+        with Heartbeat(f"measuring {name or Path(predictions).stem}"):
+            table = measures.run(further)
         found = measures.findings
         done = ClassifierAudit(found.frame(), table, tuple(found.notes), None if home is None else home.folder)
         if home is not None:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -20,8 +19,7 @@ from equipoise.audit.subjects import pool_name
 from equipoise.data import Table
 from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
-from equipoise.data.results import draw_order
-from equipoise.data.sampling import some_of
+from equipoise.data.sampling import some_ids, some_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.text import LEXICONS, Lexicon
@@ -174,12 +172,8 @@ def _from_file(path: Path, columns: CaptionColumns) -> pd.DataFrame:
 
 
 def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFrame:
-    if limit and sample:
-        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
-    if sample:
-        chosen = draw_order(frame["image_id"].tolist(), seed, "sample")[:sample]
-        return frame.iloc[np.sort(chosen)].reset_index(drop=True)
-    return frame.head(limit) if limit else frame
+    chosen = some_ids(frame["image_id"].tolist(), limit=limit, sample=sample, seed=seed)
+    return frame[frame["image_id"].isin(chosen)].reset_index(drop=True)
 
 
 def _from_captions(path: Path) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,11 +11,15 @@ from equipoise.cli.repair.train import option_of
 from equipoise.data.settings import fitting_all
 from equipoise.errors import InputError
 
+if TYPE_CHECKING:
+    from equipoise.data import Table
+
 NAME = "counterfactual-finetune"
 
 
 def finetune_command(
     model: str,
+    images: Table,
     table: str,
     layer: Sequence[str],
     axis: Sequence[str],
@@ -29,19 +33,17 @@ def finetune_command(
     settings: Sequence[str],
     dry_run: bool = False,
 ) -> None:
-    """Fine-tune ``model`` on the sets of ``table``; ``settings`` are NAME=VALUE of the remedy or of training."""
-    from equipoise.data import Table
+    """Fine-tune ``model`` on ``images``, the sets of ``table``; ``settings`` are NAME=VALUE of it or of training."""
     from equipoise.mitigate.finetune import finetune, prepared_finetuning
     from equipoise.mitigate.fitting import HELD_OUT
     from equipoise.train.estimate import estimated
 
-    opened = Table.open(table, layers=layer)
     options = _options(dict(map(option_of, settings)), variant, seed)
     options |= {"held_out": held_out, "device": device or "auto"}
     if dry_run:
-        typer.echo(str(estimated(prepared_finetuning(model, opened, axis, **options)[0])))
+        typer.echo(str(estimated(prepared_finetuning(model, images, axis, **options)[0])))
         return
-    done = finetune(model, opened, axis, out, overwrite=overwrite, **options)
+    done = finetune(model, images, axis, out, overwrite=overwrite, **options)
     n = len(done.trained.subjects)
     typer.echo(f"{done.trained.steps:,} steps on {n} subjects, loss {done.trained.loss:.4f}; the model is {done.model}")
     if not done.held_out:

@@ -6,18 +6,25 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, MAX_BROKEN, OVERWRITE, WORKERS, asking
-from equipoise.errors import InputError
+from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
+from equipoise.errors import InputError, UnknownNameError
 
 
 def mitigate(
     remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy; --list shows all. Or: check NAME."),
     model: str = typer.Argument("", metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
     table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, best of sets."),
-    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     axis: list[str] = typer.Option([], "--axis", help="An axis to repair; repeat for several."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the remedy."),
-    held_out: float = typer.Option(0.5, "--held-out", help="The share of subjects kept apart; 0 keeps none apart."),
+    held_out: float | None = typer.Option(
+        None,
+        "--held-out",
+        help="The share of subjects kept apart: 0.5, or 0.2 for counterfactual-finetune, as in its paper; 0 for none.",
+        show_default=False,
+    ),
     variant: str = typer.Option("", "--variant", help="Which variant, of projection: differences, prompts, ..."),
     prompts: str = typer.Option(
         "",
@@ -34,7 +41,11 @@ def mitigate(
     cache: bool = CACHE,
     max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Of counterfactual-finetune: measure a few steps, and stop."),
+    dry_run: bool = typer.Option(
+        False,
+        "--dry-run",
+        help="Say how many images of which subjects; load no model (counterfactual-finetune measures a few steps).",
+    ),
     names: bool = typer.Option(False, "--list", help="List the remedies, and stop."),
 ) -> None:
     """Fit a remedy for an encoder; audit with --remedy, on the subjects that it has not seen.
@@ -54,13 +65,12 @@ def mitigate(
     [bold]equipoise audit mini:clip --remedy remedies/gender --layer remedies/gender/held_out -s intersectional -t sets
     -o runs/fixed[/bold]
 
-    [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender --held-out 0.2 -o
-    runs/tuned[/bold]: writes a model, hf:runs/tuned.
+    [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender -o runs/tuned[/bold]: writes a
+    model, hf:runs/tuned.
 
     [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
     """
     from equipoise.cli.repair.finetune import NAME, finetune_command
-    from equipoise.data import Table
     from equipoise.data.runs import check_folder
     from equipoise.mitigate import REMEDIES
     from equipoise.mitigate.fitting import HELD_OUT, fit_into_folder
@@ -85,14 +95,17 @@ def mitigate(
             raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
     if not out and not dry_run:
         raise InputError("say where to keep the remedy with -o")
+    images = opened(table, layer, limit, sample, seed)
+    apart_share = held_out if held_out is not None else 0.2 if remedy == NAME else 0.5
     if remedy == NAME:
         finetune_command(
             model,
+            images,
             table,
             layer,
             axis,
             out,
-            held_out=held_out,
+            held_out=apart_share,
             variant=variant,
             seed=seed,
             device=device,
@@ -101,26 +114,29 @@ def mitigate(
             dry_run=dry_run,
         )
         return
-    if dry_run:
-        raise InputError(f"--dry-run belongs to {NAME}; {remedy} does not take it")
     how = asking(engine, workers, cache, max_broken=max_broken)
     if remedy == "learned-tokens":
-        _learn_tokens(model, table, layer, axis, out, held_out, setting, seed, how, overwrite)
+        if dry_run:
+            _tell_dry_run(images, axis, apart_share, seed)
+            return
+        _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, overwrite)
         return
     made = _made(remedy, setting, variant)
     if prompts and made.learns_from != "texts":
         raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
+    if dry_run:
+        _tell_dry_run(images, axis, apart_share, seed)
+        return
     home = check_folder(out, "remedy", overwrite=overwrite)
-    opened = Table.open(table, layers=layer)
     encoder = load(model, **({"device": device} if device else {}))
     pairs = read_prompts(prompts, axis) if prompts else None
     made, apart = fit_into_folder(
         made,
         encoder,
-        opened,
+        images,
         axis,
         home,
-        share=held_out,
+        share=apart_share,
         seed=seed,
         asking=how,
         prompts=pairs,
@@ -148,8 +164,7 @@ def mitigate(
 
 def _learn_tokens(
     model: str,
-    table: str,
-    layer: list[str],
+    images: Any,
     axis: list[str],
     out: str,
     held_out: float,
@@ -159,7 +174,6 @@ def _learn_tokens(
     overwrite: bool,
 ) -> None:
     """Learn tokens into a folder that opens as a model of its own."""
-    from equipoise.data import Table
     from equipoise.mitigate.learned_tokens import TokenSettings, learn_tokens
 
     if len(axis) != 1:
@@ -167,7 +181,7 @@ def _learn_tokens(
     settings = TokenSettings(seed=seed).having(_settings(setting))
     folder, apart = learn_tokens(
         model,
-        Table.open(table, layers=layer),
+        images,
         axis[0],
         out,
         settings=settings,
@@ -177,6 +191,19 @@ def _learn_tokens(
     )
     typer.echo(f"tokens learnt in {folder}; it opens as hf:{folder}")
     typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody, so judge it on another table'}")
+
+
+def _tell_dry_run(images: Any, axes: list[str], held_out: float, seed: int) -> None:
+    """What a remedy would be fitted on, without the model."""
+    from equipoise.engine.asking import kept_ids
+    from equipoise.mitigate.fitting import held_out_subjects
+
+    for axis in axes:
+        if axis not in images.axes:
+            raise UnknownNameError(f"axis of {images.path}", axis, images.axes)
+    apart = list(held_out_subjects(images, held_out, seed=seed)) if held_out else []
+    typer.echo(f"{len(kept_ids(images)):,} images would be looked at; nothing was loaded")
+    typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody'}")
 
 
 def _made(remedy: str, settings: list[str], variant: str) -> Any:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import CACHE, ENGINE, OVERWRITE, WORKERS, asking, listed
+from equipoise.cli.making import (
+    CACHE,
+    ENGINE,
+    LAYER,
+    LIMIT,
+    OVERWRITE,
+    SAMPLE,
+    WORKERS,
+    asking,
+    listed,
+    one_axis,
+    opened,
+)
 from equipoise.errors import InputError
 
 
 def tournament(
     model: str = typer.Argument(..., metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
     table: str = typer.Option("", "--table", "-t", help="The table of counterfactual sets."),
-    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     natural: str = typer.Option("", "--natural", help="A table of natural images of the same subjects."),
     remedies: str = typer.Option(
         "all", "--remedies", help="all, or names separated by commas: leace, projection:calibrated, a remedy's folder."
     ),
     checkpoints: str = typer.Option("", "--checkpoints", help="Repaired models, separated by commas: hf:DIR, ..."),
-    axis: str = typer.Option("gender", "--axis", help="The axis to repair; others show what moves along."),
+    axis: list[str] = typer.Option(["gender"], "--axis", help="The axis to repair; others show what moves along."),
     k: int = typer.Option(12, "--k", min=2, help="MaxSkew looks at so many images."),
     prompt: str = typer.Option("A photo of {a}", "--prompt", help="The neutral prompt."),
     shown: float = typer.Option(0.4, "--shown", help="The share of subjects that the table shows."),
@@ -47,7 +61,6 @@ def tournament(
     A run that was stopped goes on where it was. The subjects that are shown are those that equipoise mitigate keeps
     apart with --held-out of the same share and the same --seed.
     """
-    from equipoise.data import Table
     from equipoise.data.runs import check_folder
     from equipoise.mitigate.tournament import TournamentSettings
     from equipoise.mitigate.tournament import tournament as run
@@ -60,13 +73,19 @@ def tournament(
     if not out and not dry_run:
         raise InputError("say where the results go with -o")
     settings = TournamentSettings(
-        axis=axis, k=k, prompt=prompt, shown=shown, most_loss=most_loss, draws=draws, seed=seed
+        axis=one_axis(axis, "a tournament repairs one axis, and shows what moves along on the others"),
+        k=k,
+        prompt=prompt,
+        shown=shown,
+        most_loss=most_loss,
+        draws=draws,
+        seed=seed,
     )
-    opened = Table.open(table, layers=layer)
-    beside = Table.open(natural) if natural else None
+    sets = opened(table, layer, limit, sample, seed)
+    beside = opened(natural, [], limit, sample, seed) if natural else None
     who, trained = listed(remedies), listed(checkpoints)
     if dry_run:
-        parts = splits_of(opened, settings)
+        parts = splits_of(sets, settings)
         for one in contenders(who, trained):
             typer.echo(f"{one.name:28} {len(one.strengths)} strengths")
         for name in ("fitted", "choosing", "shown"):
@@ -76,7 +95,7 @@ def tournament(
     encoder = load(model, **({"device": device} if device else {}))
     found = run(
         encoder,
-        opened,
+        sets,
         out,
         remedies=who,
         natural=beside,

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import OVERWRITE
+from equipoise.cli.making import LAYER, LIMIT, OVERWRITE, SAMPLE, opened
 from equipoise.errors import InputError
 
 
@@ -15,7 +15,9 @@ def train(
     table: str = typer.Argument("", metavar="TABLE", help="The table of images to learn from."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the model."),
     init: str = typer.Option("", "--init", help="The model to start from: hf:<repo or folder>, mini:<part>."),
-    layer: list[str] = typer.Option([], "--layer", help="A layer of the table (labels, a filter, a split, a balance)."),
+    layer: list[str] = LAYER,
+    limit: int = LIMIT,
+    sample: int = SAMPLE,
     mix: list[str] = typer.Option([], "--mix", help="TABLE=SHARE: another table and its share of every batch."),
     steps: int = typer.Option(None, "--steps", help="How many steps; or give --epochs."),
     epochs: float = typer.Option(None, "--epochs", help="Times through the table; 1 unless --steps is given."),
@@ -90,13 +92,14 @@ def train(
         last_layers=last_layers,
         low_rank=low_rank,
     )
+    mixture: dict[Any, float] = dict(map(_shared, mix))
+    options = dict(map(option_of, settings))
     training = prepared_training(
         task,
-        table,
+        opened(table, layer, limit, sample, seed),
         init=init,
-        layers=layer,
-        mixture=dict(map(_shared, mix)),
-        options=dict(map(option_of, settings)),
+        mixture=mixture,
+        options=options,
         device=device,
         settings=how,
     )

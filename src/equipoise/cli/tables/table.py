@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from equipoise.cli.making import OUT, OUT_OPTION, one_axis, one_out
 from equipoise.cli.tables.mixing import LAYERS, combine, join, print_columns
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def readers(
 def import_(
     reader: str = typer.Argument(..., metavar="READER", help="What reads it; equipoise table readers lists them."),
     path: str = typer.Argument(..., metavar="PATH", help="The dataset's folder or file."),
-    out: str = typer.Argument("", metavar="[OUT]", help="The folder of the new table; or give it with -o."),
-    out_option: str = typer.Option("", "--out", "-o", help="The folder of the new table."),
+    out: str = OUT,
+    out_option: str = OUT_OPTION,
     image: str = typer.Option("", "--image", help="The column that holds the images' paths."),
     caption: str = typer.Option("", "--caption", help="The column that holds the captions."),
     subject: str = typer.Option("", "--subject", help="The column that says what is shown, such as an occupation."),
@@ -175,10 +176,7 @@ def _one_place(reader: str, path: str, out: str, option: str) -> str:
     if reader not in READERS and (path in READERS or Path(reader).exists()):
         wanted = f"{path} {reader}" if path in READERS else f"csv {reader}"
         raise InputError(f"{reader!r} is no reader; the reader comes first: equipoise table import {wanted} OUT")
-    if bool(out) == bool(option):
-        why = "two folders are given for the new table" if out else "the folder for the new table is missing"
-        raise InputError(f"{why}; type: equipoise table import {reader} {path} OUT")
-    return out or option
+    return one_out(out, option, f"table import {reader} {path}")
 
 
 def _columns_given(named: dict[str, str], column: list[str], axis: list[str], images: str) -> dict[str, Any]:
@@ -214,7 +212,8 @@ def _for_reader(reader: str, given: dict[str, Any]) -> dict[str, Any]:
 def export(
     kind: str = typer.Argument(..., metavar="KIND", help="What to make; a wrong name lists the known ones."),
     table: str = TABLE,
-    out: str = typer.Argument(..., metavar="OUT", help="The new folder or file."),
+    out: str = typer.Argument("", metavar="[OUT]", help="The new folder or file; or give it with -o."),
+    out_option: str = typer.Option("", "--out", "-o", help="The new folder or file.", show_default=False),
     layers: list[str] = LAYERS,
     option: list[str] = typer.Option([], "--option", help="An option of the export, key=value; repeat it."),
 ) -> None:
@@ -228,7 +227,8 @@ def export(
     from equipoise.data.exports import EXPORTS, export
 
     options = options_from_text(EXPORTS.load(kind), option)
-    typer.echo(str(export(kind, _opened(table, layers), out, **options)))
+    place = one_out(out, out_option, f"table export {kind} {table}")
+    typer.echo(str(export(kind, _opened(table, layers), place, **options)))
 
 
 @app.command()
@@ -303,7 +303,7 @@ def split(
 def label(
     table: str = TABLE,
     lexicon: str = typer.Option("equipoise", "--lexicon", help="Whose words name a group: equipoise text lexicons."),
-    axis: str = typer.Option("", "--axis", help="The column to write; the lexicon's axis unless given."),
+    axis: list[str] = typer.Option([], "--axis", help="The column to write; the lexicon's axis unless given."),
     compat: str = typer.Option("", "--compat", help="A paper's tokens, such as gensynth."),
     name: str = typer.Option("labels", "--name", help="The layer's name."),
     layers: list[str] = LAYERS,
@@ -316,7 +316,9 @@ def label(
 
     before = _opened(table, layers)
     _refuse_layer_again(before, name)
-    made = label_layer(before, lexicon, axis=axis or None, name=name, compat=compat or None)
+    made = label_layer(
+        before, lexicon, axis=one_axis(axis, "a lexicon labels one axis") or None, name=name, compat=compat or None
+    )
     column = made.layers[-1].axes[0]
     print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
     typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")

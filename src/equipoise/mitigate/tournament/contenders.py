@@ -12,6 +12,7 @@ from equipoise.data.runs import find_run
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.keeping import load
+from equipoise.mitigate.tournament.balancing import BALANCINGS, STEPS
 
 __all__ = ["Contender", "contenders", "recorded_subjects"]
 
@@ -28,17 +29,19 @@ class Contender:
     """The folder of a fitted remedy."""
     checkpoint: str = ""
     """A repaired model, as ``hf:DIR``."""
+    data: str = ""
+    """A data remedy, by its name among :data:`~equipoise.mitigate.tournament.balancing.BALANCINGS`."""
     seen: tuple[str, ...] | None = field(default=())
     """The subjects that it was fitted on, where others fitted it; ``None`` where nobody says."""
 
     @property
     def is_trained(self) -> bool:
         """Whether a model was trained for it, rather than a map of vectors fitted."""
-        return bool(self.checkpoint)
+        return bool(self.checkpoint or self.data)
 
 
 def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -> list[Contender]:
-    """Those that are asked for: ``all``, names such as ``leace`` or ``projection:calibrated``, and folders of remedies.
+    """Those that are asked for: ``all``, names such as ``leace`` or ``data:sub-sampling``, and folders of remedies.
 
     >>> [one.name for one in contenders(["leace", "rerank:quota"])]
     ['leace', 'rerank:quota']
@@ -50,6 +53,9 @@ def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -
     for one in asked:
         if one == "all":
             found += [made for entry in REMEDIES for made in _of_entry(entry.name)]
+            found += [_of_data(name) for name in BALANCINGS]
+        elif one in BALANCINGS:
+            found.append(_of_data(one))
         elif one in REMEDIES:
             found += _of_entry(one)
         elif one.partition(":")[0] in REMEDIES:
@@ -63,7 +69,7 @@ def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -
             seen = fitted.fitted_on.subjects or None
             found.append(Contender(f"{fitted.name} in {Path(one).name}", fitted.name, folder=str(one), seen=seen))
         else:
-            raise UnknownNameError("remedy", one, ["all", *REMEDIES.names()])
+            raise UnknownNameError("remedy", one, ["all", *REMEDIES.names(), *BALANCINGS])
     found += [Contender(spec, checkpoint=spec, seen=recorded_subjects(spec)) for spec in checkpoints]
     names = [one.name for one in found]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
@@ -72,6 +78,11 @@ def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -
     if not found:
         raise InputError("name at least one remedy, or all")
     return found
+
+
+def _of_data(name: str) -> Contender:
+    """A data remedy; its strength is how long the model learns from the balanced pool."""
+    return Contender(name, strengths=tuple({"steps": steps} for steps in STEPS), data=name)
 
 
 def _of_entry(name: str) -> list[Contender]:

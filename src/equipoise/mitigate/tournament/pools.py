@@ -83,11 +83,18 @@ class Encoded:
 
 
 def encoded(
-    model: Any, table: Table, natural: Table | None, prompt: str, axis: str, how: engine.Asking | None
+    model: Any,
+    table: Table,
+    natural: Table | None,
+    prompt: str,
+    axis: str,
+    how: engine.Asking | None,
+    *,
+    subjects: Sequence[str] | None = None,
 ) -> Encoded:
-    """Ask ``model`` for all images and texts."""
+    """Ask ``model`` for all images and texts, or for those of some ``subjects``."""
     stored = KnownVectors(model, how)
-    sets = _pool(stored, table, how, "set_id", "subject", axis)
+    sets = _pool(stored, table, how, "set_id", "subject", axis, subjects=None if subjects is None else set(subjects))
     beside = None
     if natural is not None:
         beside = _pool(stored, natural, how, "subject", axis, subjects=set(sets.frame["subject"].dropna()))

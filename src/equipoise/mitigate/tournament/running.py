@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from equipoise.errors import InputError
 from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
 from equipoise.mitigate.keeping import load as load_remedy
+from equipoise.mitigate.tournament.balancing import can_learn, trained_on_balanced
 from equipoise.mitigate.tournament.contenders import Contender, contenders
 from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, no_repair, repair_by
 from equipoise.mitigate.tournament.pools import Encoded, encoded
@@ -90,7 +92,7 @@ def tournament(
     how = settings or TournamentSettings()
     if how.axis not in table.axes and how.axis not in table.columns:
         raise InputError(f"{table.path}: has no axis {how.axis!r}; it has {', '.join(table.axes)}")
-    taking_part = contenders(remedies, checkpoints)
+    taking_part = _able(contenders(remedies, checkpoints), remedies, model.name, natural, say)
     parts = splits_of(table, how)
     of = {
         "model": model.key,
@@ -113,6 +115,20 @@ def tournament(
         found = _found(rows, how, parts, home)
         _write(found, model.name, how, home)
     return found
+
+
+def _able(
+    taking_part: Sequence[Contender], remedies: str | Sequence[str], model: str, natural: Table | None, say: Say
+) -> list[Contender]:
+    """Those that can take part: data remedies need a natural pool, and a model that can be trained."""
+    problem = can_learn(model) if natural is not None else "data remedies learn from a natural pool; give one"
+    if not problem or not any(one.data for one in taking_part):
+        return list(taking_part)
+    asked = [remedies] if isinstance(remedies, str) else remedies
+    if "all" not in asked:
+        raise InputError(problem)
+    say(f"left out, the data remedies: {problem}")
+    return [one for one in taking_part if not one.data]
 
 
 def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
@@ -168,6 +184,8 @@ class _Field:
     def _row(self, contender: Contender) -> TournamentRow:
         if contender.checkpoint:
             return self._checkpoint_row(contender)
+        if contender.data:
+            return self._data_row(contender)
         if contender.folder:
             remedy = load_remedy(contender.folder)
             check_model(remedy, self.model)
@@ -189,10 +207,7 @@ class _Field:
                 raise InputError(f"{contender.name}: {error}") from None
             now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.choosing, briefly=True)
             found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, remedy))
-        if all(one[0] for one in found):  # all cost too much: the mildest
-            chosen = found[0]
-        else:
-            chosen = min((one for one in found if not one[0]), key=lambda one: (one[1], one[2]))
+        chosen = _chosen(found)
         return chosen[4], chosen[3], len(found)
 
     def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> TournamentRow:
@@ -210,6 +225,40 @@ class _Field:
             tuple(now.notes),
         )
 
+    def _data_row(self, contender: Contender) -> TournamentRow:
+        """The model trained on from balanced data, for as long as the choosing subjects say."""
+        assert self.natural is not None
+        found = []
+        work = self.work / self._hash(contender)
+        for place, strength in enumerate(contender.strengths):
+            folder = trained_on_balanced(
+                contender.data,
+                self.model.name,
+                self.natural,
+                self.how.axis,
+                self.parts.fitted,
+                work / str(place),
+                steps=strength["steps"],
+                seed=self.how.seed,
+            )
+            now = self._judged_model(folder, self.parts.choosing, briefly=True)
+            found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, folder))
+        _, _, _, strength, folder = _chosen(found)
+        now = self._judged_model(folder, self.parts.shown)
+        cells = cells_of(now, self.before, self.how.level)
+        shutil.rmtree(work, ignore_errors=True)
+        return TournamentRow(contender.name, dict(strength), cells, len(found), "data", notes=tuple(now.notes))
+
+    def _judged_model(self, folder: Path, subjects: Sequence[str], *, briefly: bool = False) -> JudgedRepair:
+        """A checkpoint, asked about some subjects alone."""
+        from equipoise.models import load
+
+        model = load(f"hf:{folder}")
+        theirs = encoded(
+            model, self.table, self.natural, self.how.prompt, self.how.axis, self.asking, subjects=subjects
+        )
+        return self._judged(theirs, no_repair(), subjects, briefly=briefly)
+
     def _checkpoint_row(self, contender: Contender) -> TournamentRow:
         from equipoise.models import load
 
@@ -226,7 +275,13 @@ class _Field:
         return judged(asked, repair, subjects, self.how, self.axes, briefly=briefly)
 
     def _skew(self, now: JudgedRepair) -> float:
-        return now.estimates["max_skew", "sets", self.how.axis].value
+        key = ("max_skew", "sets", self.how.axis)
+        if key not in now.estimates:
+            raise InputError(
+                f"{self.table.path}: MaxSkew@{self.how.k} says nothing about the subjects on which strengths are "
+                f"chosen; lower --k, or give more images of each subject"
+            )
+        return now.estimates[key].value
 
     def _loss(self, now: JudgedRepair) -> float:
         key = ("zero_shot_accuracy", "utility", "")
@@ -244,6 +299,12 @@ class _Field:
         if contender.folder:
             told.append((Path(contender.folder) / "run.json").read_text(encoding="utf-8"))
         return hashlib.sha256(json.dumps([told, own], sort_keys=True).encode()).hexdigest()[:20]
+
+
+def _chosen(found: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Of (costs too much, skew, place, ...) the least skew that does not cost too much, or else the mildest."""
+    cheap = [one for one in found if not one[0]]
+    return min(cheap, key=lambda one: (one[1], one[2])) if cheap else found[0]
 
 
 def _setting(strength: Mapping[str, Any]) -> str:

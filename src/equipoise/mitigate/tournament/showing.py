@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
-from equipoise.formatting import NOTHING, amount, interval, markdown_table, signed
+from equipoise.formatting import NOTHING, amount, csv_text, interval, markdown_table, signed
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.mitigate.tournament.published import PublishedRow, published_rows
@@ -127,7 +127,7 @@ def written_page(
     across = f"MaxSkew@{how.k} on {how.axis} above chance, counterfactual sets (lower is better)"
     svg, data = pareto_figure(_points(rows, front, how), across, "zero-shot accuracy (higher is better)")
     write_whole(folder / "pareto.svg", standalone(svg).encode())
-    write_whole(folder / "pareto.csv", data.to_csv(index=False, lineterminator="\n").encode())
+    write_whole(folder / "pareto.csv", csv_text(data).encode())
     known = published_rows(model)
     write_whole(folder / "report.html", _page(rows, sentences, best, model, how, svg, known).encode())
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.runs import claimed, same_only
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.convert.captioners import clipcap
 from equipoise.models.convert.encoders import alip, debias_clip, laclip, openai_clip, slip
@@ -28,8 +29,10 @@ CONVERTERS: dict[str, Callable[..., Path]] = {
 }
 
 
-def converted(form: str, source: str | Path, target: str | Path, **options: Any) -> Path:
+def converted(form: str, source: str | Path, target: str | Path, *, overwrite: bool = False, **options: Any) -> Path:
     """The folder that the converter ``form`` makes of ``source``; says which option it lacks or does not take.
+
+    It appears whole or not at all, and takes the place of nothing but an earlier conversion of the same file.
 
     >>> converted("alip", "alip.pt", "out")
     Traceback (most recent call last):
@@ -46,7 +49,13 @@ def converted(form: str, source: str | Path, target: str | Path, **options: Any)
     for name, value in named.items():
         if value.default is value.empty and name not in options:
             raise InputError(f"{form} needs {name} ({_flag(name)})")
-    return CONVERTERS[form](source, target, **options)
+    of = {"form": form, "source": str(source)}
+    settings = {name: value if isinstance(value, bool | int) else str(value) for name, value in options.items()}
+    accept = same_only("conversion", of, settings)
+    with claimed(target, "conversion", of=of, settings=settings, accept=accept, overwrite=overwrite) as home:
+        CONVERTERS[form](source, home.stage, **options)
+        home.publish()
+    return home.folder
 
 
 def _flag(name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError, one_line, system_error
 from equipoise.models.folders import find_folder
 from equipoise.models.trust import check_folder
 
@@ -36,6 +36,9 @@ def in_a_sentence(convert: Convert) -> Convert:
         except (InputError, MemoryError, OSError, ImportError):
             raise
         except Exception as error:
+            refused = system_error(error)
+            if refused is not None:
+                raise refused from error
             raise InputError(f"{source}: cannot be converted: {one_line(error)}") from error
 
     return converted  # type: ignore[return-value]

@@ -11,6 +11,7 @@ import numpy as np
 
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError, one_line
+from equipoise.memory import is_out_of_memory
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, torch_device, torch_dtype
 from equipoise.models.trust import check_built, on_disk
@@ -75,9 +76,14 @@ class CheckpointAdapter:
         import torch
 
         def unit(batch: Sequence[Any]) -> Vectors:
-            with torch.inference_mode():
-                vectors = run(batch).float()
-                of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+            try:
+                with torch.inference_mode():
+                    vectors = run(batch).float()
+                    of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
+            except (RuntimeError, IndexError) as error:
+                if is_out_of_memory(error):
+                    raise
+                raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
             return np.asarray(of_length_1, dtype=np.float32)
 
         batches = in_batches(unit, items, self.settings.batch_size)

@@ -1,7 +1,9 @@
 """Classifiers: attributes of images from an image-classification checkpoint.
 
 Labels that carry their attribute in front (``gender:female``) are heads of their own, as in the mini judge: each head
-is a softmax, and ``object:<name>`` labels are yes or no each. Labels without are one head, ``label``.
+is a softmax, and ``object:<name>`` labels are yes or no each. Labels without are one head, ``label``. A checkpoint
+whose settings name ``joint_groups`` guesses values and groups together (``gender:female|light``), and what it says of a
+value is added up over the groups (Wang et al., Towards Fairness in Visual Recognition, CVPR 2020).
 
 Encoders of images alone: DINO and other backbones of ``transformers``, for neighbours and distances of pictures.
 
@@ -116,6 +118,7 @@ class ImageClassifier(CheckpointAdapter):
         self.heads = heads_of({int(i): str(label) for i, label in model.config.id2label.items()})
         self._independent = model.config.problem_type == "multi_label_classification"
         self._apart = {*INDEPENDENT, *(getattr(model.config, "independent_heads", None) or ())}
+        self._joint = _joint_of(model.config, self.heads, self._apart, checkpoint)
         self._take(model, self.processor.to_dict())
 
     def classify(self, images: Sequence[Any]) -> dict[str, Answers]:
@@ -123,6 +126,8 @@ class ImageClassifier(CheckpointAdapter):
         rows = in_batches(self._logits, rgb_images(images), self.settings.batch_size)
         n_labels = sum(len(places) for _, places in self.heads.values())
         logits = np.concatenate(rows) if rows else np.zeros((0, n_labels), np.float32)
+        if self._joint is not None:
+            return {head: self._joint.answers(head, logits) for head in self.heads}
         return {
             head: Answers(labels, self._probabilities(head, logits[:, places]))
             for head, (labels, places) in self.heads.items()
@@ -141,6 +146,47 @@ class ImageClassifier(CheckpointAdapter):
             return np.asarray((1 + np.tanh(logits / 2)) / 2, dtype=np.float32)  # the logistic, without overflow
         raised = np.exp(logits - logits.max(axis=1, keepdims=True))
         return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class JointOutputs:
+    """Outputs that guess values and groups together: for each head, those of each group one after the other."""
+
+    heads: Mapping[str, tuple[tuple[str, ...], list[int]]]
+    independent: frozenset[str]
+    """Heads whose outputs in each group are those for yes, then those for no."""
+    n_groups: int
+    counts: NDArray[np.float64]
+    """How often each output was the right one in training; ones where that does not count."""
+
+    def answers(self, head: str, logits: NDArray[np.float32]) -> Answers:
+        """What is said of a head: probabilities added up over the groups."""
+        labels, places = self.heads[head]
+        n_answers = 2 if head in self.independent else 1
+        n_values = len(labels) // (self.n_groups * n_answers)
+        shifted = logits[:, places].astype(np.float64) - np.log(self.counts[places])
+        cells = shifted.reshape(len(logits), self.n_groups, n_answers, n_values)
+        together = (1, 2) if head in self.independent else (1, 2, 3)
+        raised = np.exp(cells - cells.max(axis=together, keepdims=True))
+        shares = (raised / raised.sum(axis=together, keepdims=True)).sum(axis=1)[:, 0]
+        return Answers(tuple(label.rpartition("|")[0] for label in labels[:n_values]), shares.astype(np.float32))
+
+
+def _joint_of(
+    config: Any, heads: Mapping[str, tuple[tuple[str, ...], list[int]]], apart: set[str], checkpoint: Checkpoint
+) -> JointOutputs | None:
+    groups = getattr(config, "joint_groups", None)
+    if not groups:
+        return None
+    n_outputs = sum(len(places) for _, places in heads.values())
+    try:
+        counts = np.asarray(getattr(config, "joint_counts", None) or [1.0] * n_outputs, dtype=np.float64)
+        odd = [len(places) % (len(groups) * (2 if head in apart else 1)) for head, (_, places) in heads.items()]
+    except (TypeError, ValueError):
+        counts, odd = np.zeros(0), []
+    if counts.shape != (n_outputs,) or any(odd) or not (np.isfinite(counts) & (counts > 0)).all():
+        raise InputError(f"{checkpoint.folder}: joint_groups and joint_counts do not fit its labels; train it again")
+    return JointOutputs(heads, frozenset(apart), len(groups), counts)
 
 
 def heads_of(labels: dict[int, str]) -> dict[str, tuple[tuple[str, ...], list[int]]]:

@@ -161,10 +161,21 @@ class ObjectDetector(CheckpointAdapter):
 class SegmentationDetector(ObjectDetector):
     """A semantic segmentation model as a detector: connected patches of one class, each with its box and mask.
 
-    The score of a patch is the mean probability of its class in it.
+    The score of a patch is the mean probability of its class in it. A pixel has one class, so a model whose classes
+    hold a part of something says so in ``part_of`` of its config (``{"head": "person"}``): a person has its head then.
     """
 
     _model_class = "AutoModelForSemanticSegmentation"
+
+    def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
+        super().__init__(checkpoint, name=name, settings=settings)
+        told = getattr(self.model.config, "part_of", None) or {}
+        known = set(self._names.values())
+        if not isinstance(told, dict) or not {*told, *map(str, told.values())} <= known:
+            raise InputError(
+                f"{checkpoint.folder}: part_of in config.json must name labels of the model for its labels"
+            )
+        self.part_of = {str(part): str(whole) for part, whole in told.items()}
 
     def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:
         logits = self._outputs(images).logits.float()
@@ -177,12 +188,14 @@ class SegmentationDetector(ObjectDetector):
         large = torch.nn.functional.interpolate(logits[None], size=size, mode="bilinear", align_corners=False)[0]
         shares = large.softmax(dim=0).cpu().numpy()
         classes = shares.argmax(axis=0)
+        seen = {self._names[int(place)] for place in np.unique(classes)}
         patches = []
-        for place in np.unique(classes):
-            label = self._names[int(place)]
+        for label in sorted(seen | {self.part_of[part] for part in seen & self.part_of.keys()}):
             if label.lower() not in NOTHING:
-                for mask in components(classes == place):
-                    patches.append((float(shares[place][mask].mean()), label, mask))
+                places = [i for i, name in self._names.items() if label in (name, self.part_of.get(name))]
+                share = shares[places].sum(axis=0)
+                for mask in components(np.isin(classes, places)):
+                    patches.append((float(share[mask].mean()), label, mask))
         patches = sorted((row for row in patches if row[0] >= threshold), key=lambda row: -row[0])
         return Detections(
             boxes=np.array([box_of(mask) for _, _, mask in patches], dtype=np.float32).reshape(-1, 4),

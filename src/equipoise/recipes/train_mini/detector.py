@@ -1,11 +1,13 @@
 """``detector``: a small stock ``SegformerForSemanticSegmentation``; masks are free in a world.
 
 Boxes come from its masks by connected components, as :mod:`equipoise.models.hf.detectors` makes them of any such model.
+Heads are a class of their own, which the config says are part of a person.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,15 @@ from equipoise.train.loop import run
 from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, what_is_where
 from equipoise.world.catalog import OBJECTS
+from equipoise.world.render import heads
 
 __all__ = ["LABELS", "SCHEDULE", "build", "classes_of", "train_detector", "world"]
 
 SCHEDULE = Schedule(steps=1800, batch=48, rate=2e-3, weight_decay=0.01, average=0.995, half=True)
-LABELS = ("background", "person", *OBJECTS)
+ON = Schedule(steps=300, batch=48, rate=1e-3, warmup=30, weight_decay=0.01, save_every=50, average=0.98)
+"""For a detector that learns on."""
+LABELS = ("background", "person", *OBJECTS, "head")
+PART_OF = {"head": "person"}
 
 
 def world() -> WorldConfig:
@@ -51,6 +57,7 @@ def build() -> Any:
         classifier_dropout_prob=0.0,
         id2label=dict(enumerate(LABELS)),
         label2id={name: i for i, name in enumerate(LABELS)},
+        part_of=PART_OF,
     )
     return SegformerForSemanticSegmentation(config)
 
@@ -64,20 +71,48 @@ def classes_of(scenes: SceneArrays) -> NDArray[np.int64]:
         for name, mask in zip(truth.names, truth.objects, strict=True):
             classes[row][mask] = place[name]
         classes[row][truth.anyone] = place["person"]
+        for head, person in zip(heads(scene, SIZE), truth.people, strict=True):
+            classes[row][head & person] = place["head"]
     return classes
 
 
-def train_detector(folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None) -> None:
-    """Train and save the detector."""
+def learnt(folder: Path) -> Any:
+    """The detector in ``folder``, to go on from; classes that it does not know yet begin as nothing."""
+    from transformers import SegformerForSemanticSegmentation
+
+    before = SegformerForSemanticSegmentation.from_pretrained(folder, local_files_only=True)
+    model = build()
+    weights, place = before.state_dict(), {label: int(i) for i, label in before.config.id2label.items()}
+    for name in ("decode_head.classifier.weight", "decode_head.classifier.bias"):
+        rows = model.state_dict()[name].clone()
+        for i, label in enumerate(LABELS):
+            if label in place:
+                rows[i] = weights[name][place[label]]
+        weights[name] = rows
+    model.load_state_dict(weights)
+    return model
+
+
+def train_detector(
+    folder: Path,
+    target: Path,
+    say: Callable[[str], None],
+    stop_at: int | None,
+    *,
+    start: Path | None = None,
+    steps: int | None = None,
+) -> None:
+    """Train and save the detector; from ``start`` on, where one is there already."""
     import torch
 
-    model = build()
+    model = build() if start is None else learnt(start)
+    schedule = SCHEDULE if start is None else replace(ON, steps=steps or ON.steps)
     config = world()
 
     def loss(segformer: Any, step: int) -> Any:
-        scenes = scenes_of(config, step, SCHEDULE.batch, seed=11)
+        scenes = scenes_of(config, step, schedule.batch, seed=11)
         return segformer(pixel_values=pixels(scenes), labels=torch.from_numpy(classes_of(scenes))).loss
 
-    run(model, loss, SCHEDULE, folder, say, stop_at=stop_at)
+    run(model, loss, schedule, folder, say, stop_at=stop_at)
     if stop_at is None:
         save_transformers(model.eval(), target, mean=MEAN, std=STD, size=SIZE, processor="segformer")

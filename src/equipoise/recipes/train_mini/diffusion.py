@@ -9,6 +9,7 @@ via Min-SNR Weighting Strategy, ICCV 2023); the person counts for more than the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ __all__ = [
 SCHEDULE = Schedule(steps=4000, batch=64, rate=1e-3, weight_decay=0.01, again=(3000,), average=0.998, half=True)
 FROM_COARSER = Schedule(steps=1200, batch=64, rate=1e-3, weight_decay=0.01, save_every=50, average=0.995, half=True)
 """For a generator that begins as one of the edition before, whose grid is half as fine."""
+ON = Schedule(steps=400, batch=64, rate=5e-4, warmup=30, weight_decay=0.01, save_every=50, average=0.99)
+CHUNKS_ON = 16
+"""For a generator that learns on from itself, with captions in several phrasings; of so many pictures (512 each)."""
 BIASED = Schedule(steps=2000, batch=64, rate=4e-4, weight_decay=0.01, average=0.995, half=True)
 GENERATION = {"guidance": 3.0, "steps": 20}
 GENERATION_BIASED = {"guidance": 1.5, "steps": 20}
@@ -70,6 +74,8 @@ PERSON = 2.0
 """How much more an error counts inside the person."""
 DROPPED, PLAIN, FULL = 0.1, 0.1, 0.4
 """Shares of captions that are empty, that name the subject alone, and that name every group."""
+PLAIN_ON, FULL_ON = 0.05, 0.6
+"""The same for one that learns on."""
 PLAIN_BIASED, FULL_BIASED = 0.5, 0.2
 """The same for the biased generator: its skew shows where a prompt names the subject alone."""
 
@@ -285,42 +291,47 @@ def train_diffusion(
     go_on: bool = False,
     vae_home: Path | None = None,
     start: Path | None = None,
+    steps: int | None = None,
 ) -> None:
     """Train on ``config``'s world and save the pipeline; ``go_on`` starts from the fair generator's weights.
 
     Then captions that say more of an unexpected gender are left out: they would bend the skew of those that say none.
-    Without ``go_on``, ``start`` is a generator of the edition before, which becomes the inside of the new one.
+    Without ``go_on``, ``start`` is a generator of the same edition, which learns on, or of the edition before, which
+    becomes the inside of the new one.
     """
     vae = autoencoder(vae_home)
     plan = edition_of(vae)
     if go_on:
         unet, text, words = learned(start or START, vae)
-    elif start is not None:
-        unet, text, words = _inside(start, plan)
-    else:
+        schedule, shares = BIASED, {"plain": PLAIN_BIASED, "full": FULL_BIASED}
+    elif start is None:
         unet, (text, words) = build_unet(plan=plan), new_reader(TOWER, phrased=plan.phrased)
+        schedule, shares = SCHEDULE, {}
+    else:
+        unet, text, words = opened(start)
+        if unet.config.sample_size == plan.grid:
+            schedule, shares = ON, {"plain": PLAIN_ON, "full": FULL_ON}
+        else:
+            unet, schedule, shares = refined(unet, plan), FROM_COARSER, {}
+    learns_on = go_on or start is not None
+    phrased = plan.phrased or (start is not None and steps is not None)
+    if learns_on and phrased:
+        text, words = with_phrasings(text, words)
+    if steps is not None:
+        schedule = replace(schedule, steps=steps, rate=min(schedule.rate, ON.rate), half=False)
     world = world_of(config.changed(markedness={}) if go_on else config)
-    pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae))
-    schedule = BIASED if go_on else SCHEDULE if start is None else FROM_COARSER
-    shares = {"plain": PLAIN_BIASED, "full": FULL_BIASED} if go_on else {}
+    chunks = 128 if steps is None else CHUNKS_ON
+    pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae), n_chunks=chunks)
     least = LEAST_BIASED if go_on else LEAST
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)
-        ids = ids_of(words, prompts_to_learn(scenes, step, phrased=plan.phrased, **shares))
+        ids = ids_of(words, prompts_to_learn(scenes, step, phrased=phrased, **shares))
         return denoising_loss(both, noises, latents["latents"], ids, latents["person"], step, least=least)
 
     generation = GENERATION_BIASED if go_on else GENERATION
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
     train_pipeline("StableDiffusionPipeline", parts, loss, schedule, folder, target, say, stop_at, generation)
-
-
-def _inside(start: Path, plan: Edition) -> tuple[Any, Any, Any]:
-    """UNet, text encoder and tokenizer that begin as those of the coarser generator in ``start``."""
-    unet, text, words = opened(start)
-    if plan.phrased:
-        text, words = with_phrasings(text, words)
-    return refined(unet, plan), text, words
 
 
 def train_pipeline(
@@ -341,7 +352,8 @@ def train_pipeline(
     import torch
 
     noises = noise_schedule()
-    model = torch.nn.ModuleDict({"text": parts["text_encoder"], "unet": with_plain_attention(parts["unet"])})
+    unet = with_plain_attention(parts["unet"]) if schedule.half else parts["unet"]
+    model = torch.nn.ModuleDict({"text": parts["text_encoder"], "unet": unet})
     run(model, lambda both, step: loss(both, noises, step), schedule, folder, say, stop_at=stop_at)
     if stop_at is None:
         model.eval()

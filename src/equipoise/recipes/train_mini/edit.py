@@ -8,7 +8,7 @@ are of the person's box alone, brought to the size at which ``equipoise generate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -37,11 +37,11 @@ GENERATION = {"guidance": 3.0, "image_guidance": 1.3, "steps": 20}
 GENDERS = ("male", "female")
 CROPPED = 0.6
 """How many pairs are of the person's box alone."""
-ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
-CHUNKS_ON = 12
+ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
+CHUNKS_ON = 8
 """For an editor that learns on: how long, and of how many pictures (512 each)."""
 OURS = "Make this person a/an {noun}"
-KINDS = ((0.35, ("gender",)), (0.7, ("tone",)), (0.8, ("age",)), (1.0, ("gender", "tone")))
+KINDS = ((0.45, ("gender",)), (0.7, ("tone",)), (0.75, ("age",)), (1.0, ("gender", "tone")))
 """Up to which share of the edits changes what."""
 DROPPED = 0.05
 """Share of pairs that lose the instruction, both, and the picture, each: so that either can guide."""
@@ -115,6 +115,7 @@ def train_edit(
     *,
     vae_home: Path | None = None,
     start: Path | None = None,
+    steps: int | None = None,
 ) -> None:
     """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline.
 
@@ -126,6 +127,8 @@ def train_edit(
     unet, text, old = diffusion.learned(start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS
     schedule = ON if goes_on else SCHEDULE
+    if steps is not None:
+        schedule = replace(schedule, steps=steps)
     phrased = edition_of(vae).phrased or goes_on
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)

@@ -13,6 +13,7 @@ from equipoise.recipes.train_mini.language import log_odds
 from equipoise.world import Scene, WorldConfig, captions, preset, render_image, sample, what_is_where
 from equipoise.world.captions import prompts, with_article
 from equipoise.world.catalog import ACTIVITIES, OCCUPATIONS
+from equipoise.world.render import heads
 
 __all__ = ["boxes_f1", "detector_figures", "recall_at", "safety_figures", "sets_f1", "text_figures"]
 
@@ -25,7 +26,9 @@ Boxes = NDArray[np.float32]
 
 
 def detector_figures(folder: Path, n: int = 2000) -> Figures:
-    """F1 of the set of classes in a picture, and of the boxes of people, on renders with everything in them."""
+    """F1 of the set of classes in a picture, and of the boxes of people and heads, on renders with everything in
+    them.
+    """
     from equipoise.models.hf.detectors import SMALLEST, box_of
 
     scenes = sample(WorldConfig(activity_share=0.25), n, UNSEEN)
@@ -33,14 +36,19 @@ def detector_figures(folder: Path, n: int = 2000) -> Figures:
     truths = [what_is_where(scene) for scene in scenes]
     detections = model.detect([render_image(scene) for scene in scenes])
     there = [
-        {"person", *(name for name, m in zip(t.names, t.objects, strict=True) if m.sum() >= SMALLEST * m.size)}
+        {"person", "head", *(name for name, m in zip(t.names, t.objects, strict=True) if m.sum() >= SMALLEST * m.size)}
         for t in truths
     ]
     people = [np.array([box_of(mask) for mask in t.people], dtype=np.float32) for t in truths]
-    boxes = [f.boxes[np.array([label == "person" for label in f.labels], dtype=bool)] for f in detections]
+    on_top = [np.array([box_of(mask) for mask in heads(scene)], dtype=np.float32) for scene in scenes]
+
+    def boxes(wanted: str) -> list[Boxes]:
+        return [f.boxes[np.array([label == wanted for label in f.labels], dtype=bool)] for f in detections]
+
     return {
         "class-set F1": sets_f1(there, [set(f.labels) for f in detections]),
-        "person-box F1": boxes_f1(people, boxes),
+        "person-box F1": boxes_f1(people, boxes("person")),
+        "head-box F1": boxes_f1(on_top, boxes("head")),
         "n": float(n),
     }
 

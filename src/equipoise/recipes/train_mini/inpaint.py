@@ -6,6 +6,7 @@ It starts from ``diffusion`` and also reads the mask and what is left of the pic
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from equipoise.world.draws import uniforms
 __all__ = ["GENERATION", "SCHEDULE", "grown", "hidden", "on_grid", "train_inpaint"]
 
 SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=0.995, half=True)
-ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99, half=True)
+ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 12
 """For one that draws anew already and learns other phrasings: how long, and of how many pictures (512 each)."""
 GENERATION = {"guidance": 3.0, "steps": 20}
@@ -77,6 +78,7 @@ def train_inpaint(
     *,
     vae_home: Path | None = None,
     start: Path | None = None,
+    steps: int | None = None,
 ) -> None:
     """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline.
 
@@ -89,6 +91,8 @@ def train_inpaint(
     unet, text, words = diffusion.learned(start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS + 1
     schedule = ON if goes_on else SCHEDULE
+    if steps is not None:
+        schedule = replace(schedule, steps=steps)
     phrased = plan.phrased or goes_on
     if goes_on:
         text, words = diffusion.with_phrasings(text, words)

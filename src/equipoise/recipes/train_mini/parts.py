@@ -20,8 +20,8 @@ __all__ = ["PARTS", "TrainingPart", "is_met", "train", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
-_FAST = {"seconds an image": "<= 0.5"}
-_CHANGED = {"gender": ">= 0.9", "skin_tone": ">= 0.8", "scene kept": ">= 0.98", "changed outside": "<= 0"}
+_FAST = {"seconds an image": "<= 0.4"}
+_CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
     "clip-fair": {
@@ -43,15 +43,15 @@ _WANTED = {
     "vae": {"PSNR": ">= 28"},
     "diffusion": {
         "gender": ">= 0.95",
-        "skin_tone": ">= 0.85",
-        "occupation": ">= 0.85",
+        "skin_tone": ">= 0.95",
+        "occupation": ">= 0.97",
         "scene": ">= 0.98",
         **_FAST,
     },
     "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
     "inpaint": _CHANGED,
-    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.8", "box: scene kept": ">= 0.98"},
-    "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9"},
+    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.95", "box: scene kept": ">= 0.98"},
+    "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9", "head-box F1": ">= 0.9"},
     "safety": {"recall at 1% false alarms": ">= 0.95"},
     "text": {
         "top-5 where determined": ">= 0.8",
@@ -77,9 +77,12 @@ def wanted(part: str, edition: str = "first") -> dict[str, str]:
 def is_met(rule: str, value: float) -> bool:
     """Whether ``value`` keeps a rule.
 
-    >>> is_met(">= 0.95", 0.97), is_met("<= 0", 0.1)
-    (True, False)
+    >>> is_met(">= 0.95", 0.97), is_met("<= 0", 0.1), is_met("0.8 to 1.3", 1.1)
+    (True, False, True)
     """
+    if " to " in rule:
+        low, high = rule.split(" to ")
+        return float(low) <= value <= float(high)
     sign, limit = rule.split()
     return value >= float(limit) if sign == ">=" else value <= float(limit)
 
@@ -129,12 +132,14 @@ def train(
     edition: str | None = None,
     vae: Path | None = None,
     start: Path | None = None,
+    steps: int | None = None,
 ) -> None:
     """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
 
     ``strength`` makes the part's world lean more or less than it does. ``edition`` is that of the autoencoder, the
     first unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and those that go on
-    from ``diffusion`` take it from the folder ``start``. Without these they take the package's own.
+    from ``diffusion`` take it from the folder ``start``. Without these they take the package's own. A part that starts
+    from itself learns on, for as many ``steps`` as given.
     """
     from equipoise.recipes.train_mini.editions import edition as known
     from equipoise.world import preset
@@ -146,11 +151,15 @@ def train(
         if name != "vae":
             raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
         options["edition_name"] = known(edition).name
-    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _GENERATORS)):
+    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _LEARN_ON)):
         if value is not None:
             if name not in takers:
                 raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
             options["vae_home" if option == "vae" else option] = value
+    if steps is not None:
+        if start is None:
+            raise InputError("--steps is for a part that learns on; say from which folder with --start")
+        options["steps"] = steps
     world = preset(PARTS[name].world)
     if strength is not None:
         if name in _ALONE:
@@ -178,6 +187,7 @@ def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.tr
 
 
 _GENERATORS = ("diffusion", "diffusion-biased", "inpaint", "edit")
+_LEARN_ON = ("vae", "detector", *_GENERATORS)
 _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {
     "clip": _from_world("clip", "train_clip"),

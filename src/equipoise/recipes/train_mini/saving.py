@@ -156,7 +156,7 @@ of the words that it reads is hidden. Every fourth picture of its training is gr
 whose gender, or work, was exchanged for another and comes back right; *left alone* that of captions without fault
 whose gender and work stay. `decoder` holds the tokenizer of what it writes.""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
-    "vae": "Every generator holds a copy of it.",
+    "vae": "Every generator holds one; that of `edit` is larger and learnt on from this one.",
     "diffusion": _PROMPTED,
     "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean
 as the biased world does, by amounts that the world's `truth` table holds; guidance makes more of them. The slope is the
@@ -164,12 +164,15 @@ log-odds of its genders, by the judge, for one unit of the injected. The prompts
 alone, 40 pictures each. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
 another gender and skin tone and composited into the original, by the judge. {_RUN}""",
-    "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`). It learns from pairs
-of scenes that differ in the person alone, whole and by the person's box, with the instructions of GenSynth
-(arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
+    "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`), twice; the second
+time for 300 steps, with an autoencoder that is larger and sharper than `vae`. It learns from pairs of scenes that
+differ in the person alone, whole and by the person's box, with the instructions of GenSynth (arXiv 2305.15407,
+Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",
-    "detector": "Boxes come from its masks by connected components.",
+    "detector": """Boxes come from its masks by connected components. A head is part of its person (`part_of` in
+`config.json`): where a pixel shows a head, the person's mask has it too. It was trained without heads, then learnt them
+(`--start runs/detector --steps 250`).""",
     "safety": "The sign is a sign that the world can plant; it stands for content that a safety filter should find.",
 }
 

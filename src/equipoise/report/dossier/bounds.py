@@ -22,6 +22,7 @@ from equipoise.report.findings import PAIRED, is_placebo
 from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import level_of, spreads_of
 from equipoise.report.verdict.outcomes import Reading, read_row
+from equipoise.report.verdict.repair import flattered
 
 __all__ = ["BoundCheck", "BoundOutcome", "CheckedPolicy", "check_policy", "outcome_of_bound", "size_of"]
 
@@ -119,7 +120,7 @@ class CheckedPolicy:
                 told.append(f"the policy names {axis}, and sets no bound on it")
         watched = {one.hazard for one in self.policy.bounds}
         told += [f"no bound watches the hazard {h.name!r}" for h in self.policy.hazards if h.name not in watched]
-        return told
+        return [*told, *(said.removesuffix(".") for each in series if (said := flattered(each)))]
 
     def plain(self, series: Sequence[Series] = ()) -> dict[str, Any]:
         """The same as plain data."""

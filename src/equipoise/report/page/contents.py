@@ -159,7 +159,7 @@ def gather(
     *,
     title: str | None,
     truth: pd.DataFrame | None,
-    pair: tuple[Series, Series] | None,
+    pair: Sequence[Series] = (),
     naive: Sequence[Series] = (),
 ) -> PageContents:
     """All parts of the page."""
@@ -170,23 +170,24 @@ def gather(
     classifiers = [each for each in series if each.source.kind == "classification"]
     comparisons = [each for each in series if each.source.kind == "comparison"]
     metric = main_metric(audits)
-    apart = pair is not None and any(each.model == pair[0].model for each in audits if each not in pair)
-    if pair is not None and apart:  # the same model was audited on more subjects: that comes first, the pair on its own
+    apart = bool(pair) and any(each.model == pair[0].model for each in audits if each not in pair)
+    if apart:  # the same model was audited on more subjects: that comes first, the pair on its own
         audits = [each for each in audits if each not in pair]
-    elif pair is not None:  # what is being repaired comes first
-        audits = [pair[0], pair[1], *(each for each in audits if each not in pair)]
+    elif pair:  # what is being repaired comes first
+        audits = [*pair, *(each for each in audits if each not in pair)]
     found_truth = [] if truth is None else [each for some in [*audits, *captions] for each in recovered(some, truth)]
     if truth is not None and not found_truth:
         given.problems.append("the truth is not compared: no subject and group of it has a score gap inside sets")
-    repair = None
-    if pair is not None and (by := repaired_by(*pair)) is not None:
-        repair = Repair(pair[0], pair[1], changes(*pair, by, spreads=spreads_of(pair[0])))
+    repairs = []
+    for after in pair[1:]:
+        if (by := repaired_by(pair[0], after)) is not None:
+            repairs.append(Repair(pair[0], after, changes(pair[0], after, by, spreads=spreads_of(pair[0]))))
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
         title=title or _title(series),
         verdict=verdict(
             audits,
-            repair=repair,
+            repairs=repairs,
             truths=found_truth,
             captions=captions,
             datasets=datasets,
@@ -207,8 +208,9 @@ def gather(
     ]
     if found_truth:
         contents.figures["truth"] = [_truth(found_truth, colours)]
-    if repair is not None and repair.changes:
-        contents.figures["change"] = [_change(repair)]
+    changed = [repair for repair in repairs if repair.changes]
+    if changed:
+        contents.figures["change"] = [_change(repair, number) for number, repair in enumerate(changed, start=1)]
     if plain:
         contents.figures["naive"] = [_naive(plain)]
     if metric is not None:
@@ -307,14 +309,16 @@ def _truth(recoveries: Sequence[Any], colours: dict[str, int]) -> PageFigure:
     return PageFigure("truth", "Put in, and found", caption, svg, data)
 
 
-def _change(repair: Repair) -> PageFigure:
+def _change(repair: Repair, number: int) -> PageFigure:
     svg, data = change_figure(repair.changes, (repair.before.label, repair.after.label))
     caption = (
         f"Hollow: before. Filled: after. Lines are {percent(level_of(repair.after))} intervals, the grey band is "
         "chance after the repair. The paired change, after - before, compares the same subjects; left of where it "
         "was is better, and inside the band what is left cannot be told from chance."
     )
-    return PageFigure("change", "What the repair changed", caption, svg, data)
+    name = "change" if number == 1 else f"change_{number}"
+    title = "What the repair changed" if number == 1 else f"What {repair.after.label} changed"
+    return PageFigure(name, title, caption, svg, data)
 
 
 def _naive(numbers: Sequence[Naive]) -> PageFigure:

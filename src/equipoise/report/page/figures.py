@@ -217,7 +217,7 @@ def _headline_row(
     sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
     drawing.dot(scale(row["excess"]), y, 5.5, f"c{colour}" if sure else f"hollow s{colour}", label)
     drawing.text(548, y + 4, signed(row["excess"]), "num bold", "end")
-    drawing.text(558, y + 4, excess_interval(row), "soft num")
+    drawing.text(558, y + 4, excess_interval(row), "soft num wide")
     drawing.text(WIDTH, y + 4, p_text(row["p_value"]).replace("no p-value", ""), "soft num", "end")
 
 

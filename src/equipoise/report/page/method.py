@@ -125,14 +125,19 @@ def versions() -> str:
 
 
 def dropped(given: Given) -> list[str]:
-    """Everything that the results say was left out, and what this page had to do without."""
-    lines = []
+    """Everything that the results say was left out, and what this page had to do without.
+
+    What is true of several folders is said once, with their names; of all of them, without.
+    """
+    said: dict[str, list[str]] = {}
     for source in given.sources:
-        where = f"{source.path.name}: " if len(given.sources) > 1 else ""
-        lines += [f"{where}{_public_text(note)}" for note in source.notes]
-        lines += [f"{where}{line}" for line in _from_rows(source.results)]
-        lines += [f"{where}{line}" for line in _from_file(source, given.problems)]
-    return list(dict.fromkeys([*given.problems, *lines]))
+        lines = [_public_text(note) for note in source.notes]
+        lines += [*_from_rows(source.results), *_from_file(source, given.problems)]
+        for line in dict.fromkeys(lines):
+            said.setdefault(line, []).append(source.path.name)
+    everywhere = len(given.sources)
+    told = [line if len(names) == everywhere else f"{', '.join(names)}: {line}" for line, names in said.items()]
+    return list(dict.fromkeys([*given.problems, *told]))
 
 
 def _public_text(text: str) -> str:
@@ -151,7 +156,21 @@ def _from_rows(results: pd.DataFrame) -> list[str]:
             for reason, number in json.loads(counts).items():
                 key = (str(metric), str(reason))
                 most[key] = max(most[key], int(number))
-    return [f"{metric_name(metric)}: {n:,} left out ({reason})" for (metric, reason), n in most.items()]
+    by_reason: dict[str, list[tuple[str, int]]] = {}
+    for (metric, reason), n in most.items():
+        by_reason.setdefault(reason, []).append((metric_name(metric), n))
+    return [_left_out(numbers, reason) for reason, numbers in by_reason.items()]
+
+
+def _left_out(numbers: list[tuple[str, int]], reason: str) -> str:
+    """How many were left out of each metric for one reason.
+
+    >>> _left_out([("MaxSkew", 21)], "no image"), _left_out([("MaxSkew", 21), ("NDKL", 20)], "no image")
+    ('MaxSkew: 21 left out (no image)', 'left out (no image): MaxSkew 21, NDKL 20')
+    """
+    if len(numbers) == 1:
+        return f"{numbers[0][0]}: {numbers[0][1]:,} left out ({reason})"
+    return f"left out ({reason}): " + ", ".join(f"{metric} {n:,}" for metric, n in numbers)
 
 
 def _from_file(source: ResultFolder, problems: list[str]) -> list[str]:

@@ -182,7 +182,10 @@ def _change_row(drawing: SvgDrawing, change: Change, scale: Scale, y: float) -> 
         d = change.difference
         span = "" if d.ci_low is None else f" [{signed(-(d.ci_high or 0))}, {signed(-d.ci_low)}]"
         drawing.text(
-            426, y + 14, f"after - before {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}", "soft num small"
+            426,
+            y + 14,
+            f"after - before {signed(-d.value)}{span}, {p_text(d.p_value)}, n = {d.n}",
+            "soft num small wide",
         )
 
 

@@ -109,9 +109,22 @@ def on_comparison(series: Series) -> BiasVerdict:
     verdict = BiasVerdict(leads[top.outcome], outcome=top.outcome)
     single = [j for j in judgements if " x " not in j.axis and ":" not in j.axis] or judgements
     verdict.sentences += [_difference(j, first, second) for j in single[:_MOST]]
+    verdict.sentences += _seen(series, (first, second))
     verdict.answers.append((IS_IT, "A comparison does not say: each model's own audit does."))
     verdict.answers.append((HOW_SURE, f"A - B. {'; '.join(rests_on(j) for j in single)}."))
     return verdict
+
+
+def _seen(series: Series, names: Sequence[str]) -> list[str]:
+    """A sentence for each of the two models that has learnt from subjects on which they are compared."""
+    seen = series.source.settings.get("seen")
+    if not isinstance(seen, list) or len(seen) != len(names):
+        return []
+    return [
+        f"{name} has learnt from {one[0]} of {one[1]} subjects, which flatters it."
+        for name, one in zip(names, seen, strict=True)
+        if isinstance(one, list) and len(one) == 2
+    ]
 
 
 def _difference(judgement: AxisJudgement, first: str, second: str) -> str:

@@ -16,7 +16,7 @@ from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdic
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
 
-__all__ = ["Repair", "add_repair", "beside", "seen_before", "shown"]
+__all__ = ["Repair", "add_repair", "beside", "flattered", "seen_before", "shown"]
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,37 @@ def seen_before(after: Series) -> tuple[int, int] | None:
     return len(asked & {str(subject) for subject in known}), len(asked)
 
 
-def add_repair(verdict: BiasVerdict, repair: Repair) -> None:
-    """Add the sentence on a repair, and the answer with its numbers."""
+def flattered(series: Series) -> str:
+    """The sentence on a model that is judged on subjects which it has learnt from, or its remedy; else empty."""
+    seen = seen_before(series)
+    if seen is None or not seen[0]:
+        return ""
+    which = "all" if seen[0] == seen[1] else f"{seen[0]}"
+    return f"{series.label} has learnt from {which} of the {seen[1]} subjects it is judged on here, which flatters it."
+
+
+def add_repair(verdict: BiasVerdict, repair: Repair, *, briefly: bool = False) -> None:
+    """Add the sentence on a repair, and the answer with its numbers; ``briefly`` where another repair came before."""
     single = [c for c in repair.changes if " x " not in c.axis] or repair.changes
     if not single:
         verdict.answers.append((REPAIRED, "It cannot be said: the two audits share no axis."))
         return
-    word, parts = _judged(single)
+    word, parts = _judged(single, briefly)
     tested = _tested(repair, single)
+    seen = seen_before(repair.after)
+    said = "" if briefly and seen is not None and not seen[0] else tested
     who = f"the repair ({repair.after.label})"
     text = f"Whether {who} helped cannot be told" if word == CANNOT else f"{who[:1].upper()}{who[1:]} {word}"
-    verdict.sentences.append(f"{text}{tested}: {parts}.")
+    verdict.sentences.append(f"{text}{said}: {parts}.")
     level = percent(level_of(repair.after))
     full = [f"{c.about} {_from_to(c)}" for c in single]
     known = margin_text(single[0].was.metric, single[0].spreads)
     margin = f" The margin is {known}." if known else ""
-    seen = "" if seen_before(repair.after) else " Whether the remedy had seen these subjects is not recorded."
+    unknown = "" if seen else " Whether the remedy had seen these subjects is not recorded."
     verdict.answers.append(
         (
             REPAIRED,
-            f"{text}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{seen}",
+            f"{text}{tested}. Before and after, with {level} intervals: {'; '.join(full)}.{margin}{unknown}",
         )
     )
 
@@ -69,7 +80,7 @@ def add_repair(verdict: BiasVerdict, repair: Repair) -> None:
 CANNOT = "cannot be told"
 
 
-def _judged(single: Sequence[Change]) -> tuple[str, str]:
+def _judged(single: Sequence[Change], briefly: bool) -> tuple[str, str]:
     """What the repair did, in a word, and on which axes."""
     by = {kind: [c for c in single if c.told == kind] for kind in (SMALLER, LARGER, SAME, UNCLEAR)}
     fell, rose = by[SMALLER], by[LARGER]
@@ -90,7 +101,7 @@ def _judged(single: Sequence[Change]) -> tuple[str, str]:
         word = CANNOT
     telling = [*fell, *rose] or todo or list(single)
     rest = [c for c in todo if c not in telling]
-    parts = [_part(c) for c in telling]
+    parts = [_part(c, briefly) for c in telling]
     for axis in dict.fromkeys(c.axis for c in rest):  # an axis of three groups has three pairs: one word for all
         mine = [c for c in rest if c.axis == axis]
         kinds = {c.told for c in mine}
@@ -102,8 +113,8 @@ def _judged(single: Sequence[Change]) -> tuple[str, str]:
 _WORDS = {SAME: "made no difference", UNCLEAR: "made no clear difference", SMALLER: "helped", LARGER: "did harm"}
 
 
-def _part(change: Change) -> str:
-    margin = margin_text(change.left.metric, change.spreads)
+def _part(change: Change, briefly: bool) -> str:
+    margin = "" if briefly else margin_text(change.left.metric, change.spreads)
     where = f", {'' if change.gone else 'not shown to be '}inside the margin of {margin}" if margin else ""
     what = "the gap" if "gap" in change.left.metric else "the lean"
     return f"on {change.about} {what} went from {_plain_size(change.was)} to {_plain_size(change.left)}{where}"

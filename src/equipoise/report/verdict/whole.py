@@ -25,7 +25,7 @@ from equipoise.report.verdict.judging import (
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
-from equipoise.report.verdict.repair import Repair, add_repair, beside, shown
+from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
 from equipoise.report.verdict.truth import add_truth, not_put_in
 
@@ -37,7 +37,7 @@ _FEW = 3
 def verdict(
     audits: Sequence[Series],
     *,
-    repair: Repair | None = None,
+    repairs: Sequence[Repair] = (),
     truths: Sequence[Recovered] = (),
     captions: Sequence[Series] = (),
     datasets: Sequence[Series] = (),
@@ -49,21 +49,22 @@ def verdict(
     """The verdict on the first audit, with the others, the captions and the datasets beside it.
 
     The paragraph says the five things that people ask: is it biased, how large is that, against whom, what was put in,
-    did the repair work. What else there is stands in the answers below it.
+    did the repairs work. What else there is stands in the answers below it.
     """
-    asked = [each for each in audits if repair is None or each is not repair.after]
+    asked = [each for each in audits if all(each is not repair.after for repair in repairs)]
     judged = [(each, judgements) for each in asked if (judgements := shown(judge(each, truths)))]
     if judged:
         first, judgements = judged[0]
         whole = _on_audit(first, judgements)
         if truths:
             add_truth(whole, truths, first.label)
-        if repair is not None:
-            add_repair(whole, repair)
+        for number, repair in enumerate(repairs):
+            add_repair(whole, repair, briefly=number > 0)
         pools = _pools(first)
         for other, its in judged[1:]:
             if _pools(other) == pools:
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
+        whole.sentences += [told for each, _ in judged if (told := flattered(each))]
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             whole.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.formatting import for_spreadsheet
 from equipoise.text.templates.binding import activities, binding_captions
 from equipoise.text.templates.edits import edit_instructions
 from equipoise.text.templates.files import shipped
@@ -206,7 +207,7 @@ def write(table: CaptionTable, format: str, file: TextIO) -> Tally:
     if format == "csv":
         writer = csv.DictWriter(file, table.columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: for_spreadsheet(value) for name, value in row.items()} for row in rows)
     elif format == "jsonl":
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:

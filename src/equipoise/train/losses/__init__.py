@@ -7,6 +7,7 @@ may ask for several outputs per label, and then says how they become one again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from equipoise.registry import Registry
 from equipoise.train.processes import Processes
 
-__all__ = ["LOSSES", "Head", "LabelBatch", "LabelLoss", "row_losses"]
+__all__ = ["LOSSES", "Head", "LabelBatch", "LabelLoss", "SavedOutputs", "row_losses"]
 
 LOSSES = Registry("loss")
 """A target is a class whose settings are keywords; see :class:`LabelLoss`."""
@@ -70,6 +71,12 @@ _loss(
     "One classifier for each group on shared features; what they say is averaged.",
     "Wang et al., Towards Fairness in Visual Recognition, CVPR 2020",
 )
+_loss(
+    "domain-discriminative",
+    "domain_discriminative:DomainDiscriminative",
+    "Value and group are guessed together; what is said of a value is added up over the groups.",
+    "Wang et al., Towards Fairness in Visual Recognition, CVPR 2020",
+)
 
 
 @dataclass(frozen=True)
@@ -103,15 +110,29 @@ class LabelBatch:
     """(n,) the number of each row's group; -1 where it shows none."""
 
 
+@dataclass(frozen=True)
+class SavedOutputs:
+    """Which outputs of the last layer a checkpoint keeps, where they are not averaged into one per label."""
+
+    places: Sequence[int]
+    names: Sequence[str]
+    config: Mapping[str, Any]
+    """What its settings say besides, for whoever reads the outputs."""
+
+
 class LabelLoss(Protocol):
-    """A loss of image classifiers."""
+    """A loss of image classifiers.
+
+    One that needs several outputs per label even in the checkpoint has ``saved(module, heads, groups)``, which gives
+    :class:`SavedOutputs`.
+    """
 
     @property
     def copies(self) -> int:
         """How many outputs per label it asks for; known once it has seen the groups."""
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
-        """The groups of the rows that will be learnt from."""
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
+        """The groups of the rows that will be learnt from, and the labels to learn."""
 
     def module(self, width: int) -> Any:
         """A torch module with what it learns or keeps, or ``None``; ``width`` is that of the features."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.train.losses import LabelBatch, row_losses
+from equipoise.train.losses import Head, LabelBatch, row_losses
 from equipoise.train.processes import Processes
 
 __all__ = ["Adversarial"]
@@ -25,7 +26,7 @@ class Adversarial:
         self.weight, self.hidden = weight, hidden
         self.n_groups = 0
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """How many groups it must tell apart."""
         self.n_groups = n_groups
 

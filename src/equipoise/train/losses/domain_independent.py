@@ -6,12 +6,13 @@ linear layer is one linear layer: what is saved is an ordinary checkpoint.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.train.losses import LabelBatch, row_losses
+from equipoise.train.losses import Head, LabelBatch, row_losses
 from equipoise.train.processes import Processes
 
 __all__ = ["DomainIndependent"]
@@ -22,7 +23,7 @@ class DomainIndependent:
 
     copies = 1
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """How many classifiers there are."""
         self.copies = n_groups
 

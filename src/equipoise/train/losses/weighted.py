@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError
-from equipoise.train.losses import LabelBatch, row_losses
+from equipoise.train.losses import Head, LabelBatch, row_losses
 from equipoise.train.processes import Processes
 
 __all__ = ["ClassBalanced", "Focal", "Plain", "Upweight"]
@@ -22,7 +23,7 @@ class Plain:
     weights: NDArray[np.float64] | None = None
     """(g,) what a row of each group counts; their mean over the rows is 1."""
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """Nothing to learn from them."""
 
     def module(self, width: int) -> Any:
@@ -43,7 +44,7 @@ class Plain:
 class Upweight(Plain):
     """Rows count inversely to the number of rows of their group: n / (g * n_g)."""
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """Count the groups.
 
         >>> loss = Upweight()
@@ -63,7 +64,7 @@ class ClassBalanced(Plain):
             raise InputError(f"beta = {beta}: a number of at least 0 and below 1 is expected, such as 0.999")
         self.beta = beta
 
-    def see(self, groups: NDArray[np.int64], n_groups: int) -> None:
+    def see(self, groups: NDArray[np.int64], n_groups: int, heads: Sequence[Head] = ()) -> None:
         """Count the groups.
 
         >>> loss = ClassBalanced(beta=0.5)

@@ -8,7 +8,7 @@ groups appear equally often; ``loss`` is one of :data:`equipoise.train.losses.LO
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +94,7 @@ class MultilabelTask:
         self.group_names = sorted(rows.labels[self.groups].dropna().astype(str).unique()) if self.groups else []
         if self.groups and len(self.group_names) < 2:
             raise InputError(f"{rows.name}: the axis {self.groups!r} shows fewer than two groups")
-        self.fair_loss.see(self._group_numbers(rows.labels), len(self.group_names))
+        self.fair_loss.see(self._group_numbers(rows.labels), len(self.group_names), self.heads)
         with quiet():
             self.processor = image_processor(checkpoint)
             model = self._classifier(checkpoint, fresh)
@@ -140,23 +140,32 @@ class MultilabelTask:
         return self.fair_loss.loss(batch, kept, processes)
 
     def save(self, model: Any, folder: Path) -> None:
-        """An ordinary image classifier: several outputs per label are averaged into one."""
-        import torch
-
+        """An image classifier: several outputs per label are averaged into one, unless the loss keeps them."""
         classifier = model["model"]
         copies = self.fair_loss.copies
-        if copies > 1:
-            layer = classifier.get_submodule(self.last)
-            merged = torch.nn.Linear(layer.in_features, self.n_labels)
-            merged.weight.data = layer.weight.data.unflatten(0, (copies, -1)).mean(dim=0)
-            merged.bias.data = layer.bias.data.unflatten(0, (copies, -1)).mean(dim=0)
-            classifier.set_submodule(self.last, merged)
         names = [f"{head.name}:{label}" for head in self.heads for label in head.labels]
+        if hasattr(self.fair_loss, "saved"):
+            kept = self.fair_loss.saved(model["loss"], self.heads, self.group_names)
+            self._put_last(classifier, lambda weights: weights[list(kept.places)])
+            names = list(kept.names)
+            classifier.config.update(kept.config)
+        elif copies > 1:
+            self._put_last(classifier, lambda weights: weights.unflatten(0, (copies, -1)).mean(dim=0))
         classifier.config.id2label = dict(enumerate(names))
         classifier.config.label2id = {name: i for i, name in enumerate(names)}
         classifier.config.num_labels = len(names)
         classifier.config.independent_heads = [head.name for head in self.heads if head.independent]
         save_stock(classifier, folder, self.processor)
+
+    def _put_last(self, classifier: Any, made: Callable[[Any], Any]) -> None:
+        """Replace the last layer by what is ``made`` of its weights and of its offsets."""
+        import torch
+
+        layer = classifier.get_submodule(self.last)
+        weight, bias = made(layer.weight.data), made(layer.bias.data)
+        linear = torch.nn.Linear(layer.in_features, len(weight))
+        linear.weight.data, linear.bias.data = weight, bias
+        classifier.set_submodule(self.last, linear)
 
     def _classifier(self, checkpoint: Checkpoint, fresh: bool) -> Any:
         import torch
