@@ -48,15 +48,15 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
     ],
 )
 def test_each_outcome(given, p, outcome, says):
-    found = judge(given, Adjusted(p, 1), masked=False)
+    found = judge(given, Adjusted(p, 1), masked=True)
     assert found.outcome == outcome
-    assert says in found.sentence
-    assert "masked" not in found.sentence
+    assert says in found.sentence.replace(", words that name a group masked,", "")
     assert "amplif" not in found.sentence
 
 
 def test_masked_is_said_where_words_were_masked():
     assert "words that name a group masked" in judge(row(), Adjusted(0.001, 1), masked=True).sentence
+    assert "masked" not in judge(row(), Adjusted(0.001, 1), masked=False).sentence
     assert "were masked first" in words_page({}, "gender", ("a", "b"), classifier="fast", masked=True)
     assert "were not masked" in words_page({}, "gender", ("a", "b"), classifier="fast", masked=False)
 

@@ -65,20 +65,34 @@ class WordList:
 
 
 def word_list(name: str, inputs: CaptionInputs) -> WordList:
-    """The lexicon called ``name`` for the labels of ``inputs``; the spelling may differ in case."""
+    """The lexicon called ``name`` for the labels of ``inputs``.
+
+    A label is a group by its name in any case, by its first letter where no other group begins so, or by a word of the
+    group's: with a lexicon of male and female, "Male", "M" and "man" are one.
+    """
     lexicon = Lexicon.load(name)
-    plain = {group.casefold(): group for group in lexicon.groups}
-    found = {label: plain[label.casefold()] for label in inputs.groups if label.casefold() in plain}
+    known = {group: _group_of(group, lexicon) for group in inputs.groups}
+    found = {label: group for label, group in known.items() if group is not None}
     notes: tuple[str, ...] = ()
     if len(found) < 2:
         notes = (
             f"the lexicon {lexicon.id!r} names {', '.join(lexicon.groups)}, the labels are {', '.join(inputs.groups)}: "
-            "nothing is masked, and Ratio, Error, BA and DBA_G are left out",
+            "nothing is masked, and Ratio, Error, BA and DBA_G are left out; rename the labels, or give a lexicon that "
+            "names them with --lexicon",
         )
     elif len(found) < len(inputs.groups):
         left = [label for label in inputs.groups if label not in found]
         notes = (f"the lexicon {lexicon.id!r} has no words for {', '.join(left)}: Error and Ratio leave them out",)
     return WordList(lexicon, found, notes)
+
+
+def _group_of(label: str, lexicon: Lexicon) -> str | None:
+    """The group of the lexicon that a label means, or ``None``."""
+    plain = {group.casefold(): group for group in lexicon.groups}
+    initials = [group for group in lexicon.groups if group.casefold().startswith(label.casefold())]
+    if len(label) == 1 and len(initials) == 1:
+        return initials[0]
+    return plain.get(label.casefold()) or lexicon.label(label)
 
 
 def check_sizes(inputs: CaptionInputs, further: Sequence[ModelCaptions] = ()) -> None:

@@ -154,10 +154,15 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
         return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
     value, chance, low, high = (_scaled(float(row[name]), row) for name in ("value", "null_mean", "ci_low", "ci_high"))
+    beyond_chance = adjusted.p < 0.05 and value != chance
+    if not masked and metric in ("lic", "lic_m") and not beyond_chance:
+        # a word for the group tells a classifier all there is to tell, in anybody's captions
+        why = "words that name a group were not masked, and could hide a difference"
+        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
     if -margin < low - chance and high - chance < margin:
-        beyond = "beyond chance, but " if adjusted.p < 0.05 else ""
+        beyond = "beyond chance, but " if beyond_chance else ""
         return found("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
-    if adjusted.p < 0.05 and value != chance:
+    if beyond_chance:
         return found("leans", f"leans: {_what(row, value > chance, masked)}")
     if least > TOO_COARSE * margin:
         return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: only {_size(metric, least)} would be found")

@@ -146,13 +146,17 @@ def _estimate(
     ranked: RankedCaptions,
     config: AuditConfig,
 ) -> Estimate:
-    alternative = METRICS.get(metric).alternative
+    alternative, bounds = METRICS.get(metric).alternative, METRICS.get(metric).bounds
+    possible = (0.0, np.inf) if callable(bounds) else bounds  # the one with bounds by pool is MaxSkew
     if len(values) > 1:
         n = len(queries)
-        return seeded_estimate(values, drawn, config, alternative=alternative, n=n, n_groups=ranked.n_groups)
+        told: dict[str, Any] = {"alternative": alternative, "n": n, "n_groups": ranked.n_groups}
+        return seeded_estimate(values, drawn, config, possible=possible, **told)
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
     low, high = mean_interval(queries, clusters=ranked.cluster, level=config.level) or (None, None)
+    if low is not None and high is not None:
+        low, high = max(low, possible[0]), min(high, possible[1])
     return Estimate(
         value,
         low,

@@ -44,15 +44,17 @@ def seeded_estimate(
     alternative: Alternative,
     n: int,
     n_groups: int,
+    possible: tuple[float, float],
 ) -> Estimate:
     """The mean of ``values`` (S,), one per seed; ``draws`` (S, R) of each seed's null.
 
     The interval is over seeds, which say how far the choice of the pool moves the number, and at least as wide as the
-    spread of chance, which says how far other images would.
+    spread of chance, which says how far other images would. It does not leave the ``possible`` range.
 
     >>> draws = [[0.0, 0.1], [0.1, 0.2]]
-    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), alternative="greater", n=9, n_groups=2)
-    >>> found.value, found.ci_low < 0 < found.ci_high, found.notes
+    >>> about = {"alternative": "greater", "n": 9, "n_groups": 2, "possible": (0, 1)}
+    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), **about)
+    >>> found.value, found.ci_low == 0 < found.ci_high, found.notes
     (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
@@ -60,7 +62,10 @@ def seeded_estimate(
     p = p_values(value, together, alternative=alternative, rng=np.random.default_rng(config.seed))
     spread_of_chance = float(together.std(ddof=1))
     interval = mean_interval(means, level=config.level, least_error=spread_of_chance)
-    bounds: tuple[Any, Any] = interval or (None, None)
+    bounds: tuple[Any, Any] = (None, None)
+    if interval is not None:
+        least, most = min(possible[0], value), max(possible[1], value)
+        bounds = (max(interval[0], least), min(interval[1], most))
     seeds = note("seeds", n=1) if len(means) == 1 else note("seeds_spread", n=len(means), sd=float(means.std(ddof=1)))
     about = "the interval is over seeds, and at least as wide as chance spreads"
     about = about if interval else no_interval("one seed")

@@ -33,6 +33,7 @@ from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure import METRICS
 from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, max_skew_law
+from equipoise.measure.retrieval.summary import possible_range
 from equipoise.measure.stats import Estimate
 from equipoise.text import Lexicon
 
@@ -225,6 +226,7 @@ class _Asked:
                     alternative=METRICS.find(metric).alternative,
                     n=len(parts[0]["queries"]),
                     n_groups=self.groups.n_groups,
+                    possible=possible_range(retrieved, metric),
                 )
                 findings.add(estimate, metric=metric, variant=variant, k=k, **keys)
                 if all(shuffles):

@@ -100,8 +100,8 @@ def plan_for(
     plan = mapped(counts, labels, where, columns=columns, axes=axes, guesses=GUESSES)
     if "image" not in plan.fields and "image_id" not in plan.fields:
         raise InputError(
-            f"{where}: no column is known to hold the images; say which with --image COLUMN (its columns are: "
-            f"{', '.join(map(str, counts))[:300]})"
+            f"{where}: no column is known to hold the images; say which with --image COLUMN or, where there are labels "
+            f"alone, which names each row with --id-column COLUMN (columns: {', '.join(map(str, counts))[:300]})"
         )
     return plan
 
