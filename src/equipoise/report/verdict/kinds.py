@@ -274,4 +274,4 @@ def _dataset_why(reading: Reading, outcome: Conclusion) -> str:
     if reading.detected:
         size = amount_of(reading.size, reading.metric)
         return f"{on} is beyond chance ({p_text(reading.p)}), but its size, {size}, is not known well enough."
-    return f"{on} is within chance ({p_text(reading.p)}): {reach(reading, 0.2)}."
+    return f"{on} is within chance (adjusted {p_text(reading.p)}): {reach(reading, 0.2)}."

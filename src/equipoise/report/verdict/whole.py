@@ -195,7 +195,7 @@ def _why(judgement: AxisJudgement) -> str:
         less = (
             " It is less lopsided than luck makes it." if reading.size < 0 and judgement.rests_on.p > 1 - LEVEL else ""
         )
-        return f"Its {name} is within chance ({p_text(reading.p)}): {reach(reading, judgement.spreads)}.{less}"
+        return f"Its {name} is within chance (adjusted {p_text(reading.p)}): {reach(reading, judgement.spreads)}.{less}"
     if judgement.subjects == 1:
         return "Only one subject was asked about, and one says nothing about others."
     if reading.low is None:
@@ -207,7 +207,7 @@ def _why(judgement: AxisJudgement) -> str:
         )
     less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
     open_still = reach(reading, judgement.spreads)
-    return f"Its {name} is within chance ({p_text(reading.p)}), but {open_still}.{less}{_also(judgement)}"
+    return f"Its {name} is within chance (adjusted {p_text(reading.p)}), but {open_still}.{less}{_also(judgement)}"
 
 
 def _below(judgement: AxisJudgement) -> bool:
