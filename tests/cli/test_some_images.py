@@ -90,7 +90,12 @@ def test_a_filter_looks_at_no_more_than_it_was_told(sets: Path, command_line: Ca
 
 def test_a_remedy_says_what_it_would_be_fitted_on(sets: Path, command_line: Called, tmp_path: Path) -> None:
     words = ["mitigate", "projection", "mini:clip", "-t", sets, "--axis", "gender", "--dry-run"]
-    assert "16 images would be looked at; nothing was loaded" in command_line(*words, "--limit", 16).stdout
+    some = command_line(*words, "--limit", 16, "--held-out", 0).stdout
+    assert "16 images would be looked at; nothing was loaded" in some
+    half = command_line(*words).stdout
+    apart = half.partition("kept apart to judge it by: ")[2].strip().split(", ")
+    subjects = Table.open(sets).to_pandas(["subject"])["subject"]
+    assert half.startswith(f"{int((~subjects.isin(apart)).sum()):,} images would be looked at")
     wrong = command_line(*words[:-2], "gendre", "--dry-run")
     assert wrong.returncode == 2
     assert "did you mean 'gender'?" in wrong.stderr

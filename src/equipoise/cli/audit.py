@@ -153,7 +153,7 @@ def audit(
 
         specs = models_named(model or []) or [f"table:{from_embeddings}" if from_embeddings else ""]
         if len(specs) > 1:
-            _ask_several(specs, ask, out, page=page, overwrite=overwrite)
+            _ask_several(specs, ask, out, overwrite=overwrite, page=page, all_rows=all_rows, everything=everything)
             return
         done = ask(specs[0], out)
     _tell(done, page=page, all_rows=all_rows, everything=everything)
@@ -241,7 +241,9 @@ def suites(
         typer.echo(f"{'':16} {suite.citation}; columns: {', '.join((*suite.columns, *suite.reads))}")
 
 
-def _ask_several(specs: list[str], ask: Callable[[str, str], Any], out: str, *, page: bool, overwrite: bool) -> None:
+def _ask_several(
+    specs: list[str], ask: Callable[[str, str], Any], out: str, *, overwrite: bool, page: bool, **rows: bool
+) -> None:
     """Audit every model into its own folder, and write one page of all; one that fails costs itself alone."""
     from equipoise.audit.folders import short_name
 
@@ -257,7 +259,7 @@ def _ask_several(specs: list[str], ask: Callable[[str, str], Any], out: str, *, 
             failed.append(f"{spec}: {problem}")
             continue
         folders.append(folder)
-        _tell(done, page=page, all_rows=False, everything=False)
+        _tell(done, page=page, **rows)
     if page and len(folders) > 1:
         write_page_of(folders, Path(out) / "report.html", of=folders, overwrite=overwrite)
     if failed:

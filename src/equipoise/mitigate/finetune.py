@@ -120,6 +120,9 @@ def prepared_finetuning(
     training = prepared_training(
         task, table, init=model, mixture=mixture, device=device, settings=how, choose=partial(_parts, apart, how)
     )
+    both = sorted(set(apart) & set(training.learnt_subjects))
+    if both:
+        raise InputError(f"the mixture shows {', '.join(both[:3])}, which are held out; drop them there with a filter")
     task.look_at(training.rows, training.parts.train)
     training.of |= {"held_out": drawn}
     return training, apart

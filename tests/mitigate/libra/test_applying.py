@@ -115,3 +115,9 @@ def test_the_command_says_what_is_missing(command_line, pictures, tmp_path):
     answer = command_line("libra", "fit", captions, "--images", pictures, "-o", tmp_path / "out")
     assert answer.returncode == 2
     assert "say what to start from: --init mini:dcg" in answer.stderr
+
+
+def test_a_field_of_the_file_never_replaces_the_image_and_cells_stay_safe():
+    rows = [CaptionRow("p1", "=HYPERLINK(1)", {"image_id": "7", "who": "me"})]
+    assert json.loads(written(rows, ".jsonl")) == {"image_id": "p1", "caption": "=HYPERLINK(1)", "who": "me"}
+    assert written(rows, ".csv") == "image_id,caption,who\np1,'=HYPERLINK(1),me\n"

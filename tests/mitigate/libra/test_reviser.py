@@ -128,3 +128,21 @@ def test_what_cannot_be_learnt_from_is_one_sentence(start, pairs, pictures, tmp_
         pairs_in(tmp_path / "bad.jsonl")
     with pytest.raises(InputError, match="cannot revise captions"):
         load(f"hf:{FOLDER / 'captioner'}", kind="reviser")
+
+
+def test_a_folder_of_someone_else_beside_the_output_is_left_alone(start, pairs, pictures, tmp_path):
+    mine = tmp_path / "dcg-pairs"
+    mine.mkdir()
+    (mine / "pairs.jsonl").write_text("mine")
+    with pytest.raises(InputError, match="dcg-pairs: is there already and holds something else"):
+        fit_reviser(pairs_in(pairs), image_files(pictures), f"{tmp_path}/dcg/", init=start, **HOW)
+    assert (mine / "pairs.jsonl").read_text() == "mine"
+
+
+def test_pairs_with_strange_line_ends_are_read(tmp_path):
+    row = {"image_id": "1", "biased": "a man\u2028there", "original": "a woman"}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n\n", encoding="utf-8")
+    assert pairs_in(tmp_path) == {"1": (["a man\u2028there"], ["a woman"])}
+    (tmp_path / "pairs.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not UTF-8"):
+        pairs_in(tmp_path)

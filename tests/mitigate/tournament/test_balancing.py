@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.mitigate.tournament import TournamentSettings, tournament
-from equipoise.mitigate.tournament.balancing import BALANCINGS, BalancedClip, can_learn
+from equipoise.mitigate.tournament.balancing import BALANCINGS, BalancedClip, can_learn, captioned, why_not
 from equipoise.mitigate.tournament.contenders import Contender, contenders
 from equipoise.mitigate.tournament.running import _able
 
@@ -43,12 +44,24 @@ def test_data_remedies_take_part_where_they_can():
     assert contenders(["data:as-is"])[0].is_trained
     both = [Contender("leace", "leace"), *contenders(["data:as-is"])]
     told = []
-    assert [one.name for one in _able(both, "all", "mini:clip", None, told.append)] == ["leace"]
+    problem = why_not("mini:clip", None, {})
+    assert [one.name for one in _able(both, "all", problem, told.append)] == ["leace"]
     assert "give one" in told[0]
     with pytest.raises(InputError, match="learn from a natural pool; give one"):
-        _able(both, ["leace", "data:as-is"], "mini:clip", None, told.append)
+        _able(both, ["leace", "data:as-is"], problem, told.append)
+    assert _able(both, "all", "", told.append) == both
     assert "training starts from a checkpoint" in can_learn("table:x")
     assert can_learn("mini:clip") == ""
+
+
+def test_a_natural_pool_must_have_captions_and_the_subjects(tmp_path):
+    rows = [{"image_id": str(i), "subject": "nurse", "gender": "female"} for i in range(3)]
+    silent = Table.create(tmp_path / "silent", rows, axes=["gender"])
+    assert "has no captions" in why_not("mini:clip", silent, {})
+    told = Table.create(tmp_path / "told", [row | {"caption": "a nurse"} for row in rows], axes=["gender"])
+    assert captioned(told) == "caption"
+    assert why_not("mini:clip", told, {"fitted on": ["nurse"]}) == ""
+    assert "no image of the subjects that are shown" in why_not("mini:clip", told, {"shown": ["miner"]})
 
 
 @pytest.mark.slow

@@ -91,10 +91,12 @@ class CaptionColumns:
         return table.with_layers([name for name in self.layers if name in known or Path(name).is_dir()])
 
     def check_layers(self, places: Iterable[str | Path]) -> None:
-        """Refuse a layer that no table among ``places`` has."""
+        """Refuse a layer that no table among ``places`` has; ``NAME=PLACE`` is a place with a name."""
         from equipoise.data import Table
 
-        tables = [Table.open(place) for place in places if Path(place).is_dir() and (Path(place) / MANIFEST).is_file()]
+        given = [str(place) for place in places]
+        paths = [Path(one if Path(one).exists() else one.partition("=")[2] or one) for one in given]
+        tables = [Table.open(path) for path in paths if (path / MANIFEST).is_file()]
         for name in self.layers:
             known = sorted({layer for table in tables for layer in table.layer_names()})
             if not tables:

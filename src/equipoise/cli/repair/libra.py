@@ -121,17 +121,18 @@ def fit(
 
     [bold]equipoise libra fit pairs --images jpg --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2 -o dcg[/bold]
     """
-    from pathlib import Path
-
-    from equipoise.mitigate.libra.learning import fit_reviser, pairs_in, start_of
+    from equipoise.data.settings import fitting_all
+    from equipoise.mitigate.libra.learning import beside, fit_reviser, pairs_in, start_of
+    from equipoise.train.settings import TrainSettings
 
     if bool(init) == bool(encoder or decoder) or bool(encoder) != bool(decoder):
         raise InputError("say what to start from: --init mini:dcg (or a reviser's folder), or --encoder and --decoder")
     found = pairs_in(pairs)
     pictures = _pictures(images)
-    start = init or start_of(encoder, decoder, Path(f"{out}-start"), share=share, seed=seed)
+    start = init or start_of(encoder, decoder, beside(out, "start"), share=share, seed=seed)
     own: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
-    settings = {name: value for name, value in own.items() if value is not None} | _more(setting, own)
+    more = fitting_all(TrainSettings, _more(setting, own), what="setting of training")
+    settings = {name: value for name, value in own.items() if value is not None} | more
     options = {"share": share, "originals": originals}
     made = fit_reviser(
         found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
@@ -170,9 +171,11 @@ def apply(
     """
     from equipoise.audit.captions.reading import CaptionColumns, read_records, suffix_of
     from equipoise.data.runs import check_folder
+    from equipoise.data.settings import fitting_all
     from equipoise.engine import Asking
     from equipoise.mitigate.libra.applying import CaptionRow, apply_into
     from equipoise.models import load
+    from equipoise.models.hf.revisers import Revising
 
     check_folder(out, "revised", overwrite=overwrite)
     columns = CaptionColumns(id_column, caption_column)
@@ -181,7 +184,8 @@ def apply(
     if not images:
         raise InputError("the reviser looks at the images; say where they are with --images (a table or a folder)")
     pictures = _pictures(images)
-    model = load(reviser, kind="reviser", **_more(setting, {}), **({"device": device} if device else {}))
+    given = fitting_all(Revising, _more(setting, {}), what="setting of a reviser")
+    model = load(reviser, kind="reviser", **given, **({"device": device} if device else {}))
     rows = [CaptionRow(one.image_id, text, one.fields) for one in records for text in one.captions]
     suffix = suffix_of(source)
     made = apply_into(

@@ -125,7 +125,7 @@ def mitigate(
     if prompts and made.learns_from != "texts":
         raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
     if dry_run:
-        _tell_dry_run(images, axis, apart_share, seed)
+        _tell_dry_run(images, axis, apart_share, seed, texts=made.learns_from == "texts")
         return
     home = check_folder(out, "remedy", overwrite=overwrite)
     encoder = load(model, **({"device": device} if device else {}))
@@ -193,16 +193,17 @@ def _learn_tokens(
     typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody, so judge it on another table'}")
 
 
-def _tell_dry_run(images: Any, axes: list[str], held_out: float, seed: int) -> None:
+def _tell_dry_run(images: Any, axes: list[str], held_out: float, seed: int, *, texts: bool = False) -> None:
     """What a remedy would be fitted on, without the model."""
-    from equipoise.engine.asking import kept_ids
     from equipoise.mitigate.fitting import held_out_subjects
 
     for axis in axes:
-        if axis not in images.axes:
+        if axis not in images.types:
             raise UnknownNameError(f"axis of {images.path}", axis, images.axes)
     apart = list(held_out_subjects(images, held_out, seed=seed)) if held_out else []
-    typer.echo(f"{len(kept_ids(images)):,} images would be looked at; nothing was loaded")
+    subjects = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"]
+    n = 0 if texts else int((~subjects.isin(apart)).sum())
+    typer.echo(f"{n:,} images would be looked at{' (it learns from texts)' * texts}; nothing was loaded")
     typer.echo(f"kept apart to judge it by: {', '.join(apart) or 'nobody'}")
 
 

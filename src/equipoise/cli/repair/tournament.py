@@ -87,6 +87,8 @@ def tournament(
     if dry_run:
         parts = splits_of(sets, settings)
         for one in contenders(who, trained):
+            if one.data and beside is None:
+                continue
             typer.echo(f"{one.name:28} {len(one.strengths)} strengths")
         for name in ("fitted", "choosing", "shown"):
             typer.echo(f"{name}: {', '.join(getattr(parts, name))}")
@@ -102,6 +104,7 @@ def tournament(
         checkpoints=trained,
         settings=settings,
         asking=asking(engine, workers, cache),
+        device=device,
         say=lambda line: typer.echo(line, err=True),
         overwrite=overwrite,
     )

@@ -19,6 +19,7 @@ from equipoise.engine.asking import Asking, image_batches
 from equipoise.engine.revisions import Asked, revisions
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
+from equipoise.formatting import for_spreadsheet
 
 __all__ = ["REVISED", "CaptionRow", "Revised", "apply_into", "revise_all"]
 
@@ -122,7 +123,9 @@ def written(rows: Sequence[CaptionRow], kind: str) -> str:
     >>> written([CaptionRow("7", "a dog")], ".json")
     '[{"image_id": 7, "caption": "a dog"}]\\n'
     """
-    plain = [{"image_id": row.image_id, "caption": row.caption, **row.fields} for row in rows]
+    own = ({"image_id": row.image_id, "caption": row.caption} for row in rows)
+    # the two come first, and a field of the file that happens to have the same name never replaces them
+    plain = [names | {**row.fields, **names} for names, row in zip(own, rows, strict=True)]
     if kind == ".json":
         numbered = [row | {"image_id": _number(str(row["image_id"]))} for row in plain]
         return json.dumps(numbered, ensure_ascii=False, default=str) + "\n"
@@ -131,7 +134,7 @@ def written(rows: Sequence[CaptionRow], kind: str) -> str:
         names = list(dict.fromkeys(name for row in plain for name in row))
         lines = csv.DictWriter(out, names, delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
         lines.writeheader()
-        lines.writerows(plain)
+        lines.writerows({name: for_spreadsheet(value) for name, value in row.items()} for row in plain)
         return out.getvalue()
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in plain)
 

@@ -24,8 +24,9 @@ def perturbed_pairs(
 ) -> list[CaptionPair]:
     """Every caption of one group with 15% of its content words replaced; no filter refuses any but the same words.
 
-    >>> texts = ["a man rides a red bike", "a woman holds a green kite"] * 20
-    >>> pair = perturbed_pairs(texts, [str(i) for i in range(40)])[0]
+    >>> texts = [f"a {who} rides a {how} {what}" for who in ("man", "woman") for how in ("red", "green")
+    ...          for what in ("bike", "kite")] * 8
+    >>> pair = perturbed_pairs(texts, [str(i) for i in range(64)])[0]
     >>> pair.biased != pair.original, pair.says == pair.group
     (True, True)
     """

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data import Table
+from equipoise.data.manifest import UNFINISHED
 from equipoise.errors import InputError
 from equipoise.train.fitting import Trained, fit
 
-__all__ = ["LibraPairs", "fit_reviser", "pairs_in", "start_of"]
+__all__ = ["LibraPairs", "beside", "fit_reviser", "pairs_in", "start_of"]
 
 _COLUMNS = {"biased": "list<string>", "original": "list<string>"}
 LibraPairs = Mapping[str, tuple[Sequence[str], Sequence[str]]]
@@ -27,7 +28,13 @@ def pairs_in(path: str | Path) -> dict[str, tuple[list[str], list[str]]]:
     if not file.is_file():
         raise InputError(f"{path}: no pairs there; make them with: equipoise libra synthesise CAPTIONS -o {place}")
     found: dict[str, tuple[list[str], list[str]]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: is not UTF-8 text; give the pairs.jsonl of equipoise libra synthesise") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
             image, biased, original = str(row["image_id"]), row["biased"], row["original"]
@@ -52,9 +59,20 @@ def start_of(encoder: str, decoder: str, folder: Path, *, share: float, seed: in
     if said.is_file() and json.loads(said.read_text(encoding="utf-8")) != names:
         shutil.rmtree(folder)
     if not said.is_file():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise InputError(f"{folder}: is there already, or was cut off; move it away, or give another name with -o")
         join(encoder.removeprefix("hf:"), decoder.removeprefix("hf:"), folder, share=share, seed=seed)
         said.write_text(json.dumps(names), encoding="utf-8")
     return f"hf:{folder}"
+
+
+def beside(out: str | Path, what: str) -> Path:
+    """The folder for ``what`` a training into ``out`` needs.
+
+    >>> beside("runs/dcg/", "pairs").as_posix()
+    'runs/dcg-pairs'
+    """
+    return Path(out).with_name(f"{Path(out).name}-{what}")
 
 
 def fit_reviser(
@@ -75,7 +93,7 @@ def fit_reviser(
     is left that is an InputError. ``options`` are those of the task ``dcg``, ``settings`` those of training. A stopped
     run goes on with the same call.
     """
-    table, layers = _table(pairs, pictures, Path(f"{out}-pairs"))
+    table, layers = _table(pairs, pictures, beside(out, "pairs"))
     return fit(
         "dcg",
         table,
@@ -100,9 +118,15 @@ def _table(pairs: LibraPairs, pictures: Table | Mapping[str, Path], home: Path) 
             f"looks like {next(iter(pairs))!r}"
         )
     told = json.dumps({image: [list(some) for some in pairs[image]] for image in shared}, sort_keys=True)
-    config = {"pairs": hashlib.sha256(told.encode()).hexdigest()}
+    if isinstance(pictures, Table):
+        of = list(pictures.fingerprints)
+    else:
+        of = [str(pictures[image].absolute()) for image in shared]
+    config = {"pairs": hashlib.sha256((told + json.dumps(of)).encode()).hexdigest()}
     rows = [{"image_id": i, "biased": list(pairs[i][0]), "original": list(pairs[i][1])} for i in shared]
     if home.exists() and not _is_of(home, config):
+        if not _is_ours(home):
+            raise InputError(f"{home}: is there already and holds something else; give another name with -o")
         shutil.rmtree(home)
     if isinstance(pictures, Table):
         if not home.exists():
@@ -121,3 +145,11 @@ def _is_of(home: Path, config: Mapping[str, Any]) -> bool:
         return bool(Table.open(home).config.get("pairs") == config["pairs"])
     except InputError:  # cut off while it was written
         return False
+
+
+def _is_ours(home: Path) -> bool:
+    """Whether a folder holds pairs of an earlier run, whole or cut off."""
+    try:
+        return "pairs" in Table.open(home).config
+    except InputError:
+        return (home / UNFINISHED).is_file() or not any(home.iterdir())

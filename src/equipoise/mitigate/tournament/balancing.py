@@ -28,7 +28,7 @@ from equipoise.train.settings import TrainSettings
 from equipoise.train.task import checkpoint_of
 from equipoise.train.tasks.clip import ClipTask
 
-__all__ = ["BALANCINGS", "STEPS", "BalancedClip", "can_learn", "trained_on_balanced"]
+__all__ = ["BALANCINGS", "STEPS", "BalancedClip", "can_learn", "captioned", "trained_on_balanced", "why_not"]
 
 BALANCINGS: Mapping[str, tuple[str, bool]] = {
     "data:as-is": ("", False),
@@ -73,6 +73,35 @@ def can_learn(model: str) -> str:
     return ""
 
 
+def captioned(natural: Table) -> str:
+    """The column with the captions of a natural pool; refused where none has words in it."""
+    frame = natural.to_pandas(["captions", "caption"], only_kept="keep" in natural.columns)
+    found = [name for name in ("captions", "caption") if frame[name].map(_said).any()]
+    if not found:
+        raise InputError(f"{natural.path}: has no captions, from which the data remedies of a tournament learn")
+    return found[0]
+
+
+def why_not(model: str, natural: Table | None, subjects: Mapping[str, Sequence[str]]) -> str:
+    """Why data remedies cannot take part; empty where they can. ``subjects``: those that each part must have."""
+    if natural is None:
+        return "data remedies learn from a natural pool; give one"
+    try:
+        captioned(natural)
+    except InputError as error:
+        return str(error)
+    shown = set(natural.to_pandas(["subject"], only_kept="keep" in natural.columns)["subject"].dropna())
+    for part, some in subjects.items():
+        if not shown & set(some):
+            return f"{natural.path}: has no image of the subjects that are {part}"
+    return can_learn(model)
+
+
+def _said(texts: Any) -> bool:
+    """Whether a cell of captions has words in it."""
+    return bool(texts.strip()) if isinstance(texts, str) else texts is not None and texts == texts and len(texts) > 0
+
+
 def trained_on_balanced(
     name: str,
     model: str,
@@ -83,21 +112,20 @@ def trained_on_balanced(
     *,
     steps: int,
     seed: int,
+    device: str = "auto",
 ) -> Path:
     """Train ``model`` on images of ``subjects`` in ``natural``, balanced as ``name`` says, into ``folder``."""
     method, jointly = BALANCINGS[name]
-    caption = next((column for column in ("captions", "caption") if column in natural.columns), "")
-    if not caption:
-        raise InputError(f"{natural.path}: has no captions, from which the data remedies of a tournament learn")
+    caption = captioned(natural)
     task = BalancedClip(axis, method, jointly=jointly, caption=caption)
 
     def ours(rows: TrainingRows) -> Parts:
         labels = rows.labels
-        use = labels["subject"].isin(list(subjects)) & labels[axis].notna()
+        use = labels["subject"].isin(list(subjects)) & labels[axis].notna() & labels[caption].map(_said)
         return Parts(np.flatnonzero(use.to_numpy(dtype=bool)), np.zeros(0, dtype=np.int64))
 
     how = TrainSettings(steps=steps, batch=_BATCH, rate=_RATE, val_share=0.0, seed=seed)
-    training = prepared_training(task, natural, init=model, settings=how, choose=ours)
+    training = prepared_training(task, natural, init=model, device=device, settings=how, choose=ours)
     done = carried_out(training, folder, quiet=True)
     shutil.rmtree(folder / "_work", ignore_errors=True)
     return done.folder

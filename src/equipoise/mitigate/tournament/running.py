@@ -20,7 +20,7 @@ from equipoise.errors import InputError
 from equipoise.mitigate.catalog import REMEDIES
 from equipoise.mitigate.fitting import fit_on_table, held_out_subjects
 from equipoise.mitigate.keeping import load as load_remedy
-from equipoise.mitigate.tournament.balancing import can_learn, trained_on_balanced
+from equipoise.mitigate.tournament.balancing import trained_on_balanced, why_not
 from equipoise.mitigate.tournament.contenders import Contender, contenders
 from equipoise.mitigate.tournament.judging import AppliedRepair, JudgedRepair, judged, no_repair, repair_by
 from equipoise.mitigate.tournament.pools import Encoded, encoded
@@ -82,18 +82,21 @@ def tournament(
     checkpoints: Sequence[str] = (),
     settings: TournamentSettings | None = None,
     asking: engine.Asking | None = None,
+    device: str = "",
     say: Say = lambda _: None,
     overwrite: bool = False,
 ) -> Tournament:
     """Run a tournament of ``remedies`` for ``model`` on the counterfactual sets of ``table`` into the folder ``out``.
 
     ``natural`` is a pool of natural images of the same subjects; ``checkpoints`` are repaired models, as ``hf:DIR``.
+    ``device`` is where these and what data remedies train run; ``model`` is where it is.
     """
     how = settings or TournamentSettings()
     if how.axis not in table.axes and how.axis not in table.columns:
         raise InputError(f"{table.path}: has no axis {how.axis!r}; it has {', '.join(table.axes)}")
-    taking_part = _able(contenders(remedies, checkpoints), remedies, model.name, natural, say)
     parts = splits_of(table, how)
+    subjects = {"fitted on": parts.fitted, "chosen on": parts.choosing, "shown": parts.shown}
+    taking_part = _able(contenders(remedies, checkpoints), remedies, why_not(model.name, natural, subjects), say)
     of = {
         "model": model.key,
         "name": model.name,
@@ -110,18 +113,15 @@ def tournament(
             f"{len(taking_part)} contenders; fitted on {len(parts.fitted)} subjects, strengths chosen on "
             f"{len(parts.choosing)}, shown on {len(parts.shown)}"
         )
-        field = _Field(model, table, natural, how, parts, asking, home, say)
+        field = _Field(model, table, natural, how, parts, asking, home, say, device)
         rows = [field.base_row(), *(field.row(one) for one in taking_part)]
         found = _found(rows, how, parts, home)
         _write(found, model.name, how, home)
     return found
 
 
-def _able(
-    taking_part: Sequence[Contender], remedies: str | Sequence[str], model: str, natural: Table | None, say: Say
-) -> list[Contender]:
-    """Those that can take part: data remedies need a natural pool, and a model that can be trained."""
-    problem = can_learn(model) if natural is not None else "data remedies learn from a natural pool; give one"
+def _able(taking_part: Sequence[Contender], remedies: str | Sequence[str], problem: str, say: Say) -> list[Contender]:
+    """Those that can take part, where a ``problem`` keeps data remedies from it."""
     if not problem or not any(one.data for one in taking_part):
         return list(taking_part)
     asked = [remedies] if isinstance(remedies, str) else remedies
@@ -153,7 +153,9 @@ class _Field:
         asking: engine.Asking | None,
         home: RunFolder,
         say: Say,
+        device: str,
     ) -> None:
+        self.device = device
         self.table, self.natural, self.how, self.parts, self.asking, self.say = table, natural, how, parts, asking, say
         self.model = model
         self.work = home.folder / WORK
@@ -240,6 +242,7 @@ class _Field:
                 work / str(place),
                 steps=strength["steps"],
                 seed=self.how.seed,
+                device=self.device or "auto",
             )
             now = self._judged_model(folder, self.parts.choosing, briefly=True)
             found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, folder))
@@ -253,7 +256,7 @@ class _Field:
         """A checkpoint, asked about some subjects alone."""
         from equipoise.models import load
 
-        model = load(f"hf:{folder}")
+        model = load(f"hf:{folder}", **({"device": self.device} if self.device else {}))
         theirs = encoded(
             model, self.table, self.natural, self.how.prompt, self.how.axis, self.asking, subjects=subjects
         )
@@ -262,7 +265,7 @@ class _Field:
     def _checkpoint_row(self, contender: Contender) -> TournamentRow:
         from equipoise.models import load
 
-        other = load(contender.checkpoint)
+        other = load(contender.checkpoint, **({"device": self.device} if self.device else {}))
         theirs = encoded(other, self.table, self.natural, self.how.prompt, self.how.axis, self.asking)
         now = self._judged(theirs, no_repair(), self.parts.shown)
         seen = tuple(sorted(set(contender.seen or ()) & set(self.parts.shown)))
