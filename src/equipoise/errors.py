@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from importlib import metadata
 from urllib.parse import unquote, urlsplit
 
 __all__ = [
@@ -68,6 +67,8 @@ class MissingExtraError(InputError):
 
 def install_line(extra: str) -> str:
     """The line that installs an extra as this package was installed: from its checkout, or by name."""
+    from importlib import metadata  # slow to import, and only needed where something is missing
+
     try:
         told = json.loads(metadata.distribution("equipoise").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError, OSError):

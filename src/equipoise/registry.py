@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from equipoise.errors import InputError, MissingExtraError, UnknownNameError
@@ -162,6 +161,8 @@ def plugins() -> tuple[Plugin, ...]:
     The entry point names a function that is called once with ``add(kind, name, target, **metadata)``. A plugin
     that fails is reported (``equipoise doctor`` lists it) and does not stop anything else.
     """
+    from importlib.metadata import entry_points
+
     return tuple(_collect(point.name, point.load) for point in sorted(entry_points(group=GROUP), key=lambda p: p.name))
 
 

@@ -11,11 +11,11 @@ import typer
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking, opened
 from equipoise.cli.report import tell_verdict, write_page, write_page_of
 from equipoise.errors import InputError
-from equipoise.text.templates.places import PLACES
 
 PROMPT_HELP = (
-    f"A neutral prompt: {PLACES}; behind 'a' or 'an' the article that fits is chosen. Repeat for several. Suites with "
-    "prompts of their own refuse it; the suite prompts asks each as it stands."
+    "A neutral prompt: {} for the bare subject, {a} for it with its article, {A} with a capital article; behind 'a' or "
+    "'an' the article that fits is chosen. Repeat for several. Suites with prompts of their own refuse it; the suite "
+    "prompts asks each as it stands."
 )
 PROMPTS = typer.Option(
     "", "--prompts", help="A file of prompts: one per line, or CSV with the columns prompt and, if you like, kind."

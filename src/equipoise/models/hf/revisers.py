@@ -221,7 +221,9 @@ def join(encoder: str, decoder: str, folder: Path, *, share: float = USUAL_SHARE
     torch.manual_seed(seed)
     with quiet():
         reader = _with_pooler(stock_model(eyes, "ViltModel", add_pooling_layer=False))
-        config = from_transformers("GPT2Config").from_pretrained(voice.folder, local_files_only=True)
+        config = from_transformers("GPT2Config").from_pretrained(
+            voice.folder, local_files_only=True, trust_remote_code=False
+        )
         config.add_cross_attention = config.is_decoder = True
         writer = from_transformers("GPT2LMHeadModel")(config)
         weights = stock_model(voice, "GPT2LMHeadModel").state_dict()

@@ -28,7 +28,7 @@ def with_hidden_words(text: str, share: float, mask: str, rng: np.random.Generat
     """``text`` with a share of its words, drawn by ``rng``, replaced by ``mask``; no full stop is ever hidden.
 
     >>> with_hidden_words("A man rides a bike.", 0.2, "[MASK]", np.random.default_rng(0))
-    'A man rides a [MASK].'
+    'A man [MASK] a bike.'
     >>> with_hidden_words("...", 0.2, "[MASK]", np.random.default_rng(0))
     '...'
     """

@@ -12,10 +12,7 @@ import re
 from equipoise.errors import InputError
 from equipoise.text.english.articles import article, with_article
 
-__all__ = ["PLACES", "check_places", "with_subject"]
-
-PLACES = "{} for the bare subject, {a} for it with its article, {A} with a capital article"
-"""The rule in a line, for help texts."""
+__all__ = ["check_places", "with_subject"]
 
 _PLACE = re.compile(r"(?:(?<![\w'’-])(?P<written>a/an|an|a)(?P<space>\s+))?\{(?P<form>[^{}]*)\}", re.IGNORECASE)
 _FORMS = ("", "a", "A")
