@@ -32,7 +32,7 @@ def test_tokens_are_learnt_saved_and_opened(tmp_path):
     assert json.loads((out / "config.json").read_text())["learned_tokens"] == 2
     given_back, _ = learn_tokens("mini:clip", table, "gender", out, settings=how)
     assert given_back == out
-    with pytest.raises(InputError, match="holds another remedy"):
+    with pytest.raises(InputError, match="holds another checkpoint"):
         learn_tokens("mini:clip", table, "gender", out, settings=TokenSettings(steps=6, batch=8))
 
 

@@ -99,7 +99,9 @@ def why_not(model: str, natural: Table | None, subjects: Mapping[str, Sequence[s
 
 def _said(texts: Any) -> bool:
     """Whether a cell of captions has words in it."""
-    return bool(texts.strip()) if isinstance(texts, str) else texts is not None and texts == texts and len(texts) > 0
+    if isinstance(texts, str):
+        return bool(texts.strip())
+    return not np.isscalar(texts) and texts is not None and len(texts) > 0  # a missing cell is None or NaN
 
 
 def trained_on_balanced(
