@@ -60,7 +60,8 @@ def test_a_natural_pool_must_have_captions_and_the_subjects(tmp_path):
     assert "has no captions" in why_not("mini:clip", silent, {})
     told = Table.create(tmp_path / "told", [row | {"caption": "a nurse"} for row in rows], axes=["gender"])
     assert captioned(told) == "caption"
-    several = Table.create(tmp_path / "several", [row | {"captions": ["a nurse", "she"]} for row in rows])
+    both = [row | {"captions": ["a nurse", "she"]} for row in rows]
+    several = Table.create(tmp_path / "several", both, axes=["gender"])
     assert captioned(several) == "captions"
     assert why_not("mini:clip", told, {"fitted on": ["nurse"]}) == ""
     assert "no image of the subjects that are shown" in why_not("mini:clip", told, {"shown": ["miner"]})
