@@ -161,7 +161,7 @@ def test_web_addresses_are_refused_with_a_reason(photos: Path) -> None:
 def test_a_list_without_images_or_lines_is_told(photos: Path) -> None:
     listed = photos / "list.csv"
     listed.write_text("sex,job\nfemale,cook\n")
-    with pytest.raises(InputError, match=r"--image COLUMN \(its columns are: sex, job\)"):
+    with pytest.raises(InputError, match=r"--id-column COLUMN \(columns: sex, job\)"):
         import_table("csv", listed, photos / "t")
     listed.write_text("path,job\n")
     with pytest.raises(InputError, match="holds no line below the column names"):
