@@ -196,6 +196,29 @@ def put_tables(folder: Path) -> None:
     )
 
 
+def put_captioned_pictures(folder: Path) -> None:
+    """Pictures of 120 scenes, what a captioner and people said of them, and pairs to learn from."""
+    from equipoise.world import preset, render_image, sample
+
+    for name in ("pictures", "val2014", "pairs"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+    said, human, labels, pairs = [], [], ["image_id,gender"], []
+    for n, scene in enumerate(sample(preset("biased"), 120, seed=3)):
+        picture = render_image(scene, 64)
+        for name in ("pictures", "val2014"):
+            picture.save(folder / name / f"{n}.png")
+        texts, group = scene.captions(3, "gendered"), ("male", "female")[n % 2]
+        said.append({"image_id": n, "caption": texts[0]})
+        human += [{"image_id": n, "caption": text} for text in texts]
+        labels.append(f"{n},{group}")
+        pairs.append(json.dumps({"image_id": str(n), "biased": texts[0], "original": texts[1]}))
+    (folder / "results.json").write_text(json.dumps(said))
+    (folder / "human.json").write_text(json.dumps({"annotations": human}))
+    (folder / "labels.csv").write_text("\n".join(labels) + "\n")
+    (folder / "pairs" / "pairs.jsonl").write_text("\n".join(pairs) + "\n")
+
+
 def put_photographs(folder: Path) -> None:
     """A table of photographs, and images made from them: one per group."""
     shutil.rmtree(folder / "photos")
@@ -258,6 +281,8 @@ def test_every_other_command_runs_as_printed(
         path.unlink(missing_ok=True)
     if page == "classify.md":
         put_photographs(tmp_path)
+    if page == "libra.md":
+        put_captioned_pictures(tmp_path)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     for kind, code in blocks_of(page):
