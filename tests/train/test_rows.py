@@ -115,6 +115,21 @@ def test_a_small_memory_reads_the_same_images(world_sets):
         assert one["image"].tobytes() == other["image"].tobytes()
 
 
+def test_decoded_images_are_kept_as_far_as_there_is_room(world_sets, monkeypatch):
+    from equipoise.train import rows as module
+
+    n_decoded = []
+    decode = module.decode
+    monkeypatch.setattr(module, "decode", lambda *a, **k: n_decoded.append(1) or decode(*a, **k))
+    first = TrainingRows(world_sets, ["caption"]).rows([0])[0]["image"]
+    monkeypatch.setattr(module, "DECODED_BYTES", 4 * first.width * first.height * 2)
+    rows = TrainingRows(world_sets, ["caption"])
+    n_decoded.clear()
+    epochs = [[row["image"].tobytes() for row in rows.rows(range(6))] for _ in range(3)]
+    assert epochs[0] == epochs[1] == epochs[2]
+    assert len(n_decoded) == 6 + 4 + 4, "two of six fit into memory"
+
+
 def test_tables_take_their_share_of_every_batch(tmp_path):
     main = TrainingRows(a_table(tmp_path / "a", [{"image_id": f"a{i}"} for i in range(9)]), [])
     other = TrainingRows(a_table(tmp_path / "b", [{"image_id": f"b{i}"} for i in range(4)]), [])

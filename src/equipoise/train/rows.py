@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["HELD_BYTES", "Parts", "TrainingRows", "parted"]
 
 HELD_BYTES = 1_000_000_000
 """Encoded images that are kept in memory; a larger table is gone through in windows of about this size."""
+DECODED_BYTES = 250_000_000
+"""Decoded images that are kept in memory beside them: all of a small table, so that later epochs decode nothing."""
 TRAIN = ("train", "training")
 VALIDATION = ("val", "validation", "valid", "dev")
 _TOGETHER = ("subject", "set_id", "source_id")
@@ -44,7 +47,10 @@ class TrainingRows:
         if not len(self.labels):
             raise InputError(f"{table.path}: no row is left to learn from; every one was dropped by a filter")
         self._held: OrderedDict[int, Any] = OrderedDict()
+        self._decoded: dict[int, Any] = {}
+        self._decoded_room = DECODED_BYTES
         self._lock = threading.Lock()
+        self._root = table.image_root
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,14 +69,16 @@ class TrainingRows:
 
     def rows(self, places: Sequence[int], *, images: bool = True) -> list[dict[str, Any]]:
         """The rows at ``places``: their labels, and their RGB images if wanted."""
-        some = self.labels.iloc[list(places)]
-        names = [str(name) for name in some.columns]
-        values = zip(*(some[name].tolist() for name in names), strict=True)
-        rows = [dict(zip(names, map(_plain, row), strict=True)) for row in values]
+        rows = [{name: _plain(values[place]) for name, values in self._columns.items()} for place in places]
         if images:
-            for row in rows:
-                row["image"] = self._image(row)
+            for place, row in zip(places, rows, strict=True):
+                row["image"] = self._image(place, row)
         return rows
+
+    @cached_property
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """The labels column by column, for a row of a frame costs more than its picture."""
+        return {str(name): self.labels[name].to_numpy() for name in self.labels}
 
     def windows(self) -> list[NDArray[np.int64]] | None:
         """The rows of each group of shards whose images fit into memory together; ``None`` where all fit."""
@@ -86,12 +94,21 @@ class TrainingRows:
         mine = np.array(windows)[self.labels["_shard"].to_numpy()]
         return [np.flatnonzero(mine == number) for number in range(window + 1) if (mine == number).any()]
 
-    def _image(self, row: dict[str, Any]) -> Any:
+    def _image(self, place: int, row: dict[str, Any]) -> Any:
+        """The RGB image of a row; the first ones stay decoded, as far as there is room, for the next epoch."""
+        if place in self._decoded:
+            return self._decoded[place]
         cell = self._cells(row["_shard"])[row["_row"]].as_py()
         try:
-            return decode(cell, root=self.table.image_root)
+            image = decode(cell, root=self._root)
         except InputError as error:
             raise InputError(f"{self.table.path}: image {row['image_id']!r}: {error}") from None
+        size = 4 * image.width * image.height  # as Pillow keeps it
+        with self._lock:
+            if size <= self._decoded_room and place not in self._decoded:
+                self._decoded_room -= size
+                self._decoded[place] = image
+        return image
 
     def _cells(self, shard: int) -> Any:
         """The encoded images of a shard, kept as long as there is room."""
