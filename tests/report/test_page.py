@@ -127,6 +127,17 @@ def test_the_verdict_answers_what_people_ask(page):
         assert question in text
 
 
+def test_the_verdict_stands_beside_pictures_that_lean_to_either_side(page):
+    text = page.read_text(encoding="utf-8")
+    glance = text.split('class="glance"')[1].split("</figure>")[0]
+    subjects = re.findall(r"Asked for <q>(.*?)</q>", glance)
+    rows = [re.findall(r'class="f(\d)"', row) for row in re.findall(r"<ol>(.*?)</ol>", glance)]
+    assert len(subjects) == 2
+    favoured = [max(set(rows[i]), key=rows[i].count) for i in (0, len(rows) // 2)]
+    assert favoured[0] != favoured[1], "one subject for each side"
+    assert "Chosen because they are lopsided" in glance
+
+
 def test_a_repair_that_does_harm_is_told_so(runs, tmp_path):
     made = write(
         [runs / "repaired", runs / "biased"], tmp_path / "p.html", before_after=(runs / "repaired", runs / "biased")
@@ -153,7 +164,7 @@ def test_subjects_kept_apart_for_a_repair_are_told_only_if_the_remedy_says_so(ru
         (tmp_path / "after" / "run.json").write_text(json.dumps(about), encoding="utf-8")
     folders = {"whole": runs / "biased", "before": tmp_path / "before", "after": tmp_path / "after"}
     page = write(folders, tmp_path / "p.html", before_after=(tmp_path / "before", tmp_path / "after"))
-    paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split("</p>")[0]
+    paragraph = page.read_text(encoding="utf-8").split('class="verdict"')[1].split('class="answers"')[0]
     assert "whole reacts to the visible difference in gender" in paragraph
     assert told in paragraph
     assert ("had not seen" in paragraph) == ("had not seen" in told)

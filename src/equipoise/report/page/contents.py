@@ -135,6 +135,7 @@ class PageContents:
             "example": self.rows[0].subject if self.rows else "",
             "columns": SUBJECT_COLUMNS,
             "selects": _selects(self.rows),
+            "glance": self.pictures.glance,
             "retrieved": self.pictures.retrieved,
             "retrieved_note": self.pictures.note,
             "frames": self.pictures.frames,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from equipoise.data.images import decode, refuse_outside
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.formatting import one_line, p_text, signed
-from equipoise.report.findings import axis_name, main_rows, metric_name, subject_rows
+from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.page.ranking import PictureOrder
 from equipoise.report.sources import Given, Series
 from equipoise.report.svg import SERIES_COLOURS
@@ -96,6 +96,8 @@ def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tu
 
 
 MOST, LEAST, AT_MOST, MODELS = 3, 2, 12, 3
+AT_A_GLANCE = 2
+"""So many subjects, and models of each, stand beside the verdict."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,11 @@ class Gallery:
     sets: list[SetShown] = field(default_factory=list)
     frames: list[tuple[str, int]] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def glance(self) -> list[SubjectPictures]:
+        """The most skewed subjects, with the first models only."""
+        return [replace(each, models=each.models[:AT_A_GLANCE]) for each in self.retrieved[:AT_A_GLANCE]]
 
 
 def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> Gallery:
@@ -144,7 +151,7 @@ def _of_audit(
     if chosen is None:
         return _of_table(given, table)
     axis, k = chosen
-    subjects = _ends(audit, metric, axis, rankings[audit.label])
+    subjects = _ends(audit, metric, axis, k, rankings[audit.label])
     shown = [a for a in audits if a.label in rankings and a.source.fingerprint == audit.source.fingerprint][:MODELS]
     tops = {
         (s, a.label): rankings[a.label].top(s, min(k, AT_MOST))
@@ -185,21 +192,37 @@ def _axis(audit: Series, metric: str, table: Table) -> tuple[str, int] | None:
     return str(row["axis"]), int(row["k"])
 
 
-def _ends(audit: Series, metric: str, axis: str, ranking: PictureOrder) -> list[tuple[str, str]]:
-    """The most and the least skewed subjects, and what to say of them."""
+def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) -> list[tuple[str, str]]:
+    """The most and the least skewed subjects, and what to say of them.
+
+    Of subjects that are equally skewed, to the two digits that are shown, the one with the wider gap inside sets comes
+    first; and before a second subject that favours the same group comes the first that favours another.
+    """
     rows = subject_rows(audit, metric)
     rows = rows[(rows["axis"] == axis) & rows["subject"].isin(ranking.order)]
     gaps = subject_rows(audit, "counterfactual_gap")
     size = gaps[gaps["axis"] == axis].groupby("subject")["value"].agg(lambda v: float(v.abs().max()))
-    rows = rows.assign(gap=rows["subject"].map(size).fillna(0.0))
-    rows = rows.sort_values(["excess", "gap", "subject"], ascending=[False, False, True])
-    most = rows.head(MOST)
-    least = rows.iloc[len(most) :].tail(LEAST)
+    rows = rows.assign(
+        gap=rows["subject"].map(size).fillna(0.0),
+        shown=rows["excess"].round(2),
+        favoured=[_favoured(ranking.top(subject, k), axis) for subject in rows["subject"]],
+    )
+    rows = rows.sort_values(["shown", "gap", "subject"], ascending=[False, False, True], kind="stable")
+    sure = rows[rows["p_value"] < LEVEL] if (rows["p_value"] < LEVEL).any() else rows
+    order = [*sure.drop_duplicates("favoured").index, *rows.index]
+    most = rows.loc[list(dict.fromkeys(order))[:MOST]]
+    least = rows.drop(index=most.index).tail(LEAST)
     subjects = []
     for row in pd.concat([most, least]).to_dict("records"):
         words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_value'])}"
         subjects.append((str(row["subject"]), words))
     return subjects
+
+
+def _favoured(top: pd.DataFrame, axis: str) -> str:
+    """The group that most of these pictures have."""
+    counts = top[axis].dropna().value_counts()
+    return str(counts.index[0]) if len(counts) else ""
 
 
 def _shown(
