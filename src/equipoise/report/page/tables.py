@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import amount, count, interval, p_number, share, signed
-from equipoise.measure.notes import pair_of
+from equipoise.measure.notes import counted, pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
 from equipoise.report.sources import Series
 
@@ -87,7 +87,7 @@ def _row(row: Mapping[Any, Any]) -> SubjectRow:
         (amount(row["null_mean"], digits), row["null_mean"]),
         (signed(row["excess"], digits), row["excess"]),
         (p_number(p), p),
-        (count(row["n"]), row["n"]),
+        (counted(row), row["n"]),
     ]
     return SubjectRow(
         subject=str(row["subject"]),
@@ -129,7 +129,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     signed(row["excess"], 3),
                     interval(row["ci_low"], row["ci_high"], 3) or "–",
                     p_number(p),
-                    count(row["n"]),
+                    counted(row),
                 ]
             )
     return rows
