@@ -225,6 +225,7 @@ def put_checkpoints(folder: Path) -> None:
     """Weights in the published layouts of SLIP and of Berg et al.'s prompts, tiny and random."""
     import torch
     from tests.models import test_convert as layouts
+    from transformers import AutoTokenizer
 
     words = AutoTokenizer.from_pretrained(FOLDER / "clip")
     with patch.multiple(layouts, WIDTH=768, CONTEXT=24):  # a ViT-B's width, from which its heads are known

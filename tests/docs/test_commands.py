@@ -118,6 +118,8 @@ def stage(
         yield found
 
 
+# A reader's shell shows no warning of what another library will change one day.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("page", [pytest.param(p, marks=[] if p in QUICK else [pytest.mark.slow]) for p in BY_PAGE])
 def test_every_command_runs_as_printed(page: str, stage: Stage) -> None:
     names: dict[str, Any] = {"__name__": "page"}

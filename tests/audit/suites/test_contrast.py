@@ -56,10 +56,9 @@ def test_a_biased_model_shows_in_every_pool(toy, picked):
     assert max(values) < picked(found, metric="bias_at_k", pool="natural", k=10).value
 
 
-def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy, tmp_path):
-    done = toy(*edits(model=1.0, male=8, female=5, undefined=0), axes=["gender"]).run(
-        "contrast", draws=50, seeds=[0, 1]
-    )
+def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy):
+    given = edits(model=1.0, male=8, female=5, undefined=0)
+    done = toy(*given, axes=["gender"]).run("contrast", draws=50, seeds=[0, 1])
     found = done.results[done.results["model"] != "random"]
     for pool, queries, sources in (("natural", 26, 13), ("edited", 52, 13), ("balanced", 20, 10)):
         for row in found[found["pool"] == pool].to_dict("records"):
