@@ -89,7 +89,7 @@ def is_whole(text: str) -> bool:
 
 def words_of(line: str) -> list[str]:
     """The words that the program is given, once a shell has opened braces and globs."""
-    call = re.sub(r"^.*?(?=\bequipoise )", "", line)
+    call = re.sub(r"^.*?(?=\bequipoise )", "", line, count=1)
     words = shlex.split(re.sub(r"\s>\s*\S+", "", call))[1:]
     return [one for word in words for braced in _braces(word) for one in _files(braced)]
 

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +20,9 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 from tests.docs.printed import ROOT, parts_of
+from typer.testing import CliRunner
 
+from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.models.miniatures import FOLDER
 from equipoise.report.svg import asset
@@ -94,7 +96,7 @@ def put_tables(folder: Path) -> None:
     from equipoise.audit import run, texts_asked
     from equipoise.world import preset, write_counterfactual_table, write_table
 
-    sets = write_counterfactual_table(folder / "sets", preset("biased"), 2, axes=["gender"])
+    sets = write_counterfactual_table(folder / "sets", preset("biased"), 4, axes=["gender"])
     shutil.copytree(folder / "sets", folder / "tables" / "made")
     people = write_table(folder / "people", preset("biased"), 60, size=32)
     shutil.copytree(folder / "people", folder / "coco")
@@ -203,7 +205,8 @@ def put_hats(folder: Path) -> None:
         sets = seen.setdefault(row["subject"], [])
         if row["set_id"] not in sets:
             sets.append(row["set_id"])
-        rows.append({**row, "set_id": row["subject"], "hat": ("no", "yes")[sets.index(row["set_id"])]})
+        at = sets.index(row["set_id"])
+        rows.append({**row, "set_id": f"{row['subject']}-{at // 2}", "hat": ("no", "yes")[at % 2]})
     shutil.rmtree(folder / "sets")
     Table.create(folder / "sets", rows, axes=["gender"], columns={"hat": "string"})
 
@@ -257,6 +260,17 @@ def put_reports(folder: Path) -> None:
     shutil.copytree(folder / "runs" / "clip-fair", folder / "runs" / "clip")
     shutil.copytree(folder / "runs" / "clip-fair", folder / "runs" / "fixed")
     shutil.copytree(folder / "sets", folder / "tables" / "sets")
+
+
+def put_captions_and_a_filter(folder: Path) -> None:
+    """Results of the other kinds that a report shows."""
+    put_reports(folder)
+    for line in (
+        "captions gender_nic.jsonl --labels gender --seeds 2 --permutations 5 -o runs/captions",
+        "filter sets --steps similarity -m mini -o filters",
+    ):
+        with chdir(folder):
+            assert CliRunner().invoke(app, line.split()).exit_code == 0, line
 
 
 def put_dossier(folder: Path) -> None:
@@ -327,7 +341,7 @@ STAGES = {
     "mitigate.md": Stage(),
     "models.md": Stage(without=("slip-b16",), lays=(put_checkpoints,)),
     "recipes.md": Stage(lays=(put_scores_of_captioners,)),
-    "report.md": Stage(lays=(put_reports,)),
+    "report.md": Stage(lays=(put_captions_and_a_filter,)),
     "text-templates.md": Stage(without=("captions.csv",)),
     "train.md": Stage(without=("sets",)),
 }
