@@ -180,22 +180,20 @@ def common_ground(folder: Path) -> None:
         (folder / name).symlink_to(FOLDER / part)
 
 
-def put_scores_of_captioners(folder: Path) -> None:
-    """Captions of LIC's captioners under the names of its released files, for perceived gender and skin tone."""
-    said = [json.loads(line) for line in (folder / "gender_nic.jsonl").read_text().splitlines()]
-    for name in ("sat", "fc", "transformer", "nic_plus"):
-        shutil.copy(folder / "gender_nic.jsonl", folder / f"gender_{name}.jsonl")
-    for name in ("nic", "fc"):
-        rows = [{**row, "skin": ("light", "dark")[n // 2 % 2]} for n, row in enumerate(said)]
-        (folder / f"skin_{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    shutil.copy(folder / "human.jsonl", folder / "human_captions.jsonl")
+def put_captioners(folder: Path) -> None:
+    """Captions of LIC's captioners under the names of its released files: forty images, for LSTMs that learn them."""
+    human = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()][:40]
+    said = [{"image_id": r["image_id"], "caption": r["captions"][0], "gender": r["gender"]} for r in human]
+    files = {"human": human, "human_captions": human}
+    files |= {f"gender_{name}": said for name in ("nic", "sat", "fc", "transformer", "nic_plus")}
+    skin = [{**row, "skin": ("light", "dark")[n // 2 % 2]} for n, row in enumerate(said)]
+    files |= {"skin_nic": skin, "skin_fc": skin}
     (folder / "captions").mkdir()
-    for path in (*folder.glob("gender_*.jsonl"), *folder.glob("skin_*.jsonl"), folder / "human_captions.jsonl"):
-        shutil.copy(path, folder / "captions")
-
-
-def put_masked_captions(folder: Path) -> None:
-    shutil.copy(folder / "gender_nic.jsonl", folder / "masked.jsonl")
+    for name, rows in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        for home in (folder, folder / "captions"):
+            (home / f"{name}.jsonl").write_text(text)
+    (folder / "gender_lazy.jsonl").unlink(missing_ok=True)
 
 
 def put_hats(folder: Path) -> None:
@@ -327,7 +325,7 @@ STAGES = {
         before=((r"--placebo hat", put_hats), (r'create\("sets"', remove_sets)),
         python=r'create\("sets"|vectors.csv|scores.csv',
     ),
-    "captions.md": Stage(before=((r"classifier lstm", put_scores_of_captioners),), python="gender_lazy"),
+    "captions.md": Stage(before=((r"classifier lstm", put_captioners),), python="gender_lazy"),
     "classify.md": Stage(lays=(put_photographs,), python="predictions.csv"),
     "data-readers.md": Stage(without=("people",)),
     "data-tables.md": Stage(without=("people",)),
@@ -340,7 +338,7 @@ STAGES = {
     "miniatures.md": Stage(lays=(put_sources,)),
     "mitigate.md": Stage(),
     "models.md": Stage(without=("slip-b16",), lays=(put_checkpoints,)),
-    "recipes.md": Stage(lays=(put_scores_of_captioners,)),
+    "recipes.md": Stage(lays=(put_captioners,)),
     "report.md": Stage(lays=(put_captions_and_a_filter,)),
     "text-templates.md": Stage(without=("captions.csv",)),
     "train.md": Stage(without=("sets",)),
