@@ -292,7 +292,7 @@ def _cluster_rows(clusters: CaptionMap) -> list[str]:
     rows = [
         (
             str(int(r["item"])),
-            str(r["group"]),
+            str(r["group"]) if r["excess"] > 1e-12 else "–",
             f"{r['n']:,}",
             plain(r["share"]),
             _points(r["excess"]),

@@ -135,6 +135,12 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
     return rows
 
 
+def _dropped(group: str, rate: float, row: Mapping[Any, Any]) -> str:
+    """A group and how much of it was dropped; where all groups lose alike, no group stands out."""
+    alike = row["highest_rate"] == row["lowest_rate"]
+    return f"{('nobody' if rate == 0 else 'all alike') if alike else group} ({share(rate, 1)})"
+
+
 def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The filters' table as cells."""
     rows = []
@@ -144,8 +150,8 @@ def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
         cells = [
             (count(row["kept"]), True),
             (count(row["dropped"]), True),
-            (f"{row['most_dropped']} ({share(row['highest_rate'], 1)})", False),
-            (f"{row['least_dropped']} ({share(row['lowest_rate'], 1)})", False),
+            (_dropped(row["most_dropped"], row["highest_rate"], row), False),
+            (_dropped(row["least_dropped"], row["lowest_rate"], row), False),
             ("–" if alike else p_number(p), True),
             (count(row["n"]), True),
         ]
