@@ -181,8 +181,8 @@ def common_ground(folder: Path) -> None:
 
 
 def put_captioners(folder: Path) -> None:
-    """Captions of LIC's captioners under the names of its released files: forty images, for LSTMs that learn them."""
-    human = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()][:40]
+    """Captions of LIC's captioners under the names of its released files: eighty images, for LSTMs that learn them."""
+    human = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()][:80]
     said = [{"image_id": r["image_id"], "caption": r["captions"][0], "gender": r["gender"]} for r in human]
     files = {"human": human, "human_captions": human}
     files |= {f"gender_{name}": said for name in ("nic", "sat", "fc", "transformer", "nic_plus")}
