@@ -58,6 +58,15 @@ def test_every_command_teaches_with_an_example():
 
     found = dict(walk(get_command(app), ()))
     assert ("text", "label") in found
+    places = [(path, {name for p in command.params for name in p.opts}) for path, command in found.items()]
+    assert [path for path, names in places if "out" in {p.name for p in found[path].params} and "-o" not in names] == []
+    for path, command in found.items():
+        texts = [command.help or "", *(getattr(p, "help", None) or "" for p in command.params)]
+        for said in re.findall(r"equipoise ((?:[a-z][a-z-]+ ?){1,2})", re.sub(r"\[/?bold\]", "", " ".join(texts))):
+            known = {words[: len(said.split())] for words in found} | {words[:1] for words in found}
+            named = tuple(said.split())
+            served = named[0] == "review"  # whose first command need not be named
+            assert served or named in known or named[:1] in found, f"{' '.join(path)} names equipoise {said}"
     without = [" ".join(path) for path, command in found.items() if "xample" not in (command.help or "")]
     assert without == []
 

@@ -12,9 +12,10 @@ from PIL import Image
 
 from equipoise.data import Table
 from equipoise.data.people import person
+from equipoise.data.sampling import some_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.generate import EditsConfig, plan_edits, run
-from equipoise.generate.verify import check_pool
+from equipoise.generate.verify import check_pool, recognised
 
 COLOURS = {"female": (255, 0, 0), "male": (0, 255, 0)}
 
@@ -96,3 +97,53 @@ def test_refusals(source: Table, reference: Table, tmp_path: Path) -> None:
     nobody = Table.create(tmp_path / "nobody", [rows[0] | {"gender": None}], axes=["gender"])
     with pytest.raises(InputError, match="no image with a label"):
         check_pool(nobody, nobody, reference, Colours())
+
+
+class Idle(Editor):
+    """An editor that gives every picture back as it was."""
+
+    key = "editor-idle"
+
+    def edit(self, images: Any, instructions: Any, **_: Any) -> list[Any]:
+        return list(images)
+
+
+def test_edits_are_recognised_or_said_not_to_be(source: Table, tmp_path: Path) -> None:
+    """By hand: of eight edits of a photograph of a man, one in four templates does nothing, so 7 of 8 show the group;
+    where the editor does nothing at all, the four that should show a man do."""
+    for editor, share in ((Editor(), 7 / 8), (Idle(), 1 / 2)):
+        plan = plan_edits(source, EditsConfig(guidance=(9.5,)), editor=editor)
+        made = run(plan, tmp_path / editor.key, editor, progress=False)
+        found = recognised(made, Colours())
+        assert found.share.value == pytest.approx(share)
+        assert (found.share.n, found.share.null_mean) == (48, 0.5)
+        assert ("no more than chance" in found.problem) == (share == 0.5)
+        assert bool(found.problem) == (share == 0.5)
+        assert "48 images of 6 photographs" in str(found)
+    few = plan_edits(some_of(source, limit=2), EditsConfig(guidance=(9.5,)), editor=Editor())
+    found = recognised(run(few, tmp_path / "few", Editor(), progress=False), Colours())
+    assert found.problem == "2 photographs are too few to tell that from chance"
+
+
+@pytest.mark.parametrize("editor", [Editor(), Idle()])
+def test_generate_edits_says_whether_they_show_the_group(
+    editor: Any, source: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Any
+) -> None:
+    from equipoise import models
+
+    encoder = Colours()
+    encoder.name = "fake:colours"  # type: ignore[attr-defined]
+    monkeypatch.setattr(models, "load", lambda spec, **how: editor if how.get("kind") == "generator" else encoder)
+    out = tmp_path / "edits"
+    unchecked = command_line("generate", "edits", source.path, out)
+    said = f"nothing has checked whether they show the gender that was asked for; type: equipoise filter {out}"
+    assert said in unchecked.stdout
+    checked = command_line("generate", "edits", source.path, out, "--check", "fake:colours")
+    assert checked.returncode == 0
+    assert "fake:colours recognises the gender of" in checked.stdout
+    assert ("no more than chance" in checked.stderr) == isinstance(editor, Idle)
+
+
+def test_one_group_is_nothing_to_tell_apart(source: Table) -> None:
+    with pytest.raises(InputError, match="has 1 groups on 'gender'"):
+        recognised(source, Colours())

@@ -70,4 +70,5 @@ def test_every_code_is_given_to_something():
     source = Path(equipoise.__file__).parent
     text = "".join(file.read_text(encoding="utf-8") for file in source.rglob("*.py") if file.name != "notes.py")
     helpers = {"minus": "minus(", "no_interval": "no_interval(", "no_null": "no_null(", "pair": "pair_keys("}
+    helpers |= {"sources": "of_sources("}
     assert [code for code in SENTENCES if helpers.get(code, f'note("{code}"') not in text] == []

@@ -17,6 +17,7 @@ from equipoise.report import read_given
 from equipoise.report.findings import leans, main_metric, main_rows
 from equipoise.report.page.figures import _luminance, shade
 from equipoise.report.page.funnel import funnel_figure, funnel_table, read_funnel
+from equipoise.report.page.tables import funnel_rows
 from equipoise.report.page.words import read_words
 from equipoise.report.svg import Scale, SvgDrawing, ticks
 from equipoise.report.truth import read_truth, recovered
@@ -314,6 +315,9 @@ def test_the_funnel_by_hand(tmp_path):
     assert table["highest_rate"].tolist() == [0.2, 0.5]
     # chi-squared of [[4, 4], [10, 0]]: 18 (4*0 - 4*10)^2 / (8 * 10 * 14 * 4)
     assert table["p_value"].iloc[1] == pytest.approx(math.erfc(math.sqrt(18 * 1600 / 4480 / 2)), rel=1e-6)
+    assert [cell for cell, _ in funnel_rows(table)[0]["cells"][2:4]] == ["x (20.0%)", "y (0.0%)"]
+    nobody = {"highest_rate": 0.0, "lowest_rate": 0.0, "dropped": 0}
+    assert [cell for cell, _ in funnel_rows(table.assign(**nobody))[0]["cells"][2:4]] == ["nobody (0.0%)"] * 2
     svg, _ = funnel_figure(frame)
     assert "x 40% of 10" in svg
     assert "y 100% of 10" in svg

@@ -18,7 +18,7 @@ from equipoise.data.runs import KINDS, Run, claimed, find_run
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.measure.captions.lic import corrected_resampled_t
-from equipoise.measure.notes import Note, no_interval, note
+from equipoise.measure.notes import Note, no_interval, note, of_sources
 from equipoise.measure.stats import compare as paired
 from equipoise.measure.stats.estimate import Estimate
 
@@ -139,9 +139,10 @@ def _by_query(a: Path, b: Path) -> Findings:
     for _, some in joined.groupby(same, dropna=False, sort=False):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
-        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=_clusters(some), draws=joint)
+        clusters = _clusters(some)
+        estimate = paired(some["value_a"].to_numpy(), some["value_b"].to_numpy(), clusters=clusters, draws=joint)
         means = _compared(names, float(some["value_a"].mean()), float(some["value_b"].mean()))
-        findings.rows.append(estimate.with_notes(means).row(**keys))
+        findings.rows.append(estimate.with_notes(means, *of_sources(clusters)).row(**keys))
     for frame, other, folder in ((first, second, a), (second, first, b)):
         left = frame.merge(other[[*same, "query"]], on=[*same, "query"], how="left", indicator=True)
         alone = int((left["_merge"] == "left_only").sum())

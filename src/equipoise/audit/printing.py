@@ -8,6 +8,7 @@ import pandas as pd
 
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, text_table
 from equipoise.measure import METRICS
+from equipoise.measure.notes import counted
 
 __all__ = ["TELLING", "table_of"]
 
@@ -71,7 +72,7 @@ def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
         "excess": plain(row["excess"], sign=True),
         heading: brackets(row["ci_low"], row["ci_high"]),
         "p": p_plain(row["p_value"]),
-        "n": _text(row["n"]),
+        "n": counted(row).replace(",", ""),
         "published": plain(row["published"], 2),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import OUT, SOME, Making, listed, making, numbers, one_axis, span
+from equipoise.cli.making import OUT, SOME, Making, listed, making, numbers, one_axis, span, tell_whether_recognised
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +23,11 @@ FINDER = typer.Option(
 )
 AXIS = typer.Option(["gender"], "--axis", help="The axis that is changed, one at a time.")
 ONE_AXIS = "one axis is changed at a time, and inpaint changes several together"
+CHECK = typer.Option(
+    "",
+    "--check",
+    help="An encoder that says afterwards how many images show the group that they should: hf:<repo>, mini:clip-fair.",
+)
 GROUPS = typer.Option("", "--groups", help="The groups to show, separated by commas.")
 
 
@@ -108,6 +113,7 @@ def edits(
         None, "--long-side", min=8, help="Edit at this size; the editor's by default."
     ),
     feather: int = typer.Option(0, "--feather", min=0, help="Pixels inside the box that fade into the photograph."),
+    check: str = CHECK,
     *,
     how: Making,
 ) -> None:
@@ -129,7 +135,10 @@ def edits(
         seed=how.seed,
     )
     editor = how.model(generator)
-    how.carry_out(plan_edits(how.opened(table), config, editor=editor), out, editor)
+    checker = how.encoder(check)  # before hours of work, not after
+    made = how.carry_out(plan_edits(how.opened(table), config, editor=editor), out, editor)
+    if made is not None:
+        tell_whether_recognised(made, out, config.axis, checker)
 
 
 @app.command()

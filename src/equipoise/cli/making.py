@@ -42,6 +42,7 @@ __all__ = [
     "one_out",
     "opened",
     "span",
+    "tell_whether_recognised",
 ]
 
 
@@ -175,6 +176,12 @@ class Making:
             options |= {"price": self.price, "per_minute": self.per_minute}
         return load(spec, kind="generator", **options)
 
+    def encoder(self, spec: str) -> Any:
+        """The encoder that ``spec`` names; ``None`` where it names none, or nothing is made."""
+        from equipoise.models import load
+
+        return load(spec, device=self.device, dtype=self.dtype) if spec and not self.dry_run else None
+
     def carry_out(self, plan: WorkPlan, out: Path, generator: Any, *, finder: Any = None, faces: Any = None) -> Any:
         """Make what the plan says and tell how it went; of a dry run only what it would cost."""
         from equipoise.generate import estimate, run
@@ -190,6 +197,23 @@ class Making:
             first = table.errors().iloc[0]
             typer.echo(f"{table.n_errors:,} tasks failed, the first of them {first['where']}: {first['reason']}")
         return table
+
+
+def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any) -> None:
+    """Say how many new images show the group that they should; without an encoder, that nobody has looked."""
+    from equipoise.generate import recognised
+
+    name = encoder.name if encoder is not None else "ENCODER"
+    sieve = f"equipoise filter {out} --steps detectability -m {name} -o {out}-checked"
+    if encoder is None:
+        typer.echo(f"nothing has checked whether they show the {axis} that was asked for; type: {sieve}")
+        return
+    found = recognised(table, encoder, axis=axis)
+    typer.echo(str(found))
+    if found.problem:
+        typer.echo(f"warning: {found.problem}", err=True)
+    elif found.share.value < 1:
+        typer.echo(f"to drop those that are not recognised: {sieve}")
 
 
 def making(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from equipoise.cli.making import one_out
 from equipoise.errors import InputError, UnknownNameError
 
 app = typer.Typer(
@@ -102,7 +103,8 @@ def evaluate(
 
 @app.command()
 def pictures(
-    out: str = typer.Argument(..., help="The folder for the pictures, such as docs/img."),
+    out: str = typer.Argument("", help="The folder for the pictures, such as docs/img; or give it with -o."),
+    out_option: str = typer.Option("", "--out", "-o", help="The folder for the pictures.", show_default=False),
     home: str = typer.Option("", "--home", help="The folder of the miniatures; the package's own unless given."),
 ) -> None:
     """Draw contact sheets of what the generative miniatures make; a red frame where the judge sees something else.
@@ -114,7 +116,7 @@ def pictures(
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini.pictures import write_sheets
 
-    written = write_sheets(Path(out), Path(home) if home else FOLDER)
+    written = write_sheets(Path(one_out(out, out_option, "mini pictures")), Path(home) if home else FOLDER)
     if not written:
         raise InputError("no generative miniature is here; train one with: equipoise mini train diffusion -o DIR")
     for path in written:

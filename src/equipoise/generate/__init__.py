@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
     from equipoise.generate.swap import SwapConfig, plan_swap
     from equipoise.generate.tools import contact_sheet
-    from equipoise.generate.verify import EditCheck, check_pool, verify_edits
+    from equipoise.generate.verify import EditCheck, Recognised, check_pool, recognised, verify_edits
 
 __all__ = [
     "SET_PRESETS",
@@ -31,6 +31,7 @@ __all__ = [
     "InpaintConfig",
     "MaskConfig",
     "PerturbConfig",
+    "Recognised",
     "ScenesConfig",
     "SetsConfig",
     "SubstituteConfig",
@@ -49,6 +50,7 @@ __all__ = [
     "plan_substitute",
     "plan_swap",
     "plan_world_scenes",
+    "recognised",
     "run",
     "verify_edits",
     "world_sets",
@@ -68,6 +70,8 @@ _HOMES = {
     "SubstituteConfig": "substitute",
     "SwapConfig": "swap",
     "check_pool": "verify",
+    "Recognised": "verify",
+    "recognised": "verify",
     "contact_sheet": "tools",
     "contaminated": "substitute",
     "estimate": "jobs",

@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from equipoise import engine
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.measure.notes import codes_of, independent, of_sources
+from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import share_estimate
 from equipoise.text.english.articles import with_article
 from equipoise.text.templates import edit_groups, inpainting_prompt
 
-__all__ = ["EditCheck", "check_pool", "recalls", "verify_edits"]
+__all__ = ["EditCheck", "Recognised", "check_pool", "recalls", "recognised", "verify_edits"]
 
 
 def check_pool(
@@ -79,6 +82,69 @@ def check_pool(
     )
 
 
+LEAST_SOURCES = 5
+"""Of fewer photographs a bootstrap gives no interval worth the name: of one, a point."""
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """How many images an encoder takes for the group that they should show."""
+
+    share: Estimate
+    """With its interval by source image, and the share of the commonest group as its chance level."""
+    axis: str
+    by: str
+    """The encoder's name."""
+
+    @property
+    def problem(self) -> str:
+        """Why the images cannot be said to show their group; empty where they can."""
+        made = self.share
+        if made.value > (made.null_mean or 0.0) and made.p_value is not None and made.p_value < 0.05:
+            return ""
+        if made.value > (made.null_mean or 0.0) and self.sources < LEAST_SOURCES:
+            return f"{self.sources} photographs are too few to tell that from chance"
+        return f"no more than chance: by this encoder the images do not show their {self.axis}"
+
+    @property
+    def sources(self) -> int:
+        """From how many photographs the images are."""
+        return independent({"n": self.share.n, "codes": codes_of(self.share.notes)}) or 0
+
+    def __str__(self) -> str:
+        made = self.share
+        span = "no interval" if made.ci_low is None else f"[{made.ci_low:.3f}, {made.ci_high:.3f}]"
+        of = f"{made.n:,} images of {self.sources:,} photographs"
+        return f"{self.by} recognises the {self.axis} of {made.value:.3f} {span} (chance {made.null_mean:.3f}) of {of}"
+
+
+def recognised(
+    images: Table,
+    encoder: Any,
+    *,
+    axis: str = "gender",
+    prompts: Mapping[str, str] | None = None,
+    asking: engine.Asking | None = None,
+) -> Recognised:
+    """Whether images show the group of their label: the share for which its prompt is nearer than every other.
+
+    The first half of :func:`check_pool`, which needs neither captions nor other photographs. ``prompts``: a text for
+    each group, by default "a photo of a woman" and the like. Images of one source count together in the interval.
+    """
+    found = [(row, vector) for row, vector in _embedded(images, encoder, axis, False, asking) if row[axis] is not None]
+    groups = [str(row[axis]) for row, _ in found]
+    if len(set(groups)) < 2:
+        raise InputError(f"{images.path} has {len(set(groups))} groups on {axis!r}; there is nothing to tell apart")
+    known = prompts or _prompts(sorted(set(groups)))
+    texts = np.asarray(engine.vectors(encoder, list(known.values()), asking))
+    nearest = (np.stack([vector for _, vector in found]) @ texts.T).argmax(1)
+    right = [list(known)[at] == group for at, group in zip(nearest, groups, strict=True)]
+    sources = [str(row.get("source_id") or row["image_id"]) for row, _ in found]
+    chance = max(groups.count(group) for group in set(groups)) / len(groups)
+    share = share_estimate(right, clusters=sources, null_value=chance, alternative="greater", notes=of_sources(sources))
+    return Recognised(share, axis, str(getattr(encoder, "name", "the encoder")))
+
+
 def _captions(source: Table) -> dict[str, list[str]]:
     columns = [name for name in ("captions", "caption") if name in source.columns]
     return {
@@ -110,8 +176,6 @@ def _embedded(
 
 
 Vectors = NDArray[np.floating[Any]]
-LEAST_SOURCES = 5
-"""Of fewer photographs a bootstrap gives no interval worth the name: of one, a point."""
 
 
 @dataclass(frozen=True)

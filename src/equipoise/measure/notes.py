@@ -11,7 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from equipoise.errors import UnknownNameError
+from equipoise.formatting import count, missing, plural
 
 __all__ = [
     "SENTENCES",
@@ -19,12 +23,15 @@ __all__ = [
     "ResultRow",
     "add_notes",
     "codes_of",
+    "counted",
     "dropped_of",
     "facts_of",
+    "independent",
     "minus",
     "no_interval",
     "no_null",
     "note",
+    "of_sources",
     "pair_keys",
     "pair_of",
 ]
@@ -37,6 +44,7 @@ SENTENCES: dict[str, str] = {
     "compared": "{first_mean:.4g} - {second_mean:.4g}",
     "beside_placebos": "{size:.3g} beside {beside:.3g} of placebos: {placebos}",
     "placebo_axis": "placebo axis",
+    "sources": "n counts {queries:,} queries from {sources:,} independent sources: those of one source count together",
     "filter_test": "how far the {what} rate of {group} is {side} what is even: no group is farther, in its own spread",
     # what a number stands beside
     "published": "published {value:.2f} ({source})",
@@ -110,6 +118,19 @@ def no_null(why: str) -> Note:
     return note("no_null", why=why)
 
 
+def of_sources(clusters: ArrayLike | None) -> tuple[Note, ...]:
+    """How many sources the queries come from, where several queries share one: 16 edits of one photograph, say.
+
+    ``clusters`` (Q,) names the source of each query. Without clusters, or with one query per source, there is no note.
+
+    >>> of_sources(["p1", "p1", "p2"])[0].facts, of_sources(["p1", "p2"]), of_sources(None)
+    ({'queries': 3, 'sources': 2}, (), ())
+    """
+    keys = np.asarray([] if clusters is None else clusters)
+    sources = len(np.unique(keys))
+    return (note("sources", queries=len(keys), sources=sources),) if sources < len(keys) else ()
+
+
 def codes_of(notes: Iterable[str], further: Mapping[str, Mapping[str, Any]] | None = None) -> str | None:
     """The codes of ``notes`` as JSON, ``{code: facts}``; of two notes with one code the first. ``None`` without any.
 
@@ -163,6 +184,27 @@ def facts_of(row: ResultRow, code: str) -> dict[str, Any] | None:
     """
     codes = row.get("codes")
     return json.loads(codes).get(code) if isinstance(codes, str) else None
+
+
+def independent(row: ResultRow) -> int | None:
+    """How many independent things a row rests on: the sources of its queries, or n; ``None`` without either.
+
+    >>> independent({"n": 520, "codes": codes_of(of_sources(["a", "a", "b"]))}), independent({"n": 28, "codes": None})
+    (2, 28)
+    """
+    known = facts_of(row, "sources")
+    n = known["sources"] if known else row.get("n")
+    return None if missing(n) else int(n)
+
+
+def counted(row: ResultRow) -> str:
+    """The n of a row as a table shows it, with the sources that its queries come from where these are fewer.
+
+    >>> counted({"n": 3, "codes": codes_of(of_sources(["a", "a", "b"]))}), counted({"n": 1344, "codes": None})
+    ('3 (2 sources)', '1,344')
+    """
+    known = facts_of(row, "sources")
+    return count(row.get("n")) + (f" ({plural(known['sources'], 'source')})" if known else "")
 
 
 def pair_keys(first: str, second: str) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from equipoise import __version__
 from equipoise.data.exports.card import card as dataset_card
 from equipoise.data.summary import as_text
 from equipoise.errors import InputError
-from equipoise.formatting import amount, count, excess_interval, markdown_table, p_number, signed
+from equipoise.formatting import amount, excess_interval, markdown_table, p_number, signed
+from equipoise.measure.notes import counted
 from equipoise.report.findings import main_metric, main_rows, metric_name
 from equipoise.report.page.method import limits
 from equipoise.report.sources import Given, Series
@@ -56,7 +57,7 @@ def model_card(series: Series, verdict: str = "") -> str:
             signed(row["excess"], 3),
             excess_interval(row, 3) or "–",
             p_number(row["p_value"]),
-            count(row["n"]),
+            counted(row),
         ]
         lines.append(cells)
     parts = [

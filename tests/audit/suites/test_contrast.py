@@ -10,6 +10,7 @@ from equipoise.audit import AuditConfig, compare
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites.contrast import expected_bias, pools_of
 from equipoise.errors import InputError
+from equipoise.measure.notes import independent
 from equipoise.measure.retrieval import max_skew_law
 
 DIM = 24
@@ -53,6 +54,17 @@ def test_a_biased_model_shows_in_every_pool(toy, picked):
         assert picked(found, metric="max_skew", pool=pool, k=25).excess > 0.05
     values = [picked(found, metric="bias_at_k", pool=pool, k=10).value for pool in ("balanced", "edited")]
     assert max(values) < picked(found, metric="bias_at_k", pool="natural", k=10).value
+
+
+def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy):
+    given = edits(model=1.0, male=8, female=5, undefined=0)
+    done = toy(*given, axes=["gender"]).run("contrast", draws=50, seeds=[0, 1])
+    found = done.results[done.results["model"] != "random"]
+    for pool, queries, sources in (("natural", 26, 13), ("edited", 52, 13), ("balanced", 20, 10)):
+        for row in found[found["pool"] == pool].to_dict("records"):
+            assert (row["n"], independent(row)) == (queries, sources)
+            assert f"{queries} queries from {sources} independent sources" in row["notes"]
+    assert "52 (13 sources)" in str(done)
 
 
 def test_a_model_that_leans_the_other_way_has_the_other_sign(toy, picked):

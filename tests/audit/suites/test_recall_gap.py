@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.audit import compare
 from equipoise.errors import InputError
+from equipoise.measure.notes import independent
 
 DIM = 16
 
@@ -35,7 +36,10 @@ def test_groups_are_ordered_by_how_well_they_are_known(toy, picked):
             assert row.ci_low < row.value < row.ci_high
             assert row.n == 160
             assert np.isnan(row.null_mean)
-            assert row.notes == "no null: quality of one group; 80 images"
+            assert row.notes.startswith(
+                "no null: quality of one group; n counts 160 queries from 80 independent sources"
+            )
+            assert independent(row) == 80
         gap = picked(found, metric="recall_gap", k=k)
         assert gap.value == pytest.approx(values[0].value - values[2].value)
         assert gap.p_value < 0.01

@@ -292,7 +292,7 @@ def _cluster_rows(clusters: CaptionMap) -> list[str]:
     rows = [
         (
             str(int(r["item"])),
-            str(r["group"]),
+            str(r["group"]) if r["excess"] > 1e-12 else "–",
             f"{r['n']:,}",
             plain(r["share"]),
             _points(r["excess"]),
@@ -362,7 +362,8 @@ def _plural(kind: str) -> str:
 
 
 def _auc(e: Estimate) -> str:
-    return f"AUC {e.value:.3f} {_interval(e)}, by chance {plain(e.null_mean)}, p {p_plain(e.p_value)}, n {e.n:,}"
+    about = f"AUC {e.value:.3f} {_interval(e)}".rstrip()
+    return f"{about}, by chance {plain(e.null_mean)}, p {p_plain(e.p_value)}, n {e.n:,}"
 
 
 def _interval(e: Estimate, scale: int = 1) -> str:

@@ -18,7 +18,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.findings import Findings, Key
 from equipoise.audit.suites._retrieval import seeded_estimate
 from equipoise.measure import METRICS
-from equipoise.measure.notes import add_notes, note
+from equipoise.measure.notes import add_notes, note, of_sources
 from equipoise.measure.retrieval import Candidates, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats import p_values
@@ -151,7 +151,8 @@ def _estimate(
     if len(values) > 1:
         n = len(queries)
         told: dict[str, Any] = {"alternative": alternative, "n": n, "n_groups": ranked.n_groups}
-        return seeded_estimate(values, drawn, config, possible=possible, **told)
+        seeded = seeded_estimate(values, drawn, config, possible=possible, **told)
+        return seeded.with_notes(*of_sources(ranked.cluster))
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))
     low, high = mean_interval(queries, clusters=ranked.cluster, level=config.level) or (None, None)
@@ -167,6 +168,6 @@ def _estimate(
         p_randomised=p.randomised,
         n=len(queries),
         n_groups=ranked.n_groups,
-        notes=("interval over captions, those of one image together",),
+        notes=("interval over captions, those of one image together", *of_sources(ranked.cluster)),
         level=config.level,
     )

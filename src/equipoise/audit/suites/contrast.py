@@ -32,6 +32,7 @@ from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure import METRICS
+from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, max_skew_law
 from equipoise.measure.retrieval.summary import possible_range
 from equipoise.measure.stats import Estimate
@@ -228,7 +229,8 @@ class _Asked:
                     n_groups=self.groups.n_groups,
                     possible=possible_range(retrieved, metric),
                 )
-                findings.add(estimate, metric=metric, variant=variant, k=k, **keys)
+                told = estimate.with_notes(*of_sources(parts[0]["clusters"]))
+                findings.add(told, metric=metric, variant=variant, k=k, **keys)
                 if all(shuffles):
                     together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
                     findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)

@@ -26,6 +26,7 @@ from equipoise.audit.suite import Suite
 from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
+from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
@@ -115,7 +116,13 @@ def _add_recall(findings: Findings, ranked: RankedCaptions, n: int, axis: str, c
         note = "a quality, not a bias; interval over captions, those of one image together"
         chance = min(1.0, k / n)
         estimate = Estimate(
-            float(hits.mean()), low, high, null_mean=chance, n=len(hits), notes=(note,), level=config.level
+            float(hits.mean()),
+            low,
+            high,
+            null_mean=chance,
+            n=len(hits),
+            notes=(note, *of_sources(ranked.cluster)),
+            level=config.level,
         )
         keys: dict[str, Key] = {"variant": VARIANT, "pool": "natural", "axis": axis, "k": k}
         findings.add(estimate, metric="recall_at_k", **keys)

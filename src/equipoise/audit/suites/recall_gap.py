@@ -55,8 +55,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
             level=config.level,
         )
         for group, estimate in recalls.by_group.items():
-            n_images = int((images.labels == images.index(group)).sum())
-            findings.add(estimate.with_notes(f"{n_images} images"), metric="recall_at_k", group=group, k=k, **keys)
+            findings.add(estimate, metric="recall_at_k", group=group, k=k, **keys)
         findings.add(recalls.gap, metric="recall_gap", k=k, **keys)
         at = np.flatnonzero(groups.defined)
         findings.add_queries(

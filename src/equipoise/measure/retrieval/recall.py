@@ -15,7 +15,7 @@ from scipy import stats as sps
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
-from equipoise.measure.notes import minus, no_interval, no_null
+from equipoise.measure.notes import minus, no_interval, no_null, of_sources
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weights
 from equipoise.measure.stats.estimate import Estimate
@@ -246,7 +246,7 @@ def gap_by_group(
             n=int(counts.sum()),
             n_groups=len(kept),
             dropped=dropped,
-            notes=(minus(names[high], names[low]), *without),
+            notes=(minus(names[high], names[low]), *of_sources(data.clusters), *without),
             level=level,
         ),
         names[high],
@@ -323,7 +323,8 @@ class _Sorted:
         values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
         value = float(statistic(values, np.ones((1, len(values))))[0])
         low, high, why = _interval(statistic, values, keys, draws, rng, level, self.are_shares(statistic))
-        return Estimate(value, low, high, n=len(values), notes=(no_null("quality of one group"), *why), level=level)
+        notes = (no_null("quality of one group"), *of_sources(keys), *why)
+        return Estimate(value, low, high, n=len(values), notes=notes, level=level)
 
     def gap_interval(
         self, statistic: Statistic, kept: NDArray[np.intp], found: list[Estimate], level: float

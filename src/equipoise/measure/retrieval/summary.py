@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.metric import METRICS, Scope
+from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.skew import desired_shares
@@ -218,7 +219,7 @@ class _Context:
             n=len(values),
             n_groups=found.groups.n_groups,
             dropped={**found.dropped, **silent},
-            notes=(*notes, note) if note else notes,
+            notes=(*notes, *of_sources(keys), *([note] if note else [])),
             level=self.level,
             **extra,
         )

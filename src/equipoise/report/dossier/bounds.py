@@ -16,7 +16,7 @@ import pandas as pd
 
 from equipoise.errors import closest
 from equipoise.formatting import missing
-from equipoise.measure.notes import pair_of
+from equipoise.measure.notes import independent, pair_of
 from equipoise.report.dossier.policy import Bound, Policy
 from equipoise.report.findings import PAIRED, is_placebo
 from equipoise.report.sources import Series
@@ -223,7 +223,7 @@ def _of_group(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
 
 def _of_row(bound: Bound, series: Series, row: pd.Series) -> BoundCheck:
     value, low, high, smallest, problem = _held(bound, series, row)
-    n = None if missing(row["n"]) else int(row["n"])
+    n = independent(row)
     if not problem and n is not None and n < 2:
         problem = "it rests on one unit"
     if problem or low is None or high is None:

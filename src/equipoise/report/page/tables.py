@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import amount, count, interval, p_number, share, signed
-from equipoise.measure.notes import pair_of
+from equipoise.measure.notes import counted, pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
 from equipoise.report.sources import Series
 
@@ -87,7 +87,7 @@ def _row(row: Mapping[Any, Any]) -> SubjectRow:
         (amount(row["null_mean"], digits), row["null_mean"]),
         (signed(row["excess"], digits), row["excess"]),
         (p_number(p), p),
-        (count(row["n"]), row["n"]),
+        (counted(row), row["n"]),
     ]
     return SubjectRow(
         subject=str(row["subject"]),
@@ -129,10 +129,16 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     signed(row["excess"], 3),
                     interval(row["ci_low"], row["ci_high"], 3) or "–",
                     p_number(p),
-                    count(row["n"]),
+                    counted(row),
                 ]
             )
     return rows
+
+
+def _dropped(group: str, rate: float, row: Mapping[Any, Any]) -> str:
+    """A group and how much of it was dropped; where all groups lose alike, no group stands out."""
+    alike = row["highest_rate"] == row["lowest_rate"]
+    return f"{('nobody' if rate == 0 else 'all alike') if alike else group} ({share(rate, 1)})"
 
 
 def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -144,8 +150,8 @@ def funnel_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
         cells = [
             (count(row["kept"]), True),
             (count(row["dropped"]), True),
-            (f"{row['most_dropped']} ({share(row['highest_rate'], 1)})", False),
-            (f"{row['least_dropped']} ({share(row['lowest_rate'], 1)})", False),
+            (_dropped(row["most_dropped"], row["highest_rate"], row), False),
+            (_dropped(row["least_dropped"], row["lowest_rate"], row), False),
             ("–" if alike else p_number(p), True),
             (count(row["n"]), True),
         ]

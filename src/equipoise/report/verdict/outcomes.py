@@ -17,6 +17,8 @@ from typing import Any
 import pandas as pd
 from scipy import stats as sps
 
+from equipoise.measure.notes import independent
+
 __all__ = [
     "SIGNED",
     "TRUE_SIZES",
@@ -261,7 +263,7 @@ def refined_p(row: pd.Series) -> float:
     (1e-06, 0.001)
     """
     p, sd = float(row["p_value"]), _number(row["null_sd"])
-    if p > LEVEL / 10 or sd is None or sd < _ZERO or (_number(row["n"]) or 0) < 2:
+    if p > LEVEL / 10 or sd is None or sd < _ZERO or (independent(row) or 0) < 2:
         return p
     z = abs(float(row["value"]) - float(row["null_mean"])) / sd
     return min(p, max(_FAINTEST, 2 * float(sps.norm.sf(z))))
@@ -290,7 +292,7 @@ def _distances(low: float | None, high: float | None) -> tuple[float | None, flo
 def _smallest(row: pd.Series, low: float | None, high: float | None) -> float | None:
     """The smallest excess that this n finds with 80% power at 5%: 2.8 standard errors, more where n is small."""
     errors = [_number(row["null_sd"])]
-    n = int(row["n"]) if pd.notna(row["n"]) and row["n"] > 1 else 0
+    n = independent(row) or 0
     critical = float(sps.t.ppf(1 - LEVEL / 2, n - 1)) if n > 1 else math.inf
     if low is not None and high is not None and math.isfinite(high - low) and n:
         errors.append((high - low) / 2 / critical)

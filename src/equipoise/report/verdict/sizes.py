@@ -209,7 +209,9 @@ def rests_on(judgement: AxisJudgement) -> str:
     span = ""
     if judgement.rests_on.low is not None:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    sources = facts_of(row, "sources")
     units = plural(row["n"], "subject" if judgement.subjects else "unit")
+    units = f"{count(row['n'])} queries from {plural(sources['sources'], 'source')}" if sources else units
     return (
         f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
         f"{p_text(judgement.rests_on.p)} corrected for {_numbers(judgement.looked_at)}, {units}"
