@@ -20,6 +20,7 @@ from equipoise.recipes.studies.common import (
     short_name,
 )
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
 
 __all__ = ["SIZES", "STUDY"]
@@ -30,8 +31,6 @@ FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
 LEAST = 0.9
-HELD_OUT = 5
-"""Every fifth occupation is held out of the repair, a fifth of them as in the paper."""
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
@@ -60,7 +59,7 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
             audit_step(model, "intersectional", _rendered, three, name="three", needs=("rendered",), cost=cost)
         )
     steps += _made_steps(options, models, config, n_made)
-    steps += _repair_steps(models[0], config, settings)
+    steps += repair_steps(models[0], config, settings)
     return steps
 
 
@@ -164,55 +163,6 @@ def _stage(home: StudyHome, stage: str) -> Table:
     return Table.open(home.step("generated"), layers=layers[stage])
 
 
-def _repair_steps(model: str, config: Mapping[str, Any], settings: Mapping[str, Any]) -> list[StudyStep]:
-    def fit(home: StudyHome, out: Path) -> None:
-        from equipoise.mitigate import Projection, fit_on_table, save
-        from equipoise.models import load
-
-        remedy = fit_on_table(Projection(), load(model), _rendered(home), AXES, held_out=_held_out(home))
-        save(remedy, out)
-
-    def audits(home: StudyHome, out: Path) -> None:
-        from equipoise.audit import AuditConfig, run
-        from equipoise.mitigate import held_out_layer, repaired
-        from equipoise.models import load
-
-        view = _rendered(home).with_layers([held_out_layer(_rendered(home), _held_out(home), out / "held-out")])
-        encoder = load(model)
-        models = {
-            "before": encoder,
-            "after": repaired(encoder, home.step("repair"), name=f"{model} repaired"),
-        }
-        for name, one in models.items():
-            run(one, "intersectional", view, out / name, config=AuditConfig().having(dict(config)))
-            run(one, "utility", view, out / f"utility-{name}", config=AuditConfig().having({}))
-
-    return [
-        StudyStep(
-            "repair",
-            f"A repair of {model}: the directions of {' and '.join(AXES)} taken out, fitted on four fifths of subjects",
-            fit,
-            {"model": model, **settings},
-            ("rendered",),
-            resumes=False,
-            cost=StepCost((model,), cpu_minutes=0.4),
-        ),
-        StudyStep(
-            "held-out",
-            "Before and after the repair, over the subjects that it has not seen",
-            audits,
-            {"model": model, **config},
-            ("repair",),
-            resumes=False,
-            cost=StepCost((model,), cpu_minutes=0.8),
-        ),
-    ]
-
-
-def _held_out(home: StudyHome) -> list[str]:
-    return sorted(_rendered(home).to_pandas(["subject"])["subject"].unique())[::HELD_OUT]
-
-
 def _full(options: StudyOptions) -> list[StudyStep]:
     models = options.models or tuple(FULL)
     steps = []
@@ -247,6 +197,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
             cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
             config = {"k": (segment.groups,), "seed": options.seed}
             steps.append(audit_step(model, "intersectional", table, config, name=segment.name, cost=cost, missing=need))
+        steps += full_repair_steps(segment.name, segment.groups, models, need, n)
     return steps
 
 
@@ -256,14 +207,9 @@ COVERS = (
     Covered("T1, T11", "sets and images at each stage of the filter", "generated sets and the filter's log"),
     Covered("10.2", "three attributes at once", "counterfactual sets"),
     Covered("10.4", "every probe before and after the filter", "generated sets"),
-    Covered("T2, T16", "before and after, on held-out subjects", "sets and a repair; at scale mini a projection"),
-    Covered("T4, T5", "what a repair costs", "the suite utility"),
+    Covered("T2, T16, T17", "before and after fine-tuning on each segment", "sets; judged on held-out subjects"),
+    Covered("T4, T5", "what a repair costs", "the suite utility; at scale mini over the sets themselves"),
     Covered("T2, T12-T14: chance", "what chance gives on the published pools", "the public metadata, or facts of it"),
-    Covered(
-        "T2, T16, T17: fine-tuned",
-        "models fine-tuned on each segment",
-        why_not="fine-tuning on counterfactual sets is not in this version of equipoise",
-    ),
     Covered(
         "T3",
         "VisoGender and PATA",

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.published import models_of, published_cell
-from equipoise.data import read_results
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
     metric_table,
@@ -20,7 +19,8 @@ from equipoise.recipes.studies.common import (
     subject_values,
 )
 from equipoise.recipes.studies.frame import StudyHome
-from equipoise.report.charts import box_plots, grouped_bars, quartiles
+from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_part, repair_parts
+from equipoise.report.charts import box_plots, quartiles
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
 __all__ = ["AXES", "FULL", "GENERATOR", "MINI", "STAGES", "THREE", "parts_of"]
@@ -46,8 +46,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     parts.append(_truth(folders))
     parts.append(_three({model: home.step(f"three-{short_name(model)}") for model in models}))
     parts += _stage_parts(home, models, both)
-    parts.append(_repair(home, both))
-    return parts
+    return parts + repair_parts(home)
 
 
 def _boxes(folders: Mapping[str, Path], axis: str) -> StudyPart:
@@ -128,51 +127,6 @@ def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[St
     ]
 
 
-def _repair(home: StudyHome, axis: str) -> StudyPart:
-    folder = home.step("held-out")
-    rows, bars = [], []
-    for name in ("before", "after"):
-        for row in rows_of(folder / name, ("max_skew", "ndkl")).to_dict("records"):
-            cells = measured_cells(row)
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            rows.append({"repair": name, "axis": row["axis"], "metric": f"{row['metric']}{k}", **cells})
-            if row["metric"] == "max_skew":
-                bars.append(
-                    {
-                        "group": row["axis"],
-                        "series": name,
-                        "value": cells["measured"],
-                        "low": cells["low"],
-                        "high": cells["high"],
-                    }
-                )
-    costs = []
-    for name in ("before", "after"):
-        some = read_results(folder / f"utility-{name}" / "results.parquet")
-        some = some[some["subject"].isna() & some["group"].isna()]
-        for row in some.to_dict("records"):
-            k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            costs.append({"repair": name, "metric": f"{row['metric']}{k}", **measured_cells(row)})
-    svg = grouped_bars(pd.DataFrame(bars), "MaxSkew@K on held-out subjects", name="t2")
-    text = (
-        "The paper fine-tunes on counterfactual sets and judges on held-out occupations. Here the repair is a "
-        "projection fitted on the other occupations, which no training is needed for; the numbers stand for the "
-        "protocol, not for fine-tuning. Tables 4 and 5 ask what the repair costs: here zero-shot accuracy and recall.",
-    )
-    return StudyPart(
-        "Tables 2, 16, 4 and 5",
-        "Before and after a repair, on held-out subjects",
-        text,
-        (
-            StudyTable("T2", "Skew before and after", pd.DataFrame(rows)),
-            StudyTable("T4", "What it costs", pd.DataFrame(costs)),
-            paper_table("socialcounterfactuals", "T2", "The paper's Table 2", rows="CLIP|FLAVA|ALIP"),
-        ),
-        (StudyFigure("T2", "MaxSkew before and after the repair", "Bars with 95% intervals.", svg),),
-        "a fifth of the occupations",
-    )
-
-
 def _full_parts(home: StudyHome) -> list[StudyPart]:
     models = home.options.models or tuple(FULL)
     parts = []
@@ -210,4 +164,7 @@ def _full_parts(home: StudyHome) -> list[StudyPart]:
                 "the sets that were given",
             )
         )
+    tuned = {s.name: [m for m in models if home.has(f"held-out-{s.name}-{short_name(m)}")] for s in SEGMENTS}
+    if any(tuned.values()):
+        parts.append(full_repair_part(home, tuned, FULL))
     return parts
