@@ -182,6 +182,70 @@ def test_sizes_fit_the_facts_and_chance_is_the_known_one():
             assert rows["chance"].tolist() == pytest.approx(expected, abs=0.05)
 
 
+def test_the_counterfactual_study_fine_tunes_on_every_segment():
+    one = STUDIES.load("socialcounterfactuals")
+    mini = {step.name: step for step in one.steps(one.options())}
+    for segment in ("gender-tone", "gender-age", "tone-age"):
+        assert mini[f"held-out-{segment}"].needs[0] == f"tuned-{segment}"
+    full = [step.name for step in one.steps(one.options(scale="full"))]
+    assert "tuned-race-gender-openai-clip-vit-base-patch32" in full
+    assert not any("T2" in cover.name and cover.why_not for cover in one.covers)
+
+
+@pytest.mark.slow
+def test_fine_tuning_is_judged_on_subjects_that_it_has_not_seen(tmp_path, monkeypatch):
+    """The repairs of the study on two sets of each subject and a few steps: every table has its rows and its change."""
+    from equipoise.recipes.studies import socialcounterfactuals as study_of
+    from equipoise.recipes.studies import socialcounterfactuals_repairs as repairs
+    from equipoise.recipes.studies.frame import StudyHome
+
+    monkeypatch.setitem(study_of.SIZES, "sets", 2)
+    monkeypatch.setitem(repairs.TRAINING, "steps", 3)
+    monkeypatch.setattr(repairs, "CONTRASTIVE", {**repairs.CONTRASTIVE, "steps": 3, "epochs": None})
+    one = STUDIES.load("socialcounterfactuals")
+    home = StudyHome(tmp_path, one.options(), print)
+    wanted = ("rendered", "repair", "tuned", "contrastive", "held-out")
+    home.run([step for step in one.steps(home.options) if step.name.startswith(wanted)])
+    skew, cost = repairs.repair_parts(home)
+    tables = {table.name: table.frame for table in (*skew.tables, *cost.tables)}
+    assert tables["T2"]["segment"].nunique() == 3
+    assert set(tables["T2"]["table"]) == {"T2", "T16", "T17"}
+    assert tables["T2"]["chance"].notna().all()
+    assert "before" not in set(tables["T2-change"]["model"])
+    held_out = set(pd.read_parquet(home.step("held-out-gender-age") / "before" / "results.parquet")["subject"].dropna())
+    seen = set(find_run(home.step("tuned-gender-age")).about["fitted_on"]["subjects"])
+    assert held_out
+    assert not held_out & seen
+
+
+def test_the_area_under_the_curve_of_a_trained_probe():
+    from equipoise.recipes.studies.gensynth_probes import trained_auc
+
+    scores = pd.DataFrame({"group": ["f", "f", "f", "m", "m", None], "score": [0.9, 0.5, 0.2, 0.5, 0.1, 0.7]})
+    pairs = [(a > b) + 0.5 * (a == b) for a in (0.9, 0.5, 0.2) for b in (0.5, 0.1)]
+    found = trained_auc(scores, "f")
+    assert found.value == pytest.approx(sum(pairs) / 6)
+    assert found.null_mean == 0.5
+    assert found.n == 5
+    with pytest.raises(InputError, match="one group of gender only"):
+        trained_auc(scores[scores["group"] == "f"], "f")
+
+
+@pytest.mark.slow
+def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
+    from equipoise.recipes.studies import gensynth, gensynth_probes
+    from equipoise.recipes.studies.frame import StudyHome
+
+    monkeypatch.setitem(gensynth.SIZES, "pool", 200)
+    monkeypatch.setattr(gensynth_probes, "PICTURES", 300)
+    one = STUDIES.load("gensynth")
+    home = StudyHome(tmp_path, one.options(), print)
+    home.run([step for step in one.steps(home.options) if step.name == "pool" or step.name.startswith("probe")])
+    table = gensynth_probes.probe_part(home).tables[0].frame.set_index("learnt from")
+    assert table.loc["whole images", "low"] > 50
+    assert table.loc["whole images", "measured"] > table.loc["images, person blacked out", "measured"]
+
+
 def test_sizes_are_counted_in_the_metadata(tmp_path):
     names = ["a_photo_of_race_gender_Cook", "an_image_of_race_gender_cook", "a_race_gender_bus_driver"]
     pd.DataFrame({"filename": names}).to_csv(tmp_path / "metadata_race_gender.csv", index=False)

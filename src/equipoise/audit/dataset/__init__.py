@@ -72,9 +72,11 @@ def caption_map(
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    features = TfidfVectorizer().fit_transform(texts) if vectors is None else vectors
-    width = min(DIMENSIONS, min(features.shape) - 1)
-    dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
+    dense: Any = vectors
+    if vectors is None or vectors.shape[1] > DIMENSIONS:
+        features = TfidfVectorizer().fit_transform(texts) if vectors is None else vectors
+        width = min(DIMENSIONS, min(features.shape) - 1)
+        dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
     points, rows = tsne_coordinates(dense, perplexity=min(30.0, (len(texts) - 1) / 3), seed=seed)
     return pd.DataFrame(
         {

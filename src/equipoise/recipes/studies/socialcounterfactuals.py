@@ -31,6 +31,9 @@ FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
 LEAST = 0.9
+JUDGE = "mini:judge"
+MAY_FAIL = 1
+"""Pictures of a set that may not show what was asked before the set is thought bad; fixed before any was rated."""
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
@@ -91,7 +94,16 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         ("generated",),
         cost=StepCost((SEES, SAFETY), (), n, cpu_minutes=0.5),
     )
-    steps = [made, sieve]
+    rated = StudyStep(
+        "ratings",
+        f"Which sets show what was asked, by {JUDGE}, which stands in for people",
+        _rate,
+        {"judge": JUDGE},
+        ("generated",),
+        resumes=False,
+        cost=StepCost((JUDGE,), (), n, cpu_minutes=0.1),
+    )
+    steps = [made, sieve, rated]
     for stage, about in STAGES.items():
         for model in models:
             steps.append(_stage_step(model, stage, about, config))
@@ -154,6 +166,28 @@ def _filter(home: StudyHome, out: Path) -> None:
     run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
 
 
+def _rate(home: StudyHome, out: Path) -> None:
+    """``ratings.csv``: a set is accepted where at most one of its six pictures does not show the groups asked for."""
+    import pandas as pd
+
+    from equipoise.data.atomic import write_whole
+    from equipoise.formatting import csv_text
+    from equipoise.models import load
+
+    table = Table.open(home.step("generated"))
+    ids, images = zip(*table.images(), strict=True)
+    answers = load(JUDGE, kind="classifier").classify(list(images))
+    frame = table.to_pandas(["image_id", "set_id", *AXES]).set_index("image_id").loc[list(ids)]
+    right = pd.Series(True, index=frame.index)
+    for axis in AXES:
+        said = answers[axis]
+        right &= frame[axis] == [said.labels[i] for i in said.probabilities.argmax(axis=1)]
+    wrong = (~right).groupby(frame["set_id"]).sum()
+    out.mkdir(parents=True, exist_ok=True)
+    rated = pd.DataFrame({"set_id": wrong.index, "wrong": wrong.to_numpy(), "accepted": (wrong <= MAY_FAIL).to_numpy()})
+    write_whole(out / "ratings.csv", csv_text(rated).encode())
+
+
 def _stage(home: StudyHome, stage: str) -> Table:
     folder = home.step("filter")
     layers = {"before": [], "all": [folder / "layer"]}
@@ -205,6 +239,7 @@ COVERS = (
     Covered("F3, F4, F6, F7", "skew over subjects", "counterfactual sets (suites intersectional, marginal)"),
     Covered("T12 to T14", "quartiles of NDKL over subjects", "counterfactual sets (suite intersectional)"),
     Covered("T1, T11", "sets and images at each stage of the filter", "generated sets and the filter's log"),
+    Covered("T10", "thresholds learned from ratings of sets", "a judge's ratings; people's: review thresholds"),
     Covered("10.2", "three attributes at once", "counterfactual sets"),
     Covered("10.4", "every probe before and after the filter", "generated sets"),
     Covered("T2, T16, T17", "before and after fine-tuning on each segment", "sets; judged on held-out subjects"),
@@ -216,7 +251,6 @@ COVERS = (
         why_not="their images are addresses that rot; equipoise audit --suite visogender, pata",
     ),
     Covered("T6 to T9", "annotators' agreement", why_not="the annotations were not released"),
-    Covered("T10", "thresholds learned from ratings", why_not="needs ratings of sets by people"),
     Covered("10.3", "FID and inception score", why_not="needs Inception's weights and the images"),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.audit.published import models_of, published_cell
+from equipoise.data import Table
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
     metric_table,
@@ -46,6 +47,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     parts.append(_truth(folders))
     parts.append(_three({model: home.step(f"three-{short_name(model)}") for model in models}))
     parts += _stage_parts(home, models, both)
+    parts += _threshold_part(home)
     return parts + repair_parts(home)
 
 
@@ -125,6 +127,40 @@ def _stage_parts(home: StudyHome, models: tuple[str, ...], axis: str) -> list[St
             f"sets by {GENERATOR}",
         ),
     ]
+
+
+def _threshold_part(home: StudyHome) -> list[StudyPart]:
+    """Table 10: how many pictures of a set the filter must recognise, learned from ratings."""
+    from equipoise.errors import InputError
+    from equipoise.filters import learned_from_people
+
+    rated = pd.read_csv(home.step("ratings") / "ratings.csv").set_index("set_id")["accepted"]
+    table = Table.open(home.step("generated"), layers=[home.step("filter") / "layer"])
+    scores = table.to_pandas(["set_id", *(f"score_detect_{axis}" for axis in AXES)])
+    scored = scores.dropna().groupby("set_id").size().index
+    both = rated[rated.index.isin(scored)]
+    papers = paper_table("socialcounterfactuals", "T10", "The paper's Table 10", digits=0)
+    try:
+        found = learned_from_people(table, both, AXES)
+    except InputError as error:
+        text = (f"Nothing could be learned: {error}.",)
+        return [StudyPart("Table 10", "Thresholds learned from ratings", text, (papers,), (), "rated sets")]
+    rows = [{"axis": axis, "at least": least, "of": 6} for axis, least in found.thresholds.items()]
+    agreement = [
+        {"measure": name, "measured": value, "chance": found.majority, "n": found.n}
+        for name, value in (("agreement", found.agreement), ("agreement, cross-fitted", found.crossfitted))
+    ]
+    text = (
+        "The paper's authors looked at a hundred sets of each segment and took the thresholds that agree best with "
+        "them. Here a judge stands in for people, over the sets that the filter has scored; chance is always giving "
+        "the commoner answer. Agreement is flattered by the search, the cross-fitted one is not.",
+    )
+    tables = (
+        StudyTable("T10", "Pictures of a set that must be recognised", pd.DataFrame(rows), digits=0),
+        StudyTable("T10-agreement", "How well the thresholds agree with the ratings", pd.DataFrame(agreement)),
+        papers,
+    )
+    return [StudyPart("Table 10", "Thresholds learned from ratings", text, tables, (), f"{found.n} rated sets")]
 
 
 def _full_parts(home: StudyHome) -> list[StudyPart]:
