@@ -65,7 +65,7 @@ def probe_steps(options: StudyOptions, missing: str = "") -> list[StudyStep]:
         missing=missing,
     )
     training = TRAINING[scale]
-    gpu = {"gpu_hours": 0.8} if scale == "full" else {"cpu_minutes": 0.8}
+    gpu: dict[str, Any] = {"gpu_hours": 0.8} if scale == "full" else {"cpu_minutes": 0.8}
     steps = [pictures]
     for kind in ("images", "masked"):
         steps.append(

@@ -216,9 +216,9 @@ def full_repair_part(home: StudyHome, segments: Mapping[str, Sequence[str]], nam
                     what = {"segment": segment, "model": model, "when": when, "table": table, "metric": row["metric"]}
                     rows.append({**what, **measured_cells(row), "published": known})
     text = ("The paper does not say which occupations it held out, nor which weights it trained.",)
-    table = StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows))
+    shown = StudyTable("T2", "Skew before and after, by segment", pd.DataFrame(rows))
     title = "Before and after fine-tuning, on held-out subjects"
-    return StudyPart("Tables 2, 16 and 17", title, text, (table,), (), "a fifth of the occupations")
+    return StudyPart("Tables 2, 16 and 17", title, text, (shown,), (), "a fifth of the occupations")
 
 
 def _k(row: Mapping[Any, Any]) -> str:
