@@ -9,6 +9,7 @@ import pandas as pd
 
 from equipoise.audit.published import model_key, published_cell, published_numbers
 from equipoise.data import read_results
+from equipoise.measure.captions.lic import lic_chance
 from equipoise.measure.stats import summarise
 from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
@@ -205,8 +206,7 @@ def _figure_2_2(folder: Path) -> list[StudyPart]:
     if scores.empty:
         return []
     of = ", ".join(sorted(scores["classifier"].unique()))
-    groups = sorted(scores["group"].unique())
-    guess = 1 / len(groups)
+    guess = lic_chance(scores["group"].nunique())
     rows, boxes = [], {}
     for (model, group), some in scores.groupby(["model", "group"], sort=True):
         found = summarise(some["score"].to_numpy(float), null_value=guess)
@@ -214,10 +214,13 @@ def _figure_2_2(folder: Path) -> list[StudyPart]:
         rows.append({"model": model, "group": group, **measured_cells(found.row(metric="bias_score"))})
         boxes[label] = some.set_index("image_id")["score"]
     text = (
-        f"Each caption's bias score: the probability that {of} gives to the right group, having been trained on other "
-        f"captions; a blind guess gives {guess:.2f}. Captions of one group may give it away more than another's.",
+        f"Each caption's bias score: how sure a classifier ({of}) that was trained on other captions is of the right "
+        f"group, 0 where it takes another one; a blind guess gives {guess:.2f}. Captions of one group may give it away "
+        "more than another's.",
     )
-    svg = box_plots(boxes, "bias score", chance=dict.fromkeys(boxes, guess), name="f2-2")
+    svg = box_plots(boxes, "bias score", chance=dict.fromkeys(boxes, guess), name="f2-2", named=0)
     figure = StudyFigure("F2.2", "Bias scores by model and group", "Boxes over captions.", svg)
     table = StudyTable("F2.2", "Mean bias score by model and group", pd.DataFrame(rows))
-    return [StudyPart("Figure 2.2", "Which captions give their group away", text, (table,), (figure,), of)]
+    return [
+        StudyPart("Figure 2.2", "Which captions give their group away", text, (table,), (figure,), "single captions")
+    ]

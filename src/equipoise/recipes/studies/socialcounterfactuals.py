@@ -251,7 +251,11 @@ COVERS = (
         why_not="their images are addresses that rot; equipoise audit --suite visogender, pata",
     ),
     Covered("T6 to T9", "annotators' agreement", why_not="the annotations were not released"),
-    Covered("10.3", "FID and inception score", why_not="needs Inception's weights and the images: filter quality, features=inception"),
+    Covered(
+        "10.3",
+        "FID and inception score",
+        why_not="needs Inception's weights and the images: filter quality, features=inception",
+    ),
 )
 
 STUDY = Study(
