@@ -133,6 +133,40 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path, killed):
     assert done.page.is_file()
 
 
+@pytest.mark.slow
+def test_a_real_study_killed_in_every_step_ends_with_the_same_tables(tmp_path):
+    """GABInsight on a few scenes: SIGKILL at the beginning of each step and half a second into it, then to the end."""
+    script = textwrap.dedent(
+        """
+        import os, signal, sys, threading
+        from equipoise.recipes.studies import gabinsight
+        from equipoise.recipes.studies.frame import run_study
+        gabinsight.SIZES["sets"] = 2
+        out, wanted, late = sys.argv[1], sys.argv[2], float(sys.argv[3])
+        die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        def say(text):
+            if wanted and text.startswith(wanted + "/") and "done before" not in text:
+                threading.Timer(late, die).start() if late else die()
+        one = gabinsight.STUDY
+        run_study(one, out, one.options(models=["mini:clip", "mini:clip-fair"]), say)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def called(out, step="", late=0.0):
+        command = [sys.executable, "-c", script, str(out), step, str(late)]
+        return subprocess.run(command, env=environment, check=False).returncode
+
+    for step in ("1", "2", "3"):
+        assert called(tmp_path / "killed", step) == -signal.SIGKILL
+        assert called(tmp_path / "killed", step, 0.5) in (-signal.SIGKILL, 0)  # a quick machine may be done before
+    assert called(tmp_path / "killed") == 0
+    assert called(tmp_path / "whole") == 0
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole" / "tables").iterdir()}
+    assert len(whole) > 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "killed" / "tables").iterdir()} == whole
+
+
 @pytest.mark.parametrize("name", STUDIES.names())
 def test_every_study_says_what_it_covers_and_what_it_costs(name):
     one = STUDIES.load(name)
