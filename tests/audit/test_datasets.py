@@ -214,6 +214,33 @@ def test_an_encoder_gives_the_features_that_a_table_of_its_embeddings_gives(tmp_
         audit_dataset(table.path, axes=["gender"], encoder=Colours(), features=made.path, settings=FAST)
 
 
+class Wards:
+    """A model of sentences with one idea: whether a text is about a ward. It counts the texts that it was asked."""
+
+    name = key = "wards"
+
+    def __init__(self):
+        self.asked = []
+
+    def encode_texts(self, texts):
+        self.asked.extend(texts)
+        return np.array([[float("ward" in text), float("ward" not in text)] for text in texts])
+
+
+def test_a_text_encoder_clusters_the_captions(small, tmp_path):
+    """Its vectors take the place of words: two ideas, two clusters that are the two subjects; each text once."""
+    settings = FAST.having({"clusters": 2})
+    model = Wards()
+    found = audit_dataset(small.path, tmp_path / "out", axes=["gender"], text_encoder=model, settings=settings)
+    clusters = pd.read_csv(tmp_path / "out" / "clusters_gender.csv")
+    assert clusters.groupby("cluster")["n"].first().tolist() == [100, 100]
+    assert any("vectors of a text encoder" in note for note in found.notes)
+    assert len(model.asked) == len(set(model.asked))
+    assert not any("woman" in text for text in model.asked)
+    points = pd.read_csv(tmp_path / "out" / "map_gender.csv")
+    assert points["cluster"].nunique() == 2
+
+
 def test_a_table_without_captions_still_counts(tmp_path):
     data = [row | {"captions": None} for row in people(100)]
     table = Table.create(tmp_path / "faces", data, axes=["gender", "age"])

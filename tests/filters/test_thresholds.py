@@ -93,3 +93,17 @@ def test_counts_come_from_a_run_of_detectability(images, embedded, tmp_path):
         recognised_counts(table)
     with pytest.raises(InputError, match="race"):
         recognised_counts(done.table, ["race"])
+
+
+def test_learned_thresholds_are_a_preset_of_ones_own(tmp_path):
+    """What is written is read back by the filter's --config, on any axes."""
+    from equipoise.filters.steps import steps_from_toml
+
+    found = learn_thresholds({"skin tone": [6, 5, 6, 2], "age": [3, 6, 6, 6]}, [True, False, True, False])
+    path = tmp_path / "learned.toml"
+    path.write_text(found.toml())
+    (step,) = steps_from_toml(path)
+    assert step.name == "detectability"
+    assert dict(step.filter.thresholds) == dict(found.thresholds)
+    assert tuple(step.filter.axes) == ("skin tone", "age")
+    assert f"cross-fitted {found.crossfitted:.3f}" in path.read_text()

@@ -133,6 +133,40 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path, killed):
     assert done.page.is_file()
 
 
+@pytest.mark.slow
+def test_a_real_study_killed_in_every_step_ends_with_the_same_tables(tmp_path):
+    """GABInsight on a few scenes: SIGKILL at the beginning of each step and half a second into it, then to the end."""
+    script = textwrap.dedent(
+        """
+        import os, signal, sys, threading
+        from equipoise.recipes.studies import gabinsight
+        from equipoise.recipes.studies.frame import run_study
+        gabinsight.SIZES["sets"] = 2
+        out, wanted, late = sys.argv[1], sys.argv[2], float(sys.argv[3])
+        die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        def say(text):
+            if wanted and text.startswith(wanted + "/") and "done before" not in text:
+                threading.Timer(late, die).start() if late else die()
+        one = gabinsight.STUDY
+        run_study(one, out, one.options(models=["mini:clip", "mini:clip-fair"]), say)
+        """
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def called(out, step="", late=0.0):
+        command = [sys.executable, "-c", script, str(out), step, str(late)]
+        return subprocess.run(command, env=environment, check=False).returncode
+
+    for step in ("1", "2", "3"):
+        assert called(tmp_path / "killed", step) == -signal.SIGKILL
+        assert called(tmp_path / "killed", step, 0.5) in (-signal.SIGKILL, 0)  # a quick machine may be done before
+    assert called(tmp_path / "killed") == 0
+    assert called(tmp_path / "whole") == 0
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole" / "tables").iterdir()}
+    assert len(whole) > 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "killed" / "tables").iterdir()} == whole
+
+
 @pytest.mark.parametrize("name", STUDIES.names())
 def test_every_study_says_what_it_covers_and_what_it_costs(name):
     one = STUDIES.load(name)
@@ -180,6 +214,70 @@ def test_sizes_fit_the_facts_and_chance_is_the_known_one():
         for metric, expected in zip(("MaxSkew", "NDKL"), values, strict=True):
             rows = found[(found["segment"] == name) & found["metric"].str.startswith(metric)]
             assert rows["chance"].tolist() == pytest.approx(expected, abs=0.05)
+
+
+def test_the_counterfactual_study_fine_tunes_on_every_segment():
+    one = STUDIES.load("socialcounterfactuals")
+    mini = {step.name: step for step in one.steps(one.options())}
+    for segment in ("gender-tone", "gender-age", "tone-age"):
+        assert mini[f"held-out-{segment}"].needs[0] == f"tuned-{segment}"
+    full = [step.name for step in one.steps(one.options(scale="full"))]
+    assert "tuned-race-gender-openai-clip-vit-base-patch32" in full
+    assert not any("T2" in cover.name and cover.why_not for cover in one.covers)
+
+
+@pytest.mark.slow
+def test_fine_tuning_is_judged_on_subjects_that_it_has_not_seen(tmp_path, monkeypatch):
+    """The repairs of the study on two sets of each subject and a few steps: every table has its rows and its change."""
+    from equipoise.recipes.studies import socialcounterfactuals as study_of
+    from equipoise.recipes.studies import socialcounterfactuals_repairs as repairs
+    from equipoise.recipes.studies.frame import StudyHome
+
+    monkeypatch.setitem(study_of.SIZES, "sets", 2)
+    monkeypatch.setitem(repairs.TRAINING, "steps", 3)
+    monkeypatch.setattr(repairs, "CONTRASTIVE", {**repairs.CONTRASTIVE, "steps": 3, "epochs": None})
+    one = STUDIES.load("socialcounterfactuals")
+    home = StudyHome(tmp_path, one.options(), print)
+    wanted = ("rendered", "repair", "tuned", "contrastive", "held-out")
+    home.run([step for step in one.steps(home.options) if step.name.startswith(wanted)])
+    skew, cost = repairs.repair_parts(home)
+    tables = {table.name: table.frame for table in (*skew.tables, *cost.tables)}
+    assert tables["T2"]["segment"].nunique() == 3
+    assert set(tables["T2"]["table"]) == {"T2", "T16", "T17"}
+    assert tables["T2"]["chance"].notna().all()
+    assert "before" not in set(tables["T2-change"]["model"])
+    held_out = set(pd.read_parquet(home.step("held-out-gender-age") / "before" / "results.parquet")["subject"].dropna())
+    seen = set(find_run(home.step("tuned-gender-age")).about["fitted_on"]["subjects"])
+    assert held_out
+    assert not held_out & seen
+
+
+def test_the_area_under_the_curve_of_a_trained_probe():
+    from equipoise.recipes.studies.gensynth_probes import trained_auc
+
+    scores = pd.DataFrame({"group": ["f", "f", "f", "m", "m", None], "score": [0.9, 0.5, 0.2, 0.5, 0.1, 0.7]})
+    pairs = [(a > b) + 0.5 * (a == b) for a in (0.9, 0.5, 0.2) for b in (0.5, 0.1)]
+    found = trained_auc(scores, "f")
+    assert found.value == pytest.approx(sum(pairs) / 6)
+    assert found.null_mean == 0.5
+    assert found.n == 5
+    with pytest.raises(InputError, match="one group of gender only"):
+        trained_auc(scores[scores["group"] == "f"], "f")
+
+
+@pytest.mark.slow
+def test_trained_probes_read_gender_off_whole_pictures(tmp_path, monkeypatch):
+    from equipoise.recipes.studies import gensynth, gensynth_probes
+    from equipoise.recipes.studies.frame import StudyHome
+
+    monkeypatch.setitem(gensynth.SIZES, "pool", 200)
+    monkeypatch.setattr(gensynth_probes, "PICTURES", 300)
+    one = STUDIES.load("gensynth")
+    home = StudyHome(tmp_path, one.options(), print)
+    home.run([step for step in one.steps(home.options) if step.name == "pool" or step.name.startswith("probe")])
+    table = gensynth_probes.probe_part(home).tables[0].frame.set_index("learnt from")
+    assert table.loc["whole images", "low"] > 50
+    assert table.loc["whole images", "measured"] > table.loc["images, person blacked out", "measured"]
 
 
 def test_sizes_are_counted_in_the_metadata(tmp_path):

@@ -29,6 +29,7 @@ def dataset(
         "", "--masked-features", help="A table of embeddings of the same images with the person masked."
     ),
     encoder: str = typer.Option("", "--encoder", help="A model that embeds the images, in place of --features."),
+    text_encoder: str = typer.Option("", "--text-encoder", help="A model of sentences that clusters the captions."),
     engine: str = ENGINE,
     workers: int | None = WORKERS,
     cache: bool = CACHE,
@@ -78,6 +79,7 @@ def dataset(
         features=features or None,
         masked_features=masked_features or None,
         encoder=encoder or None,
+        text_encoder=text_encoder or None,
         asking=asking(engine, workers, cache, max_broken=max_broken),
         overwrite=overwrite,
         settings=DatasetSettings(

@@ -207,17 +207,26 @@ def mask(
     out: Path = OUT,
     what: str = typer.Option("person", "--what", help="person, object or both."),
     by: str = typer.Option("box", "--by", help="box or segment."),
+    most_correlated: str = typer.Option(
+        "", "--most-correlated", metavar="AXIS", help="Of the objects, only the one that leans most on this axis."
+    ),
+    least: int = typer.Option(20, "--least", min=1, help="Images an object must be on to be thought to lean."),
     finder: str | None = FINDER,
     *,
     how: Making,
 ) -> None:
     """Black out persons, objects or both.
 
-    Example: [bold]equipoise generate mask coco runs/masked --what person --by segment[/bold]
+    Examples:
+
+    [bold]equipoise generate mask coco runs/masked --what person --by segment[/bold]
+
+    [bold]equipoise generate mask coco runs/no-object --what object --most-correlated gender[/bold]
     """
     from equipoise.generate import MaskConfig, plan_mask
 
-    plan = plan_mask(how.opened(table), MaskConfig(what=what, by=by, find=finder is not None))
+    config = MaskConfig(what=what, by=by, find=finder is not None, most_correlated=most_correlated, least=least)
+    plan = plan_mask(how.opened(table), config)
     how.carry_out(plan, out, None, finder=finder)
 
 

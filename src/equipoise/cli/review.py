@@ -283,14 +283,17 @@ def thresholds(
         [], "--axis", help="An axis to learn a threshold for; all that were scored if none."
     ),
     question: str = QUESTION,
+    out: str = typer.Option("", "--out", "-o", help="A TOML file with them, for equipoise filter --config."),
 ) -> None:
-    """Learn the filter's thresholds from the sets that people accepted.
+    """Learn the filter's thresholds, on any axes, from the sets that people accepted.
 
     TABLE is read with the layer of a run of the filter detectability.
 
-    Example: [bold]equipoise review thresholds reviews/sets sets --layer runs/filter/layer[/bold]
+    Example: [bold]equipoise review thresholds reviews/sets sets --layer runs/filter/layer -o learned.toml[/bold]
     """
     from equipoise.data import Table
+    from equipoise.data.atomic import write_whole
+    from equipoise.data.runs import file_to_write
     from equipoise.filters import learned_from_people
     from equipoise.review.labels import accepted_items
 
@@ -303,6 +306,11 @@ def thresholds(
     )
     for name, value in found.thresholds.items():
         typer.echo(f"{name}: at least {value} images of a set recognised")
+    if out:
+        with file_to_write(out) as path:
+            write_whole(path, found.toml().encode())
+        typer.echo(f"use it: equipoise filter {table} --config {out} -m ... -o ...", err=True)
+        return
     setting = f'--set "detectability.thresholds={{{told}}}"'
     typer.echo(f"use it: equipoise filter {table} --steps detectability {setting} -m ... -o ...", err=True)
 

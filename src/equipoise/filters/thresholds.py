@@ -8,6 +8,7 @@ Values of a column side by side: groups of an axis, or expected against unexpect
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -102,6 +103,20 @@ class LearnedThresholds:
     def curve_of(self, axis: str) -> pd.DataFrame:
         """The best agreement at each threshold of one axis, the others free."""
         return self.curve.groupby(axis)["agreement"].max().reset_index()
+
+    def toml(self) -> str:
+        """A preset of one's own, with where it is from: a file for ``equipoise filter --config``.
+
+        >>> print(learn_thresholds({"gender": [12, 11, 12, 8]}, [True, False, True, False]).toml().splitlines()[-1])
+        thresholds = { "gender" = 12 }
+        """
+        told = ", ".join(f"{json.dumps(name)} = {value}" for name, value in self.thresholds.items())
+        axes = ", ".join(json.dumps(name) for name in self.thresholds)
+        return (
+            f"# learned from {self.n} sets that people rated: agreement {self.agreement:.3f}, cross-fitted "
+            f"{self.crossfitted:.3f}, the commoner answer alone {self.majority:.3f}\n"
+            f'[[step]]\nfilter = "detectability"\naxes = [{axes}]\nthresholds = {{ {told} }}\n'
+        )
 
 
 def learn_thresholds(counts: Mapping[str, Any], accepted: Any, *, folds: int = 5, seed: int = 0) -> LearnedThresholds:

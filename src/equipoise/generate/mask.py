@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from equipoise.array_types import Mask
@@ -23,8 +24,9 @@ from equipoise.generate.keeping import Kept, kept
 from equipoise.generate.persons import mask_of, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, settings_of, task_of
 from equipoise.generate.tools import Tools
+from equipoise.measure.captions.amplification import bias_table
 
-__all__ = ["MaskConfig", "blacked_out", "make_masked", "plan_mask"]
+__all__ = ["MaskConfig", "blacked_out", "make_masked", "object_shares", "plan_mask"]
 
 NAMES = {"person": "person", "object": "object", "both": "person or object"}
 BY = ("box", "segment")
@@ -39,8 +41,19 @@ class MaskConfig:
     by: str = "box"
     find: bool = False
     """Let a detector find what the columns do not say: the persons for ``person``, else the objects."""
+    most_correlated: str = ""
+    """An axis: of the objects, only the one in each image that is most correlated with it over the table (thesis T2.4,
+    see :func:`object_shares`); all objects without it."""
+    least: int = 20
+    """Objects on fewer labelled images are not thought correlated: a rare thing leans by chance."""
 
     def __post_init__(self) -> None:
+        if self.most_correlated and (self.what == "person" or self.find):
+            raise InputError(
+                "most_correlated chooses among the objects that a table names; give what=object or both, and no finder"
+            )
+        if self.least < 1:
+            raise InputError(f"least={self.least}: images that an object must be on, at least 1")
         for kind, value, known in (("thing to black out", self.what, NAMES), ("outline", self.by, BY)):
             if value not in known:
                 raise UnknownNameError(kind, value, known)
@@ -59,8 +72,9 @@ def plan_mask(source: Table, config: MaskConfig | None = None) -> WorkPlan:
     names = [*(name for name in _KEPT if name in source.columns), *keeps.names]
     chosen: list[tuple[list[int], dict[str, Any]]] = []
     left_out: Counter[str] = Counter()
+    ranks = _ranks(source, settings) if settings.most_correlated else None
     for place, row in placed_rows(source, columns):
-        things = _things(row)
+        things = _things(row, ranks)
         if things or settings.find:
             chosen.append((place, {"id": row["image_id"], "things": things, "keeps": names}))
         else:
@@ -91,8 +105,50 @@ def _columns(config: MaskConfig) -> list[str]:
     return wanted[:-1] if config.find else wanted
 
 
-def _things(row: dict[str, Any]) -> list[dict[str, Any]]:
+def object_shares(
+    objects: Sequence[Collection[str]], groups: Sequence[str | None], *, least: int = 20
+) -> pd.Series[float]:
+    """How correlated each object is with the groups, the most first: the largest b(a, l) of bias amplification.
+
+    b(a, l) = c(a, l) / sum_a c(a, l), c the images of group a with the object l (Zhao et al., EMNLP 2017); 1 / A is no
+    correlation, 1 an object that one group alone has. ``objects`` (n,) are the names on each image, ``groups`` (n,) its
+    label, ``None`` for none. Objects on fewer than ``least`` labelled images are left out.
+
+    >>> object_shares([{"tie", "cup"}, {"tie"}, {"cup"}, {"cup"}], ["m", "m", "f", None], least=2).to_dict()
+    {'tie': 1.0, 'cup': 0.5}
+    """
+    names = sorted({group for group in groups if group is not None})
+    if len(names) < 2:
+        raise InputError("the axis shows fewer than two groups; no object can be correlated with it")
+    counts: dict[str, Counter[str]] = {}
+    for some, group in zip(objects, groups, strict=True):
+        for name in set(some) if group is not None else ():
+            counts.setdefault(name, Counter())[str(group)] += 1
+    often = sorted(name for name, found in counts.items() if found.total() >= least)
+    if not often:
+        raise InputError(f"no object is on {least} labelled images; lower --least")
+    table = np.array([[counts[name][group] for group in names] for name in often], dtype=np.float64)
+    largest = bias_table(table, table, often, names).groupby("item", sort=True)["reference"].max()
+    return largest.sort_values(ascending=False, kind="stable")
+
+
+def _ranks(source: Table, config: MaskConfig) -> dict[str, int]:
+    """The place of every object in the order of its correlation, the most correlated first."""
+    axis = config.most_correlated
+    if axis not in source.columns:
+        raise UnknownNameError(f"column of {source.path}", axis, source.columns)
+    frame = source.to_pandas(["object_boxes", axis])
+    objects = [{str(thing.get("name")) for thing in json.loads(cell or "[]")} for cell in frame["object_boxes"]]
+    groups = [None if pd.isna(group) else str(group) for group in frame[axis]]
+    return {str(name): i for i, name in enumerate(object_shares(objects, groups, least=config.least).index)}
+
+
+def _things(row: dict[str, Any], ranks: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
     people, objects = people_of(row.get("people")), json.loads(row.get("object_boxes") or "[]")
+    if ranks is not None:
+        known = [str(thing.get("name")) for thing in objects if str(thing.get("name")) in ranks]
+        one = min(known, key=ranks.__getitem__, default=None)
+        objects = [thing for thing in objects if str(thing.get("name")) == one]
     return [thing for thing in [*people, *objects] if thing.get("box") is not None or thing.get("mask") is not None]
 
 

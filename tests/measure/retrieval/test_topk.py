@@ -98,6 +98,36 @@ def test_many_rows_over_many_blocks_equals_a_full_sort():
     assert (ranking.indices == np.argsort(-(queries @ images.T), axis=1, kind="stable")[:, :50]).all()
 
 
+@pytest.mark.parametrize("levels", [0, 40, 2000])
+@pytest.mark.parametrize("order", ["stable", "reverse", "places"])
+def test_a_wide_first_block_is_thinned_without_losing_anything(levels, order):
+    """The threshold of the first block comes from a sample of its columns: columns where the best are all outside the
+    sample or all inside it, equal scores (``levels`` of them; 0: none equal), images that may not be kept.
+    """
+    rng = np.random.default_rng(5)
+    scores = rng.standard_normal((9, 3000)) if not levels else rng.integers(0, levels, (9, 3000)).astype(float)
+    sampled = np.arange(3000) % 6 == 0
+    scores[0, sampled] -= 4000
+    scores[1, sampled] += 4000
+    scores[2] = np.sort(scores[2])
+    scores[3] = 7
+    places = rng.permutation(3000) if order == "places" else np.arange(3000) * (-1 if order == "reverse" else 1)
+    owners = rng.integers(0, 4, 3000)
+    allowed = np.ones(scores.shape, dtype=bool)
+    allowed[np.arange(9) % 3 == 0] = owners != 0
+    keys = Candidates(image_owner=owners, query_owner=np.where(np.arange(9) % 3 == 0, 0, 9))
+    mask, codes = rng.random(3000) < 0.7, rng.integers(0, 3, 3000).astype(np.int32)
+    wants = [topk.Want(40, mask, codes), topk.Want(7)]
+    found = topk.scan(Scores(scores), wants, candidates=keys, order=places if order == "places" else order)
+    for ranking, k, may, used in (
+        (found.rankings[0], 40, allowed & mask, codes),
+        (found.rankings[1], 7, allowed, codes * 0),
+    ):
+        rows, left = brute_top(scores, k, may, used, places)
+        assert ranking.indices.tolist() == rows
+        assert (ranking.left_out == left).all()
+
+
 def test_many_pools_equal_one_query_at_a_time():
     rng = np.random.default_rng(2)
     queries, images = rng.standard_normal((300, 8)), rng.standard_normal((5000, 8))

@@ -56,18 +56,27 @@ DIMENSIONS = 50
 
 
 def caption_map(
-    texts: list[str], image_ids: list[str], clusters: NDArray[np.intp], groups: list[str], *, seed: int = 0
+    texts: list[str],
+    image_ids: list[str],
+    clusters: NDArray[np.intp],
+    groups: list[str],
+    *,
+    vectors: NDArray[np.float64] | None = None,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Coordinates of each image's neutral text: ``image_id x y cluster group``; a part of them if there are many.
 
-    TF-IDF, its 50 main directions, then t-SNE. For looking at: distances between clusters mean nothing.
+    TF-IDF, or the ``vectors`` (n, d) of a text encoder, the 50 main directions, then t-SNE. For looking at: distances
+    between clusters mean nothing.
     """
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    features = TfidfVectorizer().fit_transform(texts)
-    width = min(DIMENSIONS, min(features.shape) - 1)
-    dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
+    dense: Any = vectors
+    if vectors is None or vectors.shape[1] > DIMENSIONS:
+        features = TfidfVectorizer().fit_transform(texts) if vectors is None else vectors
+        width = min(DIMENSIONS, min(features.shape) - 1)
+        dense = TruncatedSVD(width, random_state=seed).fit_transform(features)
     points, rows = tsne_coordinates(dense, perplexity=min(30.0, (len(texts) - 1) / 3), seed=seed)
     return pd.DataFrame(
         {
@@ -113,6 +122,7 @@ def audit_dataset(
     features: str | Path | None = None,
     masked_features: str | Path | None = None,
     encoder: Any = None,
+    text_encoder: Any = None,
     asking: engine.Asking | None = None,
     settings: DatasetSettings | None = None,
     overwrite: bool = False,
@@ -129,10 +139,12 @@ def audit_dataset(
 
     ``features`` and ``masked_features`` are tables of embeddings of the images and of the same images with the person
     masked; with them the group is also guessed from images. ``encoder``, a model or its name, takes the place of
-    ``features``: it is asked about the images of the table, as ``asking`` says. The folder holds ``results.parquet``
-    and ``results.json``, the settings, and for each axis ``counts``, ``leanings``, ``clusters``, ``activities`` and
-    ``map`` as CSV, and the map of captions as SVG. A folder that holds something else, or another dataset, is refused
-    unless ``overwrite`` says so.
+    ``features``: it is asked about the images of the table, as ``asking`` says. ``text_encoder``, a model of sentences
+    or its name, takes the place of words in the clusters of captions (GenSynth: RoBERTa).
+
+    The folder holds ``results.parquet`` and ``results.json``, the settings, and for each axis ``counts``, ``leanings``,
+    ``clusters``, ``activities`` and ``map`` as CSV, and the map of captions as SVG. A folder that holds something else,
+    or another dataset, is refused unless ``overwrite`` says so.
     """
     chosen = settings or DatasetSettings()
     if out is not None:
@@ -149,7 +161,8 @@ def audit_dataset(
     if encoder is not None and features is not None:
         raise InputError("features come from a table or from a model; give --features or --encoder, one of them")
     of: dict[str, Any] = {"dataset": str(source), "axes": list(dataset.groups), "lexicon": lexicon}
-    inputs = {"features": features, "masked_features": masked_features, "encoder": encoder}
+    inputs = {"features": features, "masked_features": masked_features}
+    inputs |= {"encoder": encoder, "text_encoder": text_encoder}
     of |= {name: str(getattr(given, "key", given)) for name, given in inputs.items() if given is not None}
     of |= {name: value for name, value in {"limit": limit, "sample": sample, "layers": list(layers)}.items() if value}
     file = Path(source) / MANIFEST if Path(source).is_dir() else Path(source)
@@ -164,7 +177,9 @@ def audit_dataset(
         if encoder is not None:
             unmasked, notes = _features_by(encoder, source, ids, asking)
             dataset.notes.extend(notes)
-        done, findings = _measured(source, dataset, chosen, (masked, unmasked), None if home is None else home.folder)
+        reads = None if text_encoder is None else _read_by(text_encoder)
+        folder = None if home is None else home.folder
+        done, findings = _measured(source, dataset, chosen, (masked, unmasked), folder, reads)
         if home is not None:
             findings.save(home.stage)
             for found in done.axes:
@@ -186,7 +201,12 @@ def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
 
 
 def _measured(
-    source: str | Path, dataset: Dataset, chosen: DatasetSettings, features: tuple[Any, Any], folder: Path | None
+    source: str | Path,
+    dataset: Dataset,
+    chosen: DatasetSettings,
+    features: tuple[Any, Any],
+    folder: Path | None,
+    reads: Callable[[list[str]], Any] | None = None,
 ) -> tuple[DatasetAudit, Findings]:
     findings = Findings(SUITE, "")
     findings.notes += dataset.notes
@@ -194,7 +214,7 @@ def _measured(
         units = len(set(dataset.sources))
         findings.note(f"{len(dataset):,} images come from {units:,} sources or sets, which are the independent units")
     family = QuestionFamily()
-    parts = [AxisPart(findings, dataset, axis, chosen, family) for axis in dataset.groups]
+    parts = [AxisPart(findings, dataset, axis, chosen, family, reads) for axis in dataset.groups]
     with Heartbeat(f"looking at {dataset.name}"):
         on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
     if not on_axes:
@@ -203,6 +223,18 @@ def _measured(
         joint_counts([part for part in parts if part.groups.n_groups > 1])
     judged = family.judge(findings.rows)
     return DatasetAudit(dataset, findings.frame(), tuple(on_axes), tuple(findings.notes), folder, judged), findings
+
+
+def _read_by(text_encoder: Any) -> Callable[[list[str]], Any]:
+    """Texts to vectors, by a model of sentences or its name."""
+    from equipoise.models import load
+
+    model = load(text_encoder) if isinstance(text_encoder, str) else text_encoder
+
+    def vectors(texts: list[str]) -> Any:
+        return model.encode_texts(texts)
+
+    return vectors
 
 
 def _features_by(
@@ -270,6 +302,7 @@ def _save_map(
         [str(dataset.frame["image_id"].iloc[i]) for i in rows],
         clusters.found.labels,
         [groups.names[groups.labels[i]] for i in rows],
+        vectors=clusters.vectors,
         seed=settings.seed,
     )
     _csv(folder / f"map_{name}.csv", points)

@@ -6,7 +6,7 @@ One correction for everything that is asked about a dataset as a whole, and how 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -158,6 +158,8 @@ class AxisPart:
     axis: str
     settings: DatasetSettings
     family: QuestionFamily
+    embed: Callable[[list[str]], Any] | None = None
+    """Texts to vectors, (n, d), by the text encoder that was named; captions are clustered by their words without."""
 
     @property
     def groups(self) -> Groups:
@@ -197,6 +199,20 @@ class AxisPart:
             self.findings.note(f"captions may name the groups of {self.axis!r}: no lexicon makes them neutral there")
             return [" ".join(some).lower() for some in captions]
         return neutral_texts(captions, lexicon)
+
+    def text_vectors(self, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
+        """(n, d) the mean vector of an image's neutral captions; ``None`` where no text encoder was named."""
+        if self.embed is None:
+            return None
+        lexicon = self.dataset.lexicons.get(self.axis)
+        captions = [list(self.dataset.captions[i]) for i in rows]
+        said = [text for some in captions for text in some]
+        texts = said if lexicon is None else list(lexicon.neutralise_all(said))
+        different = list(dict.fromkeys(texts))
+        place = {text: i for i, text in enumerate(different)}
+        vectors = np.asarray(self.embed(different), dtype=np.float64)[[place[text] for text in texts]]
+        counts = np.array([len(some) for some in captions])
+        return np.asarray(np.add.reduceat(vectors, np.cumsum(counts) - counts) / counts[:, None])
 
 
 def counts_of(part: AxisPart) -> GroupCounts | None:
@@ -311,6 +327,8 @@ class CaptionMap:
     found: Clusters
     rows: NDArray[np.intp]
     texts: list[str]
+    vectors: NDArray[np.float64] | None = None
+    """Of a text encoder, where one was named."""
 
 
 def clusters_of(part: AxisPart) -> CaptionMap | None:
@@ -323,21 +341,25 @@ def clusters_of(part: AxisPart) -> CaptionMap | None:
     if count < 2:
         part.findings.note(f"{part.axis}: no clusters of captions: {said}")
         return None
+    vectors = part.text_vectors(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captions that are alike may fill fewer clusters than asked for
         found = caption_clusters(
             part.groups.take(rows),
             texts,
+            vectors,
             clusters=None if (keys := part.sources()) is None else keys[rows],
             n_clusters=count,
             permutations=part.settings.permutations,
             seed=part.settings.seed,
             level=part.settings.level,
         )
+    if vectors is not None:
+        part.findings.note(f"{part.axis}: captions are clustered by the vectors of a text encoder, not by their words")
     if count < part.settings.clusters:
         part.findings.note(f"{part.axis}: {count} clusters, because only {said}")
     _add_leaning(part, found.leaning, "cluster")
-    return CaptionMap(found, rows, texts)
+    return CaptionMap(found, rows, texts, vectors)
 
 
 def captions_part(part: AxisPart) -> CaptionProbe | None:

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from equipoise.array_types import Floats
+from equipoise.data.table import Table
 from equipoise.errors import InputError, one_line
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
 from equipoise.measure.groups import Groups
-from equipoise.measure.images import disjoint_pairs, frechet_distance, ssim
+from equipoise.measure.images import disjoint_pairs, frechet_distance, inception_score, kid, ssim
 from equipoise.measure.notes import no_interval, no_null
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
@@ -32,7 +33,10 @@ class Quality:
 
     ``by`` names the columns whose values are compared; the axes unless given. ``expected`` compares expected with
     unexpected scenes, from the column ``cell`` (preset ``gab``). SSIM and LPIPS are of disjoint random pairs of the
-    same value: lower SSIM and higher LPIPS is more varied. LPIPS needs its package.
+    same value: lower SSIM and higher LPIPS is more varied. LPIPS needs its package (the extra ``lpips``).
+
+    The Fréchet distance is of the encoder's unit vectors. ``features="inception"`` (or ``inception:FILE``) adds what
+    papers print as FID, KID and IS, of Inception's own features (:mod:`equipoise.models.inception`).
     """
 
     by: tuple[str, ...] = ()
@@ -43,6 +47,8 @@ class Quality:
     """Pictures are brought to this many pixels' width and height for SSIM."""
     draws: int = 199
     model: str = ""
+    features: str = ""
+    """``inception``, or ``inception:FILE`` with its weights; nothing is measured by it unless given."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gab": {"by": (EXPECTED,)}}
 
@@ -54,7 +60,9 @@ class Quality:
     @property
     def needs(self) -> tuple[str, ...]:
         """Vectors for the Fréchet distance, pixels for the rest."""
-        return (*(("image vectors", "real images") if self.frechet else ()), *(("pictures",) if self.pairs else ()))
+        vectors = ("image vectors", "real images") if self.frechet else ()
+        inception = ("Inception's weights",) if self.features else ()
+        return (*vectors, *(("pictures",) if self.pairs else ()), *inception)
 
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Rows ``frechet``, ``ssim``, ``lpips`` by group, and their gaps."""
@@ -64,7 +72,32 @@ class Quality:
             self._frechet(remaining, verdict)
         if self.pairs:
             self._pairs(remaining, verdict)
+        if self.features:
+            self._inception(remaining, verdict)
         return verdict
+
+    def _inception(self, remaining: RemainingImages, verdict: FilterVerdict) -> None:
+        """FID and KID to the real images where there are any, and the Inception Score; notes say what was found."""
+        from equipoise.models.inception import open_inception
+
+        network = open_inception(self.features)
+        mine, told = network.features(_decoded(remaining.table, verdict, set(remaining.frame["image_id"])))
+        verdict.notes.append(
+            f"Inception features of {len(mine):,} images by {network.name}, {mine.shape[1]} numbers each"
+        )
+        keys = {"variant": "inception"}
+        measures: list[tuple[str, Any]] = [("inception_score", lambda: inception_score(told))]
+        if remaining.models.reference is None:
+            verdict.notes.append("no FID or KID: no table of real images was given as reference")
+        else:
+            real, _ = network.features(_decoded(remaining.reference().table, verdict))
+            verdict.notes.append(f"Inception features of {len(real):,} real images")
+            measures += [("frechet", lambda: frechet_distance(real, mine)), ("kid", lambda: kid(real, mine))]
+        for metric, measured in measures:
+            try:
+                verdict.rows.append(measured().row(metric=metric, **keys))
+            except InputError as error:
+                verdict.notes.append(f"no {metric} of Inception features: {error}")
 
     def _frechet(self, remaining: RemainingImages, verdict: FilterVerdict) -> None:
         if remaining.models.reference is None:
@@ -225,10 +258,28 @@ class _Pictures:
                     self._held[at[ids[i]]] = None
 
 
+def _decoded(table: Table, verdict: FilterVerdict, ids: set[str] | None = None) -> list[Any]:
+    """The pictures of a table, or of some of its rows; a note counts those that cannot be decoded."""
+    from equipoise.data.images import decode
+
+    found, broken = [], 0
+    for batch in table.batches(["image_id", "image"]):
+        for name, held in zip(batch.column("image_id").to_pylist(), batch.column("image"), strict=True):
+            if ids is not None and name not in ids:
+                continue
+            try:
+                found.append(decode(held.as_py(), root=table.image_root))
+            except InputError:
+                broken += 1
+    if broken:
+        verdict.notes.append(f"{broken:,} pictures of {table.path} cannot be decoded; Inception did not see them")
+    return found
+
+
 def _lpips() -> tuple[Any, str]:
     """The LPIPS distance of two stacks of pictures; or nothing, and why."""
     if find_spec("lpips") is None or find_spec("torch") is None:
-        return None, "the package lpips is not installed"
+        return None, "the package lpips is not installed (the extra lpips)"
     import torch
 
     try:

@@ -1,6 +1,8 @@
 """Keep the k best of scores that arrive in blocks.
 
-A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept.
+A block's scores are first compared with the k-th best so far (one pass, no sorting); only what passes is kept. For the
+first block, which has nothing to be compared with, a sample of its columns gives a score that more than k others are
+sure to reach; what does not reach it is never looked at again.
 Order is arrival order among equal scores, or that of places given for the images, so that the result does not depend
 on the blocks. What ties with the last kept score but does not fit is counted by code (its group), so that ties can be
 reported or shared out.
@@ -17,6 +19,12 @@ __all__ = ["Best"]
 
 Scores = NDArray[Any]
 Index = NDArray[np.int64]
+
+
+_SAMPLED = 4
+"""The first block's threshold is read from every so-manieth of its columns."""
+_SPARE = 2.5
+"""So many standard deviations more than k does the threshold let pass; rows in which fewer than k pass are redone."""
 
 
 class Best:
@@ -85,19 +93,52 @@ class Best:
 
     def _add_whole(self, scores: Scores, index: Index) -> None:
         if self.allowed is not None and index.ndim == 1:
-            scores, index = scores[:, self.allowed[index]], index[self.allowed[index]]
+            fine = np.flatnonzero(self.allowed[index])
+            scores, index = scores.take(fine, axis=1), index[fine]
         elif self.allowed is not None:
             scores = np.where(self.allowed[index], scores, -np.inf).astype(scores.dtype)
-        items = np.broadcast_to(index, scores.shape)
         every = np.arange(len(scores))
-        self.scores = self.scores.astype(scores.dtype)
-        joined = np.concatenate([self.scores, scores], axis=1) if self.scores.shape[1] else scores
-        labels = np.concatenate([self.index, items], axis=1) if self.index.shape[1] else items
-        if joined.shape[1] <= self.k:
+        thin = None if self.scores.shape[1] else self._thinned(scores, index)
+        redo: Index = np.zeros(0, dtype=np.int64)
+        if thin is not None:
+            joined, labels, redo = thin
+        else:
+            items = np.broadcast_to(index, scores.shape)
+            self.scores = self.scores.astype(scores.dtype)
+            joined = np.concatenate([self.scores, scores], axis=1) if self.scores.shape[1] else scores
+            labels = np.concatenate([self.index, items], axis=1) if self.index.shape[1] else items
+        if thin is None and joined.shape[1] <= self.k:
             self.scores, self.index = np.array(joined), np.array(labels)
             return
         self.scores, self.index, self._floor = self._best_of(joined, labels, every)
+        if redo.size:
+            whole = scores[redo], np.broadcast_to(index, scores.shape)[redo]
+            self.scores[redo], self.index[redo], self._floor[redo] = self._best_of(*whole, redo)
         self._filling = bool(np.isneginf(self._floor).any())
+
+    def _thinned(self, scores: Scores, index: Index) -> tuple[Scores, Index, Index] | None:
+        """What reaches a low threshold in each row: scores and images in their order, -inf beside them.
+
+        More than k do, with all that tie with the k-th best; the rows in which fewer do come third. ``None`` where most
+        of a row would.
+        """
+        n = scores.shape[1]
+        sample = scores[:, ::_SAMPLED]
+        expected = self.k * sample.shape[1] / n
+        taken = int(expected + _SPARE * np.sqrt(expected)) + 1
+        if 3 * taken > sample.shape[1]:
+            return None
+        least = np.partition(sample, sample.shape[1] - taken, axis=1)[:, -taken]
+        if np.isneginf(least).any():
+            return None
+        flat, counts = _reaching(scores, least)
+        starts, width = np.cumsum(counts) - counts, max(self.k, int(counts.max()))
+        columns = flat - np.repeat(np.arange(len(scores)) * n, counts)
+        at = np.arange(len(flat)) + np.repeat(np.arange(len(scores)) * width - starts, counts)
+        thin, items = np.full((len(scores), width), -np.inf, dtype=scores.dtype), np.full((len(scores), width), -1)
+        thin.ravel()[at] = scores.ravel()[flat]
+        items.ravel()[at] = index[columns] if index.ndim == 1 else index.ravel()[flat]
+        return thin, items, np.flatnonzero(counts < self.k)
 
     def _best_of(self, scores: Scores, index: Index, rows: NDArray[np.intp]) -> tuple[Scores, Index, Scores]:
         """The k best columns of each row in arrival order, and the k-th score; counts the ties left out."""
@@ -161,6 +202,13 @@ class Best:
         scores = np.concatenate([self.scores[rows], new_scores], axis=1)
         index = np.concatenate([self.index[rows], new_items], axis=1)
         self.scores[rows], self.index[rows], self._floor[rows] = self._best_of(scores, index, rows)
+
+
+def _reaching(scores: Scores, least: Scores) -> tuple[Index, Index]:
+    """The flat places of what reaches the threshold of its row, and how many of each row do."""
+    flat = np.flatnonzero(scores >= least[:, None])
+    ends = np.searchsorted(flat, np.arange(len(scores) + 1) * scores.shape[1])
+    return flat, np.diff(ends)
 
 
 def _best_first(scores: Scores, places: Index | None) -> NDArray[np.intp]:

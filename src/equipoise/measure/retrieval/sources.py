@@ -208,12 +208,14 @@ class Embeddings:
         """The blocks of some queries against some images (both by number, images rising)."""
         excluded = Excluded(PairedKeys(None, None, plan.keys.query_owner, plan.keys.image_owner), self.n_images)
         images = images[::-1] if plan.reverse else images
-        step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // plan.block_columns))
+        # blocks of even width, up to half as wide again: a small last one costs as many calls as a whole one
+        width = max(1, -(-len(images) // max(1, round(len(images) / plan.block_columns))))
+        step = max(1, min(BLOCK_ROWS, BLOCK_CELLS // width))
         parts = [queries[start : start + step] for start in range(0, len(queries), step)]
         left = [as_float(self.queries[rows], "queries") for rows in parts]
         aims = [self._targets(rows, plan) for rows in parts]
-        for first in range(0, len(images), plan.block_columns):
-            index = images[first : first + plan.block_columns]
+        for first in range(0, len(images), width):
+            index = images[first : first + width]
             right = finite_rows(self.images, index, "images")
             for rows, query, (targets, tolerance) in zip(parts, left, aims, strict=True):
                 scores = query @ right.T

@@ -43,6 +43,8 @@ class BertClassifier:
     name: str = "bert-base-uncased"
     frozen: bool = False
     device: str = "cpu"
+    rate: float | None = None
+    """The learning rate; the paper's unless given. Encoders far smaller than BERT learn nothing at that one."""
 
     @property
     def id(self) -> str:
@@ -115,7 +117,7 @@ class _BertReader:
         body = None if self.kept is not None else copy.deepcopy(self.classifier._loaded[1]).to(self.classifier.device)
         width = self.classifier._loaded[1].config.hidden_size
         head = _head(width, groups).to(self.classifier.device)
-        self._train(body, head, train, torch.as_tensor(labels, device=self.classifier.device), seed)
+        self._train(body, head, train, torch.as_tensor(labels.copy(), device=self.classifier.device), seed)
         head.eval()
         if body is not None:
             body.eval()
@@ -133,6 +135,7 @@ class _BertReader:
         from torch.nn.functional import cross_entropy
 
         rate, epochs = (5e-5, 20) if body is None else (1e-5, 5)
+        rate = self.classifier.rate or rate
         learned = [*head.named_parameters(), *([] if body is None else body.named_parameters())]
         decayed = [p for name, p in learned if not ("bias" in name or "norm" in name.lower())]
         plain = [p for name, p in learned if "bias" in name or "norm" in name.lower()]

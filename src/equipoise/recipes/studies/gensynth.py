@@ -20,13 +20,21 @@ from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.data.mixing import join_tables
 from equipoise.recipes.studies.common import audit_step
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.gensynth_probes import probe_part, probe_steps
 from equipoise.recipes.studies.gensynth_tables import FULL, MINI, SEES, SIZES, parts_of, pool_of, sources_of
+from equipoise.report.study import StudyPart
 
 __all__ = ["SIZES", "STUDY"]
 
 EDITOR = {"mini": "mini:edit", "full": "diffusers:timbrooks/instruct-pix2pix"}
 INSTRUCTIONS = ("Make this person look like a/an {noun}",)
 """One of the paper's four; the miniature has one guidance scale of its own."""
+AXIS = "gender"
+JUDGE = "mini:judge"
+"""Looks at edits; it is no part of what made them nor of what is measured."""
+READS = {"mini": "mini:clip-fair", "full": "hf:sentence-transformers/all-roberta-large-v1"}
+"""The text encoder of caption clusters; the paper says RoBERTa and not which."""
+CLUSTERS = 20
 KNN_K = 20
 """Neighbours of the mini filter: the paper's 50 of 190,000 crops would be a third of the mini pool."""
 
@@ -55,6 +63,7 @@ def _baselines(options: StudyOptions) -> StudyStep:
 
 
 def _mini(options: StudyOptions) -> list[StudyStep]:
+    """All steps on the pictogram world; with a pool that was given, none is drawn."""
     models = options.models or MINI
     seeds = list(range(SIZES["seeds"]))
     pool = StudyStep(
@@ -76,7 +85,29 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
         )
         for model in models
     ]
-    return [pool, _baselines(options), *natural, *_edit_steps(options, models)]
+    first = [pool, _baselines(options), *natural, _clusters(options)]
+    return [*first, *probe_steps(options), *_edit_steps(options, models), *_even_steps(options, models)]
+
+
+def _clusters(options: StudyOptions, missing: str = "") -> StudyStep:
+    """Captions of the pool in clusters, by the vectors of a text encoder."""
+    reads = READS[options.scale]
+
+    def work(home: StudyHome, out: Path) -> None:
+        from equipoise.audit.dataset import DatasetSettings, audit_dataset
+
+        settings = DatasetSettings(clusters=CLUSTERS, permutations=199, probe_permutations=19, seed=options.seed)
+        audit_dataset(pool_of(home).path, out, axes=(AXIS,), text_encoder=reads, settings=settings)
+
+    return StudyStep(
+        "clusters",
+        f"Clusters of neutral captions by {reads}, and who is in them",
+        work,
+        {"reads": reads, "clusters": CLUSTERS, "seed": options.seed},
+        () if "val" in options.given or options.scale == "full" else ("pool",),
+        cost=StepCost((reads,), cpu_minutes=0.4),
+        missing=missing,
+    )
 
 
 def _draw_pool(home: StudyHome, out: Path) -> None:
@@ -128,20 +159,103 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         audit_step(model, "contrast", _edited, config, needs=("filter",), cost=StepCost((model,), cpu_minutes=0.8))
         for model in models
     ]
-    inside = [
+    swaps = StudyStep(
+        "swaps",
+        "GenSwap: the head of each picture replaced by one of each gender from the pool",
+        _swap,
+        {},
+        ("sources", "pool"),
+        cost=StepCost(images=2 * n, cpu_minutes=0.2),
+    )
+    return [sources, edits, join, sieve, swaps, *audits]
+
+
+def _swap(home: StudyHome, out: Path) -> None:
+    from equipoise.generate import SwapConfig, plan_swap, run
+
+    plan = plan_swap(sources_of(home), pool_of(home), SwapConfig(axis=AXIS, seed=home.options.seed))
+    run(plan, out, None, faces=pool_of(home), progress=False)
+
+
+def _even_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudyStep]:
+    """Edits of pictures in which nothing leans, for gaps inside pairs against the truth.
+
+    An edit into the other gender is a little worse than one that leaves the gender, and where sources lean the worse
+    one is of the rarer gender: a model that does not lean then seems to (docs/recipes.md has the figures).
+    """
+    n = SIZES["even"]
+    sources = StudyStep(
+        "even-sources",
+        "Pictures to edit of a world that does not lean",
+        _draw_even,
+        {"n": n, "seed": options.seed},
+        resumes=False,
+        cost=StepCost(images=n, cpu_minutes=0.2),
+    )
+    edits = StudyStep(
+        "even-edits",
+        f"Each of them edited into each gender by {EDITOR['mini']}",
+        _edit_even,
+        {"editor": EDITOR["mini"]},
+        ("even-sources",),
+        cost=StepCost((EDITOR["mini"],), (), 2 * n, cpu_minutes=0.0075 * 2 * n, disk_gb=0.01),
+    )
+    judged = StudyStep(
+        "even-judged",
+        f"Which pairs show both genders, by {JUDGE}",
+        _judge_even,
+        {"judge": JUDGE},
+        ("even-edits",),
+        resumes=False,
+        cost=StepCost((JUDGE,), (), 2 * n, cpu_minutes=0.2),
+    )
+    config = {"axes": (AXIS,), "draws": 100, "min_sets": 1}
+    gaps = [
         audit_step(
             model,
             "intersectional",
-            _edited_subjects,
-            {"axes": ("gender",), "draws": 100, "min_sets": 1},
+            _even,
+            config,
             name="gaps",
-            needs=("pairs",),
-            about="over all edits",
+            needs=("even-judged",),
+            about="over pairs that show both genders",
             cost=StepCost((model,), cpu_minutes=0.4),
         )
         for model in models
     ]
-    return [sources, edits, join, sieve, *audits, *inside]
+    return [sources, edits, judged, *gaps]
+
+
+def _draw_even(home: StudyHome, out: Path) -> None:
+    from equipoise.world import preset
+    from equipoise.world.tables import write_table
+
+    world = preset("fair").changed(activity_share=0.0, visible=1.0)
+    write_table(out, world, SIZES["even"], seed=home.options.seed + 3)
+
+
+def _edit_even(home: StudyHome, out: Path) -> None:
+    _edit_table(home, Table.open(home.step("even-sources")), out)
+
+
+def _judge_even(home: StudyHome, out: Path) -> None:
+    """A layer over the edits: their sources' subjects, and pairs of which both edits show the gender asked for."""
+    from equipoise.models import load
+
+    edits = Table.open(home.step("even-edits"))
+    subjects = Table.open(home.step("even-sources")).to_pandas(["image_id", "subject"]).set_index("image_id")["subject"]
+    frame = edits.to_pandas(["image_id", "source_id", AXIS])
+    ids, images = zip(*edits.images(), strict=True)
+    said = load(JUDGE, kind="classifier").classify(list(images))[AXIS]
+    seen = pd.Series([said.labels[i] for i in said.probabilities.argmax(axis=1)], index=list(ids))
+    right = frame["image_id"].map(seen) == frame[AXIS]
+    whole = right.groupby(frame["source_id"]).transform("all")
+    rows = pd.DataFrame({"image_id": frame["image_id"], "subject": frame["source_id"].map(subjects), "keep": whole})
+    edits.add_layer("judged", rows, columns={"subject": "string", "keep": "bool"}, path=out)
+
+
+def _even(home: StudyHome) -> Table:
+    return Table.open(home.step("even-edits"), layers=[home.step("even-judged")])
 
 
 def _draw_sources(home: StudyHome, out: Path) -> None:
@@ -153,13 +267,17 @@ def _draw_sources(home: StudyHome, out: Path) -> None:
 
 
 def _edit(home: StudyHome, out: Path) -> None:
+    _edit_table(home, sources_of(home), out)
+
+
+def _edit_table(home: StudyHome, sources: Table, out: Path) -> None:
     from equipoise.generate import EditsConfig, plan_edits, run
     from equipoise.models import load
 
     config = EditsConfig(
         guidance=(3.0,), image_guidance=1.3, area="whole", templates=INSTRUCTIONS, seed=home.options.seed
     )
-    run(plan_edits(sources_of(home), config), out, load(EDITOR["mini"], kind="generator"), progress=False)
+    run(plan_edits(sources, config), out, load(EDITOR["mini"], kind="generator"), progress=False)
 
 
 def _join(home: StudyHome, out: Path) -> None:
@@ -191,11 +309,6 @@ def _edited(home: StudyHome) -> Table:
     return Table.open(home.step("pairs"), layers=[home.step("filter") / "layer"])
 
 
-def _edited_subjects(home: StudyHome) -> Table:
-    """All edits, without their sources, each with its source's subject; the filter leaves few by subject."""
-    return Table.open(home.step("pairs"), layers=["edits-only"])
-
-
 def _full(options: StudyOptions) -> list[StudyStep]:
     """The same steps over photographs: what is given is used, what is not is named with its cost."""
     models = options.models or FULL
@@ -204,6 +317,8 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         "captions": "COCO's captions_val2017.json is needed: give it with --from captions=FILE",
         "val": "a table of COCO val2017 with captions and labels is needed: equipoise table import coco, then "
         "equipoise table label, and --from val=TABLE",
+        "train": "a table of COCO train2017 with captions, labels and boxes of people is needed for the probes, beside "
+        "that of val2017: --from train=TABLE",
         "edits": "a table of edits with their sources is needed: equipoise generate edits -g "
         f"{EDITOR['full']}, equipoise filter, equipoise table join, and --from edits=TABLE",
     }
@@ -233,6 +348,9 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         )
         for model in models
     ]
+    steps.append(_clusters(options, "" if "val" in given else need["val"]))
+    probes = "" if {"train", "val"} <= set(given) else need["train"]
+    steps += probe_steps(options, probes)
     if "edits" not in given:
         source = ("COCO train2017: 11,541 images with one person and a gender",)
         steps += [
@@ -264,29 +382,25 @@ def _full(options: StudyOptions) -> list[StudyStep]:
     return steps
 
 
+def _parts(home: StudyHome) -> list[StudyPart]:
+    return [*parts_of(home), *([probe_part(home)] if home.has("probes") else [])]
+
+
 COVERS = (
     Covered("T1: TF-IDF, random", "rankers that cannot see gender", "captions alone: --from captions_val2017.json"),
     Covered("T1: CLIP", "a model over the natural and the balanced pool", "pictures with captions (suite natural)"),
     Covered("T2, T8", "models over natural, balanced and edited pools", "edits with their sources (suite contrast)"),
     Covered("T7", "zero-shot gender accuracy and recall of edits", "edits before and after the filter"),
     Covered("F4", "realness of pairs in ten bins", "the neighbours of each edit"),
-    Covered("T5, F2", "clusters of captions and who is in them", "equipoise dataset --clusters"),
+    Covered("T5, F2", "clusters of captions and who is in them", "captions and a text encoder"),
+    Covered("T7: GenSwap", "faces swapped", "pictures with boxes of heads, and faces of the pool"),
+    Covered("D.4", "trained classifiers of gender from captions and images", "pictures to learn from, and a pool"),
     Covered(
         "T2, T8: ImageNet",
         "zero-shot accuracy on ImageNet",
         why_not="ImageNet's images are not redistributed: equipoise audit MODEL --suite utility over a table of them",
     ),
-    Covered(
-        "T7: GenSwap",
-        "faces swapped",
-        why_not="needs pictures with face boxes and a table of faces: equipoise generate swap",
-    ),
     Covered("T9", "the filter by DINO", why_not="needs DINO's weights: equipoise filter knn --preset dino"),
-    Covered(
-        "D.4",
-        "classifiers of gender from captions and images",
-        why_not="needs training on COCO train: equipoise dataset has the linear probes",
-    ),
 )
 
 STUDY = Study(
@@ -297,12 +411,13 @@ STUDY = Study(
     question="Does a neutral caption retrieve one perceived gender because of the model, or because of the pictures?",
     covers=COVERS,
     steps=_steps,
-    parts=parts_of,
+    parts=_parts,
     takes={
         "captions": "COCO's captions file; at scale mini the caption baselines are then all that is done",
         "val": "a table of natural pictures with captions and the column gender",
         "edits": "a table of edits with their sources",
         "sources": "a table of pictures to edit",
+        "train": "a table of pictures for the probes to learn from, at scale full",
     },
     limits=(
         "Gender is perceived, read from captions or given by the world, and of two groups: a limit of these data.",

@@ -17,13 +17,14 @@ from equipoise.recipes.studies.common import (
     short_name,
 )
 from equipoise.recipes.studies.frame import StudyHome
-from equipoise.report.charts import grouped_bars
+from equipoise.report.charts import grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
 __all__ = ["FULL", "MINI", "SEES", "SIZES", "parts_of", "pool_of", "sources_of"]
 
-SIZES = {"pool": 800, "sources": 220, "seeds": 5}
-"""How many pictures the mini study draws, how many of them it edits, and how many balanced pools it draws."""
+SIZES = {"pool": 800, "sources": 110, "even": 280, "seeds": 5}
+"""How many pictures the mini study draws, how many it edits, how many of a world that does not lean, and how many
+balanced pools it draws."""
 MINI = ("mini:clip", "mini:clip-fair")
 FULL = tuple(models_of("gensynth"))
 SEES = {"mini": "mini:clip-fair", "full": "hf:openai/clip-vit-base-patch32"}
@@ -56,6 +57,8 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
         parts.append(_table_2({model: home.step(f"contrast-{short_name(model)}") for model in edited}, home))
     if home.has("filter"):
         parts += _filter_parts(home)
+    if home.has("clusters"):
+        parts.append(_clusters(home))
     gaps = {model: home.step(f"gaps-{short_name(model)}") for model in edited if home.has(f"gaps-{short_name(model)}")}
     if gaps:
         parts.append(_truth(gaps))
@@ -155,7 +158,12 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
     kept = Table.open(home.step("pairs"), layers=[home.step("filter") / "layer", "edits-only"])
     prompts = {"female": "a woman", "male": "a man"}
     rows = []
-    pools = (("original", sources, False), ("unfiltered", edits, False), ("filtered", kept, True))
+    pools = (
+        ("original", sources, False),
+        ("GenSwap", Table.open(home.step("swaps")), False),
+        ("unfiltered", edits, False),
+        ("filtered", kept, True),
+    )
     for name, images, only in pools:
         found = check_pool(images, sources, reference, encoder, only_kept=only, prompts=prompts, pool=name)
         low, high = found.accuracy_interval
@@ -220,12 +228,35 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
     ]
 
 
+def _clusters(home: StudyHome) -> StudyPart:
+    """Table 5 and Figure 2: clusters of captions, and by how much each group is over-represented in them."""
+    folder = home.step("clusters")
+    table = pd.read_csv(folder / "clusters_gender.csv")
+    some = table[table["group"] == "male"] if "male" in set(table["group"]) else table
+    cells = {"measured": 100 * some["excess"], "p": some["p_value"], "n": some["n"]}
+    frame = pd.DataFrame({"cluster": some["cluster"], "words": some["distinctive_words"], **cells})
+    frame = frame.sort_values("measured", ascending=False, ignore_index=True).assign(chance=0.0)
+    points = pd.read_csv(folder / "map_gender.csv")
+    svg = scatter(points.assign(label=points["image_id"]), "", "", name="f2", series="group")
+    text = (
+        "Delta M: how many points more of a cluster's images show a man than of all images. Vectors of captions "
+        "without words for a gender, averaged over an image's captions, K-means; the words set a cluster apart. The "
+        "map is t-SNE of the same vectors: distances between clusters mean nothing.",
+    )
+    tables = [StudyTable("T5", "Clusters of captions", frame, digits=1)]
+    if home.options.scale != "full":
+        tables.append(paper_table("gensynth", "T5", "The paper's Table 5", digits=1))
+    figure = StudyFigure("F2", "Captions of the pool", "One dot per image.", svg, points)
+    return StudyPart("Table 5 and Figure 2", "Who is in which captions", text, tuple(tables), (figure,), "the pool")
+
+
 def _truth(folders: dict[str, Path]) -> StudyPart:
     table, figures = recovered_part(folders, "biased", axes=("gender",))
     text = (
         "Of every edited pair: how much higher a neutral prompt of its occupation scores the feminine edit. The world "
-        "that mini:clip learned from leaned by known log-odds; its fair twin's did not. Over all edits, not those that "
-        "the filter leaves: that was decided after it was seen how few pairs of an occupation these are. A lean of the "
-        "fair twin here may come from the editor, which learned from pictures as well.",
+        "that mini:clip learned from leaned by known log-odds; its fair twin's did not. The pictures that are edited "
+        "here do not lean, and a judge that made none of them finds both genders in every pair. Both were decided "
+        "after it was seen, on another seed, that edits into the other gender are a little worse, so that in pictures "
+        "that lean the fair twin seems to lean with them.",
     )
     return StudyPart("Against the truth", "Gaps inside edited pairs", text, (table,), tuple(figures), "the edits")

@@ -20,7 +20,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of, write_whole
 from equipoise.errors import InputError
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
-from equipoise.recipes.studies.lic_tables import PICTURES, ST10, parts_of
+from equipoise.recipes.studies.lic_tables import MASKED, PICTURES, ST10, parts_of
 
 __all__ = ["STUDY"]
 
@@ -169,11 +169,11 @@ def _world_steps(options: StudyOptions) -> list[StudyStep]:
     )
     masked = StudyStep(
         "masked",
-        "The same pictures without the person",
+        "The same pictures without the person, without the one object that leans most, and without both",
         _mask,
-        {},
+        {"what": list(MASKED)},
         ("pictures",),
-        cost=StepCost(images=PICTURES, cpu_minutes=0.5, disk_gb=0.02),
+        cost=StepCost(images=3 * PICTURES, cpu_minutes=1.2, disk_gb=0.05),
     )
 
     def describe(home: StudyHome, out: Path) -> None:
@@ -181,11 +181,11 @@ def _world_steps(options: StudyOptions) -> list[StudyStep]:
 
     said = StudyStep(
         "captions",
-        f"Captions of both by {captioner}",
+        f"Captions of all of them by {captioner}",
         describe,
         {"captioner": captioner},
         ("pictures", "masked"),
-        cost=StepCost((captioner,), (), 3 * PICTURES, cpu_minutes=4),
+        cost=StepCost((captioner,), (), 5 * PICTURES, cpu_minutes=6.5),
     )
     audit = StudyStep(
         "audit",
@@ -208,7 +208,10 @@ def _draw(home: StudyHome, out: Path) -> None:
 def _mask(home: StudyHome, out: Path) -> None:
     from equipoise.generate import MaskConfig, plan_mask, run
 
-    run(plan_mask(Table.open(home.step("pictures")), MaskConfig(by="segment")), out, None, progress=False)
+    pictures = Table.open(home.step("pictures"))
+    for name, what in MASKED.items():
+        config = MaskConfig(what=what, by="segment", most_correlated="" if what == "person" else "gender")
+        run(plan_mask(pictures, config), out / name, None, progress=False)
 
 
 def _describe(home: StudyHome, out: Path, captioner: str) -> None:
@@ -222,7 +225,8 @@ def _describe(home: StudyHome, out: Path, captioner: str) -> None:
     rows = frame.to_dict("records")
     human = [{"image_id": r["image_id"], "captions": list(r["gendered_captions"]), "gender": r["gender"]} for r in rows]
     said: dict[str, list[dict[str, Any]]] = {"people": human}
-    for name, table in (("clear", pictures), ("without-person", Table.open(home.step("masked")))):
+    tables = {"clear": pictures, **{name: Table.open(home.step("masked") / name) for name in MASKED}}
+    for name, table in tables.items():
         answers = captions(model, table, seed=home.options.seed)
         said[name] = [{"image_id": image, "caption": text} for image, text in answers if isinstance(text, str)]
     ids, images = zip(*pictures.images(), strict=True)
@@ -240,7 +244,7 @@ def _audit_world(home: StudyHome, out: Path) -> None:
         said / "people.jsonl",
         "gender",
         out,
-        masked=[f"clear:without-person={said / 'without-person.jsonl'}"],
+        masked=[f"clear:{name}={said / f'{name}.jsonl'}" for name in MASKED],
         settings=CaptionSettings(lexicon="equipoise", permutations=50, ba_least=20, seed=home.options.seed),
         say=home.say,
     )
@@ -280,6 +284,7 @@ COVERS = (
     Covered("T2.2", "LIC by LSTM; BERT with captions --classifier bert:NAME", "captions per model, kept LSTM scores"),
     Covered("T2.3", "LIC by perceived skin tone", "captions per model, kept LSTM scores"),
     Covered("T2.4", "LIC_M with objects and persons masked", "the world's pictures (mini); captions --masked"),
+    Covered("F2.2", "bias scores of single captions, by group", "captions per model, scores of the classifier"),
     Covered("F2.3", "LIC against vocabulary and BLEU-4", "captions per model"),
     Covered(
         "T2.2, T2.5: BERT",

@@ -9,17 +9,22 @@ import pandas as pd
 
 from equipoise.audit.published import model_key, published_cell, published_numbers
 from equipoise.data import read_results
+from equipoise.measure.captions.lic import lic_chance
+from equipoise.measure.stats import summarise
+from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
-from equipoise.report.charts import scatter
+from equipoise.report.charts import box_plots, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
 
-__all__ = ["PICTURES", "ST10", "parts_of"]
+__all__ = ["MASKED", "PICTURES", "ST10", "parts_of"]
 
 NAMES = {"nic": "NIC", "sat": "SAT", "fc": "FC", "transformer": "Transformer", "nic_plus": "NIC+"}
 NAMES |= {"att2in": "Att2in", "updn": "UpDn", "oscar": "OSCAR", "nic_equalizer": "NIC+Equalizer"}
 ST10 = "nic_st10"
 """NIC decoded without a frequency threshold: the paper's Ratio and Error of NIC are of these captions."""
 PICTURES = 2400
+MASKED = {"without-object": "object", "without-person": "person", "without-both": "both"}
+"""What is blacked out of the world's pictures; of objects, the one that leans most (Table 2.4)."""
 CROWN = {"lic": "LIC", "lic_m": "LIC_M", "ratio": "Ratio", "error": "Error", "ba": "BA"}
 
 
@@ -55,6 +60,7 @@ def _given_parts(home: StudyHome) -> list[StudyPart]:
     if home.has("lstm-skin"):
         parts.append(_lic_table(home, "skin", "T2.3", "Table 2.3", "race / LIC_M / LSTM"))
     if home.has("screen-gender"):
+        parts += _figure_2_2(home.step("screen-gender"))
         parts += _figure_2_3(home)
     return parts
 
@@ -175,15 +181,46 @@ def _world_parts(home: StudyHome) -> list[StudyPart]:
     ]
     results = read_results(folder / "results.parquet")
     whole = _main(folder, "lic_m")
-    masked = results[(results["pool"] == "without-person") & results["metric"].isin(["lic_m", "lic_m_change"])]
     rows = [{"images": "original", "metric": "LIC_M", **measured_cells(row)} for row in whole.to_dict("records")[:1]]
-    for row in masked.to_dict("records"):
-        metric = "LIC_M" if row["metric"] == "lic_m" else "change"
-        rows.append({"images": "without the person", "metric": metric, **measured_cells(row)})
+    for name in MASKED:
+        some = results[(results["pool"] == name) & results["metric"].isin(["lic_m", "lic_m_change"])]
+        for row in some.to_dict("records"):
+            metric = "LIC_M" if row["metric"] == "lic_m" else "change"
+            rows.append({"images": name.replace("-", " "), "metric": metric, **measured_cells(row)})
     text = (
-        "With the person blacked out, what is left in the captions comes from the surroundings. The paper has 39.1 to "
-        "39.7 points for photographs (original 44.4 and 48.5)."
+        "With the person blacked out, what is left in the captions comes from the surroundings; of the objects the "
+        "one is blacked out that leans most, as in the paper. In this world occupations lean and objects do not, so "
+        "that an object should change nothing. Not every picture has an object: the change is measured on those that "
+        "do."
     )
-    table = StudyTable("T2.4", "LIC_M on images without the person", pd.DataFrame(rows), digits=1)
-    parts.append(StudyPart("Table 2.4", "Where does it come from?", (text,), (table,), (), "masked pictures"))
-    return parts
+    table = StudyTable("T2.4", "LIC_M on masked images", pd.DataFrame(rows), digits=1)
+    paper = paper_table("lic", "T2.4", "The paper's Table 2.4", digits=1)
+    parts.append(StudyPart("Table 2.4", "Where does it come from?", (text,), (table, paper), (), "masked pictures"))
+    return [*parts, *_figure_2_2(folder)]
+
+
+def _figure_2_2(folder: Path) -> list[StudyPart]:
+    """Bias scores of single captions, by model and group: how sure the classifier was of the right group."""
+    scores = pd.read_csv(folder / "captions.csv")
+    scores = scores[scores["score"].notna()]
+    if scores.empty:
+        return []
+    of = ", ".join(sorted(scores["classifier"].unique()))
+    guess = lic_chance(scores["group"].nunique())
+    rows, boxes = [], {}
+    for (model, group), some in scores.groupby(["model", "group"], sort=True):
+        found = summarise(some["score"].to_numpy(float), null_value=guess)
+        label = f"{NAMES.get(model_key(str(model)), str(model))}, {group}"
+        rows.append({"model": model, "group": group, **measured_cells(found.row(metric="bias_score"))})
+        boxes[label] = some.set_index("image_id")["score"]
+    text = (
+        f"Each caption's bias score: how sure a classifier ({of}) that was trained on other captions is of the right "
+        f"group, 0 where it takes another one; a blind guess gives {guess:.2f}. Captions of one group may give it away "
+        "more than another's.",
+    )
+    svg = box_plots(boxes, "bias score", chance=dict.fromkeys(boxes, guess), name="f2-2", named=0)
+    figure = StudyFigure("F2.2", "Bias scores by model and group", "Boxes over captions.", svg)
+    table = StudyTable("F2.2", "Mean bias score by model and group", pd.DataFrame(rows))
+    return [
+        StudyPart("Figure 2.2", "Which captions give their group away", text, (table,), (figure,), "single captions")
+    ]

@@ -20,6 +20,7 @@ from equipoise.recipes.studies.common import (
     short_name,
 )
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.recipes.studies.socialcounterfactuals_repairs import full_repair_steps, repair_steps
 from equipoise.recipes.studies.socialcounterfactuals_tables import AXES, FULL, GENERATOR, MINI, STAGES, THREE, parts_of
 
 __all__ = ["SIZES", "STUDY"]
@@ -30,8 +31,9 @@ FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
 LEAST = 0.9
-HELD_OUT = 5
-"""Every fifth occupation is held out of the repair, a fifth of them as in the paper."""
+JUDGE = "mini:judge"
+MAY_FAIL = 1
+"""Pictures of a set that may not show what was asked before the set is thought bad; fixed before any was rated."""
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
@@ -60,7 +62,7 @@ def _mini(options: StudyOptions) -> list[StudyStep]:
             audit_step(model, "intersectional", _rendered, three, name="three", needs=("rendered",), cost=cost)
         )
     steps += _made_steps(options, models, config, n_made)
-    steps += _repair_steps(models[0], config, settings)
+    steps += repair_steps(models[0], config, settings)
     return steps
 
 
@@ -92,7 +94,16 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         ("generated",),
         cost=StepCost((SEES, SAFETY), (), n, cpu_minutes=0.5),
     )
-    steps = [made, sieve]
+    rated = StudyStep(
+        "ratings",
+        f"Which sets show what was asked, by {JUDGE}, which stands in for people",
+        _rate,
+        {"judge": JUDGE},
+        ("generated",),
+        resumes=False,
+        cost=StepCost((JUDGE,), (), n, cpu_minutes=0.1),
+    )
+    steps = [made, sieve, rated]
     for stage, about in STAGES.items():
         for model in models:
             steps.append(_stage_step(model, stage, about, config))
@@ -155,6 +166,28 @@ def _filter(home: StudyHome, out: Path) -> None:
     run(Table.open(home.step("generated")), steps, out, models=models, axes=AXES, seed=home.options.seed)
 
 
+def _rate(home: StudyHome, out: Path) -> None:
+    """``ratings.csv``: a set is accepted where at most one of its six pictures does not show the groups asked for."""
+    import pandas as pd
+
+    from equipoise.data.atomic import write_whole
+    from equipoise.formatting import csv_text
+    from equipoise.models import load
+
+    table = Table.open(home.step("generated"))
+    ids, images = zip(*table.images(), strict=True)
+    answers = load(JUDGE, kind="classifier").classify(list(images))
+    frame = table.to_pandas(["image_id", "set_id", *AXES]).set_index("image_id").loc[list(ids)]
+    right = pd.Series(True, index=frame.index)
+    for axis in AXES:
+        said = answers[axis]
+        right &= frame[axis] == [said.labels[i] for i in said.probabilities.argmax(axis=1)]
+    wrong = (~right).groupby(frame["set_id"]).sum()
+    out.mkdir(parents=True, exist_ok=True)
+    rated = pd.DataFrame({"set_id": wrong.index, "wrong": wrong.to_numpy(), "accepted": (wrong <= MAY_FAIL).to_numpy()})
+    write_whole(out / "ratings.csv", csv_text(rated).encode())
+
+
 def _stage(home: StudyHome, stage: str) -> Table:
     folder = home.step("filter")
     layers = {"before": [], "all": [folder / "layer"]}
@@ -162,55 +195,6 @@ def _stage(home: StudyHome, stage: str) -> Table:
         [next(iter(sorted((folder / "steps").glob("*similarity*"))))] if stage == "similarity" else []
     )
     return Table.open(home.step("generated"), layers=layers[stage])
-
-
-def _repair_steps(model: str, config: Mapping[str, Any], settings: Mapping[str, Any]) -> list[StudyStep]:
-    def fit(home: StudyHome, out: Path) -> None:
-        from equipoise.mitigate import Projection, fit_on_table, save
-        from equipoise.models import load
-
-        remedy = fit_on_table(Projection(), load(model), _rendered(home), AXES, held_out=_held_out(home))
-        save(remedy, out)
-
-    def audits(home: StudyHome, out: Path) -> None:
-        from equipoise.audit import AuditConfig, run
-        from equipoise.mitigate import held_out_layer, repaired
-        from equipoise.models import load
-
-        view = _rendered(home).with_layers([held_out_layer(_rendered(home), _held_out(home), out / "held-out")])
-        encoder = load(model)
-        models = {
-            "before": encoder,
-            "after": repaired(encoder, home.step("repair"), name=f"{model} repaired"),
-        }
-        for name, one in models.items():
-            run(one, "intersectional", view, out / name, config=AuditConfig().having(dict(config)))
-            run(one, "utility", view, out / f"utility-{name}", config=AuditConfig().having({}))
-
-    return [
-        StudyStep(
-            "repair",
-            f"A repair of {model}: the directions of {' and '.join(AXES)} taken out, fitted on four fifths of subjects",
-            fit,
-            {"model": model, **settings},
-            ("rendered",),
-            resumes=False,
-            cost=StepCost((model,), cpu_minutes=0.4),
-        ),
-        StudyStep(
-            "held-out",
-            "Before and after the repair, over the subjects that it has not seen",
-            audits,
-            {"model": model, **config},
-            ("repair",),
-            resumes=False,
-            cost=StepCost((model,), cpu_minutes=0.8),
-        ),
-    ]
-
-
-def _held_out(home: StudyHome) -> list[str]:
-    return sorted(_rendered(home).to_pandas(["subject"])["subject"].unique())[::HELD_OUT]
 
 
 def _full(options: StudyOptions) -> list[StudyStep]:
@@ -247,6 +231,7 @@ def _full(options: StudyOptions) -> list[StudyStep]:
             cost = StepCost((model,), data, n, gpu_hours=n / 400_000, disk_gb=n * 2.2e-6)
             config = {"k": (segment.groups,), "seed": options.seed}
             steps.append(audit_step(model, "intersectional", table, config, name=segment.name, cost=cost, missing=need))
+        steps += full_repair_steps(segment.name, segment.groups, models, need, n)
     return steps
 
 
@@ -254,24 +239,23 @@ COVERS = (
     Covered("F3, F4, F6, F7", "skew over subjects", "counterfactual sets (suites intersectional, marginal)"),
     Covered("T12 to T14", "quartiles of NDKL over subjects", "counterfactual sets (suite intersectional)"),
     Covered("T1, T11", "sets and images at each stage of the filter", "generated sets and the filter's log"),
+    Covered("T10", "thresholds learned from ratings of sets", "a judge's ratings; people's: review thresholds"),
     Covered("10.2", "three attributes at once", "counterfactual sets"),
     Covered("10.4", "every probe before and after the filter", "generated sets"),
-    Covered("T2, T16", "before and after, on held-out subjects", "sets and a repair; at scale mini a projection"),
-    Covered("T4, T5", "what a repair costs", "the suite utility"),
+    Covered("T2, T16, T17", "before and after fine-tuning on each segment", "sets; judged on held-out subjects"),
+    Covered("T4, T5", "what a repair costs", "the suite utility; at scale mini over the sets themselves"),
     Covered("T2, T12-T14: chance", "what chance gives on the published pools", "the public metadata, or facts of it"),
-    Covered(
-        "T2, T16, T17: fine-tuned",
-        "models fine-tuned on each segment",
-        why_not="fine-tuning on counterfactual sets is not in this version of equipoise",
-    ),
     Covered(
         "T3",
         "VisoGender and PATA",
         why_not="their images are addresses that rot; equipoise audit --suite visogender, pata",
     ),
     Covered("T6 to T9", "annotators' agreement", why_not="the annotations were not released"),
-    Covered("T10", "thresholds learned from ratings", why_not="needs ratings of sets by people"),
-    Covered("10.3", "FID and inception score", why_not="needs Inception's weights and the images"),
+    Covered(
+        "10.3",
+        "FID and inception score",
+        why_not="needs Inception's weights and the images: filter quality, features=inception",
+    ),
 )
 
 STUDY = Study(
