@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -71,19 +72,24 @@ class CheckpointAdapter:
             for name, value in inputs.items()
         }
 
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Say in one sentence that the model cannot be run; the images and texts are whole, so its settings are not."""
+        try:
+            yield
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            if isinstance(error, InputError) or is_out_of_memory(error):
+                raise
+            raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
+
     def _unit_vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Vectors]:
         """What ``run`` gives for batches of ``items``, each row scaled to unit length; none may be NaN."""
         import torch
 
         def unit(batch: Sequence[Any]) -> Vectors:
-            try:
-                with torch.inference_mode():
-                    vectors = run(batch).float()
-                    of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-            except (RuntimeError, IndexError) as error:
-                if is_out_of_memory(error):
-                    raise
-                raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
+            with self._fitting(), torch.inference_mode():
+                vectors = run(batch).float()
+                of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
             return np.asarray(of_length_1, dtype=np.float32)
 
         batches = in_batches(unit, items, self.settings.batch_size)
