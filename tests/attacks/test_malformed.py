@@ -29,7 +29,7 @@ def run(folder: Path, *arguments: list[str]) -> list[dict[str, Any]]:
 
 
 def test_some_malformed_inputs(equipoise: Any, home: Path) -> None:
-    """Three of each kind but models: they take seconds to import, and have a sample of their own in ``tests/models``."""
+    """Three of each kind but models, which take seconds to import and have their own sample in ``tests/models``."""
     kinds = ("reader", "run", "table", "settings", "captions", "arguments", "service")
     ended = equipoise("0", "21", *kinds, "--home", home, program="malformed", seconds=120)
     assert ended.code == 0, ended.told[-6000:]

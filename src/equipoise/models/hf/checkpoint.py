@@ -17,7 +17,15 @@ from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, torch_device, torch_dtype
 from equipoise.models.trust import check_built, on_disk
 
-__all__ = ["CheckpointAdapter", "image_processor", "opened_as", "reopening", "stock_model", "tokenizer"]
+__all__ = [
+    "CheckpointAdapter",
+    "image_processor",
+    "opened_as",
+    "reopening",
+    "stock_model",
+    "tokenizer",
+    "without_padding",
+]
 
 Opener = Callable[..., Any]
 """Makes an adapter: ``(checkpoint, *, name, **options)``."""
@@ -122,6 +130,19 @@ def image_processor(checkpoint: Checkpoint) -> Any:
         raise
     except Exception as error:  # settings of the wrong type fail in every way there is
         raise InputError(f"{checkpoint.folder}: its image processor cannot be made: {one_line(error)}") from error
+
+
+def without_padding(part: Any) -> Any:
+    """A tokenizer that pads and cuts nothing by itself; another part of a model as it is.
+
+    The first text that a tokenizer is given clears what its file says of padding, so a file that is written after a
+    resume, when no text was left to be read, would differ from one that is written without.
+    """
+    backend = getattr(part, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_padding()
+        backend.no_truncation()
+    return part
 
 
 def tokenizer(checkpoint: Checkpoint) -> Any:
