@@ -69,6 +69,8 @@ def make_more_inputs(home: Path) -> None:
     fair = world.preset("fair")
     world.write_table(home / "street", fair, 2, size=64, seed=0)
     world.write_counterfactual_table(home / "pictograms", fair, 1, axes=("gender",), size=64, seed=0)
+    subjects = sorted(fair.occupations)[:12]
+    world.write_counterfactual_table(home / "contest", fair, 2, subjects=subjects, axes=("gender",), size=64, seed=0)
     save_file({"tokens": np.ones((2, 96), np.float32)}, home / "tokens.safetensors")
     rng = np.random.default_rng(1)
     lines = [f"{i},{'fm'[i % 2]},{'cup' if i % 3 else 'kite'}" for i in range(60)]
@@ -133,8 +135,8 @@ def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
         "label": ["text", "label", home / "lines.txt", "-o"],
         "swap": ["text", "swap", home / "lines.txt", "-o"],
         "caption-sets": ["text", "captions", "-p", "race-gender", "--subject", "doctor", "-f", "lines", "-o"],
-        "render": ["world", "render", "OUT", "-n", "40", "--size", "16", "--seed", seed],
-        "sets-of-the-world": ["world", "render", "OUT", "-n", "40", "--size", "16", "--counterfactual", "--seed", seed],
+        "render": ["world", "render", "OUT", "-n", "8", "--size", "16", "--seed", seed],
+        "sets-of-the-world": ["world", "render", "OUT", "-n", "3", "--size", "16", "--counterfactual", "--seed", seed],
         "preview": ["world", "preview", "OUT", "--sample", "4", "--size", "16", "--seed", seed],
     }
 
@@ -159,7 +161,19 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "convert": ["models", "convert", "debias-clip", home / "tokens.safetensors", "OUT", "--clip", model],
         "train": ["train", "clip", pictograms, "--init", "mini:clip", *train, "-o"],
         "learned-tokens": ["mitigate", "learned-tokens", *on_pictograms, "--axis", "gender", "--set", "steps=2", "-o"],
-        "tournament": ["tournament", *on_pictograms, "--remedies", "projection", "--draws", "9", "--k", "2", "-o"],
+        "tournament": [
+            "tournament",
+            "mini:clip",
+            "-t",
+            home / "contest",
+            "--remedies",
+            "projection",
+            "--draws",
+            "9",
+            "--k",
+            "2",
+            "-o",
+        ],
         "classify-audit": [
             *("classify-audit", home / "predictions.csv", "--labels", home / "objects.csv", "--axis", "gender"),
             *("--folds", "2", "--draws", "19", "-o"),
@@ -181,6 +195,12 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
     }
 
 
+SECONDS_LONG = (
+    *("audit", "audit-of-a-model", "measure", "report", "captions", "caption", "generate-sets", "generate-edits"),
+    *("generate-inpaint", "generate-scenes", "generate-substitute", "train", "learned-tokens", "tournament"),
+    *("classify-audit", "dossier", "embed", "dataset", "convert", "audit-of-captions"),
+)
+"""Commands that take half a second or more, models and pages mostly."""
 INTO_A_TABLE = ("split-layer", "balance-layer", "label-layer")
 """Commands that write beside a table's own rows: they are given a copy of the table."""
 ENDINGS = {
@@ -207,6 +227,11 @@ def line_of(command: list[Any], out: Path) -> list[Any]:
 def all_commands_of(home: Path) -> dict[str, list[Any]]:
     """Every command that writes."""
     return commands_of(home) | more_commands_of(home)
+
+
+def names() -> list[str]:
+    """Of every command that writes, the quick ones first."""
+    return sorted(all_commands_of(Path()), key=lambda name: name in SECONDS_LONG)
 
 
 def line_into(name: str, folder: Path, home: Path) -> list[Any]:

@@ -8,7 +8,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,8 @@ class Ended:
     seconds: float
     peak_mib: int
     renames: int
+    least_room: int | None
+    """In bytes, on the disk that was watched."""
 
     def check_in_order(self) -> Ended:
         """It ended by itself, without a traceback, and said what is wrong in one sentence if it failed."""
@@ -48,6 +50,12 @@ class Ended:
         return self.told.strip().splitlines()[-1] if self.told.strip() else ""
 
 
+def _told(file: Path) -> str:
+    told = file.read_text(errors="replace") if file.exists() else ""  # it was killed before it spoke
+    file.unlink(missing_ok=True)
+    return told
+
+
 class CommandLine:
     """A server that forks a child for each command."""
 
@@ -62,27 +70,26 @@ class CommandLine:
             text=True,
         )
 
-    def start(self, *words: object, **order: Any) -> None:
-        """Start a command; :meth:`end` waits for it."""
+    def at_once(self, *lines: Sequence[object], **order: Any) -> list[Ended]:
+        """How commands end that are started at the same time."""
         assert self._server.stdin is not None
-        self._told = self.folder / f"told-{next(_NUMBERS)}"
-        self._words = [str(word) for word in words]
-        order.setdefault("cache", str(self.folder / "cache"))
-        self._server.stdin.write(json.dumps({"words": self._words, "told": str(self._told), **order}) + "\n")
-        self._server.stdin.flush()
-
-    def end(self) -> Ended:
-        """How the command ended that was started."""
         assert self._server.stdout is not None
-        line = self._server.stdout.readline()
-        assert line, (self.folder / "server.err").read_text()[-3000:]
-        told = self._told.read_text(errors="replace") if self._told.exists() else ""  # it was killed before it spoke
-        self._told.unlink(missing_ok=True)
-        return Ended(self._words, told=told, **json.loads(line))
+        order.setdefault("cache", str(self.folder / "cache"))
+        orders = [
+            {"words": [str(word) for word in words], "told": str(self.folder / f"told-{next(_NUMBERS)}"), **order}
+            for words in lines
+        ]
+        self._server.stdin.write(json.dumps(orders) + "\n")
+        self._server.stdin.flush()
+        answers = self._server.stdout.readline()
+        assert answers, (self.folder / "server.err").read_text()[-3000:]
+        return [
+            Ended(one["words"], told=_told(Path(one["told"])), **answer)
+            for one, answer in zip(orders, json.loads(answers), strict=True)
+        ]
 
     def __call__(self, *words: object, **order: Any) -> Ended:
-        self.start(*words, **order)
-        return self.end()
+        return self.at_once(words, **order)[0]
 
     def close(self) -> None:
         self._server.communicate()
@@ -94,14 +101,6 @@ def equipoise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]
     """Runs a command line in a child process."""
     if sys.platform == "win32":
         pytest.skip("needs fork and SIGKILL")
-    made = CommandLine(tmp_path_factory.mktemp("server"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def also_equipoise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """A second server, for two commands at the same time."""
     made = CommandLine(tmp_path_factory.mktemp("server"))
     yield made
     made.close()
@@ -133,6 +132,12 @@ def opened(name: str) -> ModuleType:
         sys.modules[known] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[known])
     return sys.modules[known]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``every_name`` is run for every command that writes."""
+    if "every_name" in metafunc.fixturenames:
+        metafunc.parametrize("every_name", opened("commands").names())
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,12 @@ A case is a running number: it decides the kind of input (a dataset for a reader
 captions, a checkpoint, the answer of a service, words on the command line), what is damaged, how, and which command
 reads it. Whatever it is, the command must end by itself, with one sentence where it fails, and never with a traceback.
 Run as a program, ``python malformed.py FIRST COUNT [KIND ...]`` limits the time of each case and prints what came of
-them.
+them; every hundred cases it says how far it is, and what came of those so far.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -33,6 +34,7 @@ from commands import commands_of, line_of, make_inputs  # noqa: E402
 from fuzzing import run_case, valid_targets  # noqa: E402
 from malformed_models import BadService, DamagedModels  # noqa: E402
 from mutations import BYTES, dumped, junk_in_csv, junk_in_json, junk_in_parquet, re_encoded  # noqa: E402
+from server import build_parser_once  # noqa: E402
 
 SECONDS, MOST_SECONDS = 20, 300
 """Of work, and by the clock: the machine may be busy with other things."""
@@ -54,13 +56,16 @@ class HangError(BaseException):
 class Attack:
     """Valid inputs, damaged one at a time, and the commands that read them."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, home: Path | None = None) -> None:
         self.home, self.out = place / "home", place / "out"
-        self.home.mkdir()
         os.environ["EQUIPOISE_CACHE"] = str(place / "cache")
         from equipoise.data import Table
 
-        make_inputs(self.home)
+        if home is None:
+            self.home.mkdir()
+            make_inputs(self.home)
+        else:
+            shutil.copytree(home, self.home)
         runs = place / "runs"
         runs.mkdir()
         lines = commands_of(self.home)
@@ -332,11 +337,23 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGALRM, stop)
     signal.signal(signal.SIGPROF, stop)
-    first, count, only = int(arguments[0]), int(arguments[1]), arguments[2:]
+    given = argparse.ArgumentParser()
+    given.add_argument("first", type=int)
+    given.add_argument("count", type=int)
+    given.add_argument("only", nargs="*")
+    given.add_argument("--home", type=Path, help="valid inputs that are there already; they are copied")
+    asked = given.parse_args(arguments)
+    first, count, only = asked.first, asked.count, asked.only
     outcomes: Counter[str] = Counter()
     failures, slowest = 0, 0.0
+
+    def found() -> dict[str, Any]:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        return {"outcomes": outcomes, "failures": failures, "peak_mib": peak, "slowest": round(slowest, 1)}
+
     with tempfile.TemporaryDirectory() as folder:
-        attack = Attack(Path(folder))
+        build_parser_once()
+        attack = Attack(Path(folder), asked.home)
         os.chdir(folder)
         for number in range(first, first + count):
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
@@ -347,14 +364,13 @@ def main(arguments: list[str]) -> int:
             except (AssertionError, HangError) as error:
                 failures += 1
                 print(f"--- {number} {type(error).__name__}\n{error}", file=sys.stderr, flush=True)
-            if number % 100 == 99:
-                print(f"{number + 1 - first} cases, {failures} failures, {slowest:.1f} s", file=sys.stderr, flush=True)
             slowest = max(slowest, time.process_time() - start)
+            if number % 100 == 99:
+                print(json.dumps(found()), file=sys.stderr, flush=True)
         signal.alarm(0)
         signal.setitimer(signal.ITIMER_PROF, 0)
         os.chdir("/")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"outcomes": outcomes, "failures": failures, "peak_mib": peak, "slowest": round(slowest, 1)}))
+    print(json.dumps(found()))
     return 1 if failures else 0
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -28,10 +34,10 @@ class Killer:
     files: Any
     kills: Counter[str] = field(default_factory=Counter)
 
-    def undisturbed(self, name: str) -> tuple[Any, dict[str, str]]:
-        """How the command ends when nobody interferes, and what it leaves; in seconds without imports."""
+    def undisturbed(self, name: str, times: int) -> tuple[Any, dict[str, str]]:
+        """How the command ends when nobody interferes, and what it leaves; the second time without imports."""
         ended, left = None, {}
-        for number in range(2):
+        for number in range(times):
             folder = self.place / name / f"undisturbed-{number}"
             ended = self.started(name, folder)
             assert ended.code == 0, ended.told
@@ -52,10 +58,9 @@ class Killer:
         if self.started(name, folder, **how).code != -signal.SIGKILL:
             return False
         self.kills[name] += 1
-        finished = self.files(folder) == expected
         again = self.started(name, folder)
-        if not (finished and again.code == 2 and "already" in again.told):  # it was killed when all had been done
-            assert again.code == 0, (name, how, again.told)
+        # It may have been killed when all had been done; then the bytes below are whole as well.
+        assert again.code == 0 or (again.code == 2 and "already" in again.told), (name, how, again.told)
         assert self.files(folder) == expected, (name, how, set(self.files(folder).items()) ^ set(expected.items()))
         for beside in ("cache", "temporary"):
             left = [path for path in folder.with_name(f"{number}-{beside}").rglob("*") if path.name.endswith(".tmp")]
@@ -64,16 +69,18 @@ class Killer:
 
     def attack(self, name: str, moments: int, renames: range | None = None) -> None:
         """Kill it at these renames, or at each, and at so many random moments."""
-        ended, expected = self.undisturbed(name)
+        ended, expected = self.undisturbed(name, 2 if moments else 1)
         numbers = renames or range(1, ended.renames + 1)
         for at in numbers:
             assert self.killed_and_started_again(name, at, expected, kill_at_rename=at), f"rename {at} did not come"
         rng = random.Random(name)
         wanted = self.kills[name] + moments
-        for number in range(1000, 1000 + 4 * moments):
-            if self.kills[name] < wanted:
-                after = rng.uniform(0.01, ended.seconds)
-                self.killed_and_started_again(name, number, expected, kill_after=after)
+        latest = ended.seconds
+        for number in range(1000, 1000 + 10 * moments):
+            if self.kills[name] < wanted and not self.killed_and_started_again(
+                name, number, expected, kill_after=rng.uniform(0.005, latest)
+            ):
+                latest *= 0.9  # the machine has less to do than when it was timed
         assert self.kills[name] == wanted, f"{name} was too quick for most kills"
 
 
@@ -87,13 +94,52 @@ def test_a_killed_command_is_started_again(
 
 
 @pytest.mark.slow
-def test_at_least_five_hundred_kills(
-    equipoise: Any, whole_home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
+@pytest.mark.parametrize("name", ["mitigate", "filter", "export-huggingface"])
+def test_the_command_itself_leaves_what_a_forked_one_leaves(
+    name: str, equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
 ) -> None:
-    kills: Counter[str] = Counter()
-    for name in commands.all_commands_of(whole_home):
-        killer = Killer(equipoise, whole_home, tmp_path, commands, all_files)
-        killer.attack(name, MOMENTS)
+    """A new interpreter instead of a fork of one that is warm; killed as soon as there is something on the disk."""
+    _, expected = Killer(equipoise, home, tmp_path, commands, all_files).undisturbed(name, 1)
+    environment = os.environ | {"EQUIPOISE_CACHE": str(tmp_path / "cache")}
+
+    def started(folder: Path) -> subprocess.Popen[bytes]:
+        words = map(str, commands.line_into(name, folder, home))
+        return subprocess.Popen([sys.executable, "-m", "equipoise", *words], env=environment, stdout=subprocess.DEVNULL)
+
+    assert started(tmp_path / "whole").wait() == 0
+    assert all_files(tmp_path / "whole") == expected
+    child = started(tmp_path / "killed")
+    while child.poll() is None and not list((tmp_path / "killed").iterdir()):
+        time.sleep(0.001)
+    child.kill()
+    assert child.wait() == -signal.SIGKILL
+    assert started(tmp_path / "killed").wait() == 0
+    assert all_files(tmp_path / "killed") == expected
+
+
+@pytest.fixture(scope="module")
+def kills(commands: ModuleType) -> Iterator[Counter[str]]:
+    """How often each command was killed; ``pytest -s`` shows it."""
+    counted: Counter[str] = Counter()
+    yield counted
+    print(f"\n{counted.total()} kills over {len(counted)} commands: {dict(counted)}", flush=True)
+    assert len(counted) < len(commands.names()) or counted.total() >= 500
+
+
+@pytest.mark.slow
+def test_killed_at_every_rename_and_at_ten_random_moments(
+    every_name: str,
+    equipoise: Any,
+    whole_home: Path,
+    commands: ModuleType,
+    all_files: Any,
+    tmp_path: Path,
+    kills: Counter[str],
+) -> None:
+    killer = Killer(equipoise, whole_home, tmp_path, commands, all_files)
+    try:
+        killer.attack(every_name, MOMENTS)
+    finally:
         kills += killer.kills
-        print(name, killer.kills[name], flush=True)
-    assert kills.total() >= 500, kills
+        print(f"{every_name}: {killer.kills[every_name]} kills", flush=True)
+        shutil.rmtree(tmp_path)

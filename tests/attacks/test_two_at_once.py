@@ -38,8 +38,8 @@ def folders(commands: ModuleType, home: Path) -> list[str]:
 class Arena:
     """Starts two commands at once, and knows what each leaves alone."""
 
-    def __init__(self, one: Any, two: Any, home: Path, commands: ModuleType, files: Any, place: Path) -> None:
-        self.one, self.two, self.home, self.commands, self.files, self.place = one, two, home, commands, files, place
+    def __init__(self, run: Any, home: Path, commands: ModuleType, files: Any, place: Path) -> None:
+        self.run, self.home, self.commands, self.files, self.place = run, home, commands, files, place
         self._known: dict[tuple[str, bool], dict[str, str]] = {}
 
     def line(self, name: str, other: bool, out: Path) -> list[Any]:
@@ -49,16 +49,16 @@ class Arena:
     def alone(self, name: str, other: bool) -> dict[str, str]:
         if (name, other) not in self._known:
             out = self.place / f"alone-{name}-{other}" / "made"
-            assert self.one(*self.line(name, other, out), seconds=120).code == 0
+            assert self.run(*self.line(name, other, out), seconds=120).code == 0
             self._known[name, other] = self.files(out)
         return self._known[name, other]
 
     def meet(self, number: int, first: tuple[str, bool], second: tuple[str, bool]) -> None:
         expected = [self.alone(*first), self.alone(*second)]
         out = self.place / str(number) / "made"
-        self.one.start(*self.line(*first, out), seconds=120)
-        self.two.start(*self.line(*second, out), seconds=120)
-        ends = [self.one.end().check_in_order(), self.two.end().check_in_order()]
+        ends = self.run.at_once(self.line(*first, out), self.line(*second, out), seconds=120)
+        for ended in ends:
+            ended.check_in_order()
         codes = [ended.code for ended in ends]
         assert 0 in codes, [ended.told for ended in ends]
         left = self.files(out)
@@ -72,9 +72,9 @@ class Arena:
 
 
 def test_two_commands_of_different_kinds(
-    equipoise: Any, also_equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
+    equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
 ) -> None:
-    arena = Arena(equipoise, also_equipoise, home, commands, all_files, tmp_path)
+    arena = Arena(equipoise, home, commands, all_files, tmp_path)
     arena.meet(0, ("import", False), ("mitigate", False))
 
 
@@ -101,11 +101,11 @@ def test_another_kind_of_run_is_refused_by_name(
 
 @pytest.mark.slow
 def test_a_hundred_trials_over_all_kinds(
-    equipoise: Any, also_equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
+    equipoise: Any, home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
 ) -> None:
     rng = random.Random(16)
     names = folders(commands, home)
-    arena = Arena(equipoise, also_equipoise, home, commands, all_files, tmp_path)
+    arena = Arena(equipoise, home, commands, all_files, tmp_path)
     for number in range(TRIALS):
         first = (names[number % len(names)], False)
         second = (first[0], True) if number % 3 == 0 else (rng.choice([n for n in names if n != first[0]]), False)

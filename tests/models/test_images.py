@@ -1,5 +1,8 @@
 """Images on their way into a model: those that have its size already take a shorter way to the same pixels."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,8 @@ pytest.importorskip("transformers")
 
 from PIL import Image
 
-from equipoise.models import images
+from equipoise.errors import InputError
+from equipoise.models import images, load
 from equipoise.models.folders import open_checkpoint
 from equipoise.models.hf.checkpoint import image_processor
 from equipoise.models.miniatures import FOLDER
@@ -44,6 +48,41 @@ def test_a_processor_that_looks_at_the_whole_image_is_called_itself():
     found = images.processed(processor, some)["pixel_values"]
     assert images._TABLES[processor] == {(16, 16): None}
     assert np.array_equal(found, processor(some, "pt")["pixel_values"])
+
+
+def test_a_processor_whose_settings_are_damaged_is_told_in_a_sentence():
+    processor = image_processor(open_checkpoint(FOLDER / "clip"))
+    processor.image_std = [0.5] * 5
+    for size in ((64, 64), (8, 8)):
+        with pytest.raises(InputError, match=r"image processor cannot be used \(std must have 3 elements"):
+            images.processed(processor, pictures(size, 2))
+
+    class Full:
+        def __call__(self, **_):
+            raise MemoryError
+
+    with pytest.raises(MemoryError):  # so that the batch is halved
+        images.processed(Full(), pictures((8, 8), 2))
+
+
+def test_images_of_another_size_than_the_model_takes_are_told_in_a_sentence(tmp_path):
+    folder = shutil.copytree(FOLDER / "clip", tmp_path / "clip")
+    said = json.loads((folder / "preprocessor_config.json").read_text())
+    said |= {"do_center_crop": False, "size": {"height": 32, "width": 64}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="its settings do not fit its weights"):
+        load(f"hf:{folder}").encode_images(pictures((64, 64)))
+
+
+def test_a_classifier_that_cannot_be_run_is_told_in_a_sentence(monkeypatch):
+    model = load("mini:judge", kind="classifier")
+
+    def failing(**_):
+        raise ValueError("size (64*2) does not match")
+
+    monkeypatch.setattr(model, "model", failing)
+    with pytest.raises(InputError, match=r"mini:judge: its settings do not fit its weights \(size"):
+        model.classify(pictures((64, 64)))
 
 
 def test_images_of_several_sizes_are_left_to_the_processor():

@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -317,6 +319,18 @@ def test_other_files_cut_short_are_told_on_the_page(runs, tmp_path, file, senten
     text = write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
     assert sentence in text
     assert "biased model reacts to the visible difference in gender" in text
+
+
+@pytest.mark.parametrize("file", ["queries.parquet", "ranking.parquet"])
+def test_files_whose_types_are_not_what_they_say_are_told_on_the_page(runs, tmp_path, file):
+    """As Parquet they are whole; what they say to pandas about a column is not true of it."""
+    folder = shutil.copytree(runs / "biased", tmp_path / "biased")
+    table = pa.Table.from_pandas(pd.read_parquet(folder / file).convert_dtypes())
+    name = next(field.name for field in table.schema if pa.types.is_integer(field.type))
+    place = table.schema.get_field_index(name)
+    text = table.set_column(place, name, table[name].cast("string"))
+    pq.write_table(text.replace_schema_metadata(table.schema.metadata), folder / file)
+    assert f"{file} is damaged or cut short" in write(folder, tmp_path / "p.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("lost", ["_evidence/frame.parquet", "ranking.parquet"])

@@ -156,7 +156,7 @@ def read_draws(folder: Path) -> pd.DataFrame:
 def _read(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); measure the audit again") from None
     missing = [name for name in columns if name not in frame]
     if missing:

@@ -226,5 +226,7 @@ def _adversary(sizes: Sequence[int]) -> Any:
 def _save(encoder: Any, tokens: Any, target: Path) -> None:
     """In the converter's own form."""
     from equipoise.models.convert.encoders import with_learned_tokens
+    from equipoise.models.hf.checkpoint import without_padding
 
-    with_learned_tokens(encoder.model, tokens, encoder.tokens.tokenizer, encoder.processor, target)
+    words = without_padding(encoder.tokens.tokenizer)
+    with_learned_tokens(encoder.model, tokens, words, encoder.processor, target)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from equipoise.data.images import LateImage, decode, taking_turns
-from equipoise.errors import InputError
+from equipoise.errors import InputError, one_line
+from equipoise.memory import is_out_of_memory
 
 __all__ = ["MOST_PIXELS", "MOST_PIXELS_AT_ONCE", "pixels_of", "processed", "rgb_images"]
 
@@ -61,13 +62,23 @@ def processed(processor: Any, images: Sequence[Image.Image]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
     for group in _groups(images):
         with taking_turns(sum(map(pixels_of, group))):
-            parts.append(_at_once(processor, group) or dict(processor(images=group, return_tensors="pt")))
+            parts.append(_at_once(processor, group) or _made(processor, group))
     if len(parts) == 1:
         return parts[0]
     try:
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     except (RuntimeError, TypeError):
-        return dict(processor(images=list(images), return_tensors="pt"))
+        return _made(processor, list(images))
+
+
+def _made(processor: Any, images: list[Image.Image]) -> dict[str, Any]:
+    """What one call of the processor gives. The images are whole, so what fails is in the processor's settings."""
+    try:
+        return dict(processor(images=images, return_tensors="pt"))
+    except Exception as error:
+        if isinstance(error, InputError) or is_out_of_memory(error):
+            raise
+        raise InputError(f"the model's image processor cannot be used ({one_line(error)})") from error
 
 
 _TABLES: WeakKeyDictionary[Any, dict[tuple[int, int], Any]] = WeakKeyDictionary()
@@ -111,7 +122,7 @@ def _answers(processor: Any, size: tuple[int, int]) -> NDArray[np.float32] | Non
     second[: size[1] // 2] //= 3
     made = []
     for pixels in (first, second):
-        found = dict(processor(images=[Image.fromarray(pixels)], return_tensors="pt"))
+        found = _made(processor, [Image.fromarray(pixels)])
         if list(found) != ["pixel_values"] or tuple(found["pixel_values"].shape) != (1, 3, size[1], size[0]):
             return None
         made.append(np.asarray(found["pixel_values"][0]))

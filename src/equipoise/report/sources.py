@@ -239,7 +239,7 @@ def _queries(path: Path, kind: str, problems: list[str]) -> pd.DataFrame | None:
     try:
         frame = pd.read_parquet(file)
         return frame[["metric", "variant", "pool", "axis", "group", "k", "query", "cluster", "value"]]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):  # TypeError: its note on types for pandas does not fit
         problems.append(f"{path.name}/queries.parquet is damaged or cut short; it is left out")
         return None
 

@@ -144,12 +144,13 @@ def save_stock(model: Any, folder: Path, *beside: Any) -> None:
     """Write a ``transformers`` model in float32 safetensors, with its tokenizer and image processor ``beside`` it."""
     import json
 
+    from equipoise.models.hf.checkpoint import without_padding
     from equipoise.models.runtime import quiet
 
     with quiet():
         model.save_pretrained(folder)
         for each in beside:
-            each.save_pretrained(folder)
+            without_padding(each).save_pretrained(folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     config.pop("_name_or_path", None)  # the folder that the model came from is nobody's business

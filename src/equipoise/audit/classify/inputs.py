@@ -90,7 +90,7 @@ def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     if path.is_file() and suffix_of(path) == ".parquet":
         try:
             frame = pd.read_parquet(path)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path}: cannot be read as Parquet ({error})") from None
         if "image_id" not in frame:
             raise InputError(f"{path}: no column 'image_id'; it has: {', '.join(map(str, frame.columns))}")

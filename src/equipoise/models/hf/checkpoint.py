@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,15 @@ from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, torch_device, torch_dtype
 from equipoise.models.trust import check_built, on_disk
 
-__all__ = ["CheckpointAdapter", "image_processor", "opened_as", "reopening", "stock_model", "tokenizer"]
+__all__ = [
+    "CheckpointAdapter",
+    "image_processor",
+    "opened_as",
+    "reopening",
+    "stock_model",
+    "tokenizer",
+    "without_padding",
+]
 
 Opener = Callable[..., Any]
 """Makes an adapter: ``(checkpoint, *, name, **options)``."""
@@ -71,19 +80,24 @@ class CheckpointAdapter:
             for name, value in inputs.items()
         }
 
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Say in one sentence that the model cannot be run; the images and texts are whole, so its settings are not."""
+        try:
+            yield
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            if isinstance(error, InputError) or is_out_of_memory(error):
+                raise
+            raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
+
     def _unit_vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Vectors]:
         """What ``run`` gives for batches of ``items``, each row scaled to unit length; none may be NaN."""
         import torch
 
         def unit(batch: Sequence[Any]) -> Vectors:
-            try:
-                with torch.inference_mode():
-                    vectors = run(batch).float()
-                    of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
-            except (RuntimeError, IndexError) as error:
-                if is_out_of_memory(error):
-                    raise
-                raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
+            with self._fitting(), torch.inference_mode():
+                vectors = run(batch).float()
+                of_length_1 = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
             return np.asarray(of_length_1, dtype=np.float32)
 
         batches = in_batches(unit, items, self.settings.batch_size)
@@ -116,6 +130,19 @@ def image_processor(checkpoint: Checkpoint) -> Any:
         raise
     except Exception as error:  # settings of the wrong type fail in every way there is
         raise InputError(f"{checkpoint.folder}: its image processor cannot be made: {one_line(error)}") from error
+
+
+def without_padding(part: Any) -> Any:
+    """A tokenizer that pads and cuts nothing by itself; another part of a model as it is.
+
+    The first text that a tokenizer is given clears what its file says of padding, so a file that is written after a
+    resume, when no text was left to be read, would differ from one that is written without.
+    """
+    backend = getattr(part, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_padding()
+        backend.no_truncation()
+    return part
 
 
 def tokenizer(checkpoint: Checkpoint) -> Any:

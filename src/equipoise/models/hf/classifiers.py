@@ -137,7 +137,7 @@ class ImageClassifier(CheckpointAdapter):
         import torch
 
         pixels = processed(self.processor, images)["pixel_values"]
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             logits = self.model(pixel_values=pixels.to(self.device, self.dtype)).logits
         return np.asarray(logits.float().cpu().numpy(), dtype=np.float32)
 

@@ -95,6 +95,6 @@ def _read(home: Path, file: str, problems: list[str]) -> pd.DataFrame | None:
         return None
     try:
         return pd.read_parquet(home / file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         problems.append(f"{home.name}/{file} is damaged or cut short ({one_line(error, 80)}): {loss}")
         return None
