@@ -87,6 +87,13 @@ def test_a_killed_command_is_started_again(
 
 
 @pytest.mark.slow
+def test_revising_captions_goes_on_after_every_kill(
+    equipoise: Any, whole_home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
+) -> None:
+    Killer(equipoise, whole_home, tmp_path, commands, all_files).attack("libra-apply", MOMENTS)
+
+
+@pytest.mark.slow
 def test_at_least_five_hundred_kills(
     equipoise: Any, whole_home: Path, commands: ModuleType, all_files: Any, tmp_path: Path
 ) -> None:
