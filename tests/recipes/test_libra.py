@@ -27,14 +27,15 @@ def test_the_plan_names_every_step_model_and_hour():
 def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra():
     steps = {step.name: step for step in STUDY.steps(STUDY.options())}
     for name in VARIANTS:
-        assert "before-2-grainy" in steps[f"change-{name}-0-2-grainy"].needs
+        assert "before-2-grainy-0" in steps[f"change-{name}-2-grainy-0"].needs
         assert {"editor", "scenes-0"} <= set(steps[f"reviser-{name}-0"].needs), "all begin from one editor"
         if name != "libra":
-            assert steps[f"versus-{name}-0-2-grainy"].needs == ("after-libra-0-2-grainy", f"after-{name}-0-2-grainy")
-    for seed in (0, 1, 2):
-        for place in ("0-clear", "0-grainy", "1-clear", "1-grainy", "2-clear", "2-grainy"):
-            assert f"change-libra-{seed}-{place}" in steps
-    assert steps["change-equalizer-0-plain-grainy"].needs == ("before-equalizer-grainy", "before-plain-grainy")
+            assert steps[f"versus-{name}-2-grainy-0"].needs == ("after-libra-2-grainy-0", f"after-{name}-2-grainy-0")
+    for strength in ("0", "1", "2"):
+        assert {f"change-libra-{strength}-grainy-{seed}" for seed in (0, 1, 2)} <= set(steps)
+        assert f"change-libra-{strength}-clear-0" in steps
+    assert steps["change-equalizer-plain-grainy-0"].needs == ("before-equalizer-grainy-0", "before-plain-grainy-0")
+    assert steps["change-libra-2-grainy-all"].needs == ("after-libra-2-grainy-all", "before-2-grainy-all")
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
     assert sum(step.cost.cpu_minutes for step in steps.values()) < 45
@@ -43,7 +44,7 @@ def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra
 def test_quick_trains_nothing_and_other_studies_refuse_it():
     steps = [step.name for step in STUDY.steps(STUDY.options(quick=True))]
     assert not [name for name in steps if name.startswith(("reviser", "captioner", "editor"))]
-    assert {"change-shipped-0-1-clear", "change-shipped-0-1-grainy"} <= set(steps)
+    assert {"change-shipped-1-clear-0", "change-shipped-1-grainy-0"} <= set(steps)
     with pytest.raises(InputError, match="has no quick form"):
         STUDIES.load("lic").options(quick=True)
     with pytest.raises(InputError, match="takes one model at scale mini"):

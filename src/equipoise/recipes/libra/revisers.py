@@ -25,7 +25,8 @@ from equipoise.world import preset, render_image, sample
 
 __all__ = ["SEEDS", "STEPS", "VARIANTS", "ReviserVariant", "editor_steps", "reviser_steps"]
 
-SEEDS = (0, 1, 2)
+SEEDS = 3
+"""How many: each has other pictures, another reviser, and other words hidden."""
 SCENES = 3000
 """Pictures that revisers of the study learn from, five captions each; ``mini:dcg`` has seen 12,000."""
 EDITOR_STEPS, STEPS, BATCH = 150, 60, 48
@@ -79,21 +80,21 @@ def reviser_steps(name: str, seed: int) -> list[StudyStep]:
     return [_scenes(seed), _pairs(variant.pool, seed), own]
 
 
-def editor_steps() -> list[StudyStep]:
+def editor_steps(seed: int) -> list[StudyStep]:
     """The editor that all begin from: it has learnt what is hidden of right captions, and nothing of bias."""
 
     def work(home: StudyHome, out: Path) -> None:
         start = out / "start"
         if not (start / "config.json").is_file():
-            start_folder(start)
-        _write_pairs(out, read_pairs(home.step("pairs-unchanged-0") / PAIRS), {})
-        _fitted(home, out, 0, f"hf:{start}", EDITOR_STEPS, 0.2)
+            start_folder(start, seed=seed)
+        _write_pairs(out, read_pairs(home.step(f"pairs-unchanged-{seed}") / PAIRS), {})
+        _fitted(home, out, seed, f"hf:{start}", EDITOR_STEPS, 0.2)
 
-    settings = {"steps": EDITOR_STEPS, "batch": BATCH}
-    needs = ("pairs-unchanged-0", "scenes-0")
+    settings = {"steps": EDITOR_STEPS, "batch": BATCH, "seed": seed}
+    needs = (f"pairs-unchanged-{seed}", f"scenes-{seed}")
     cost = StepCost(("mini:clip-fair", "mini:captioner"), cpu_minutes=1.8)
     own = StudyStep("editor", "An editor, from which all revisers begin", work, settings, needs, True, cost)
-    return [_scenes(0), _pairs("unchanged", 0), own]
+    return [_scenes(seed), _pairs("unchanged", seed), own]
 
 
 def _fitted(home: StudyHome, out: Path, seed: int, init: str, steps: int, share: float) -> None:

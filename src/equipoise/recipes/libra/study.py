@@ -9,7 +9,7 @@ pairs and a captioner of the Gender Equalizer. Before and after are paired image
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.recipes.libra.captioners import SHIPPED, STRENGTHS, TUNED, captioner_spec, captioner_step, tuned_steps
 from equipoise.recipes.libra.revisers import SEEDS, STEPS, VARIANTS, editor_steps, reviser_steps
-from equipoise.recipes.libra.tables import parts_of
+from equipoise.recipes.libra.tables import audit_folder, parts_of
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 
 __all__ = ["STUDY"]
@@ -29,9 +29,10 @@ __all__ = ["STUDY"]
 SHOWN = ("clear", "grainy")
 KEY = ("2", "grainy")
 """The captioner's strength and the pictures on which ablations are measured."""
-GRAIN = 50.0
+GRAIN = 45.0
 """The standard deviation of the noise on grainy pictures, of 255."""
 PICTURES = 1000
+"""For each seed, other pictures."""
 ENCODER = "mini:clip-fair"
 
 
@@ -41,38 +42,46 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.scale == "full":
         return _full_steps()
     shipped = options.models[0] if options.models else "mini:dcg"
-    if options.quick:
-        steps = [_pictures(options), _captions("1")]
-        steps += [step for shown in SHOWN for step in _after("shipped", 0, "1", shown, shipped=shipped)]
-    else:
-        steps = [_pictures(options), *(captioner_step(name) for name in STRENGTHS if name not in SHIPPED)]
-        steps += [*tuned_steps(), *map(_captions, (*STRENGTHS, *TUNED)), *_equalized(), *editor_steps()]
-        for name, seed, captioner, shown in _rows():
-            steps += reviser_steps(name, seed) if name != "shipped" else []
-            steps += _after(name, seed, captioner, shown, shipped=shipped if name == "shipped" else "")
-            if name in VARIANTS and name != "libra":
-                ours, theirs = (f"after-{one}-0-{captioner}-{shown}" for one in ("libra", name))
-                steps.append(_change(f"versus-{name}-0-{captioner}-{shown}", f"LIBRA less {name}", ours, theirs))
+    seeds = tuple(options.seed + number for number in range(SEEDS))
+    first = seeds[0]
+    rows = [("shipped", first, "1", shown) for shown in SHOWN] if options.quick else _rows(seeds)
+    steps = [] if options.quick else [captioner_step(name) for name in STRENGTHS if name not in SHIPPED]
+    for name, seed, captioner, shown in rows:
+        if captioner in TUNED:
+            steps += [*tuned_steps(), *_equalized(first)]
+        if name != "shipped":
+            steps += [*editor_steps(first), *reviser_steps(name, seed)]
+        steps += _after(name, seed, captioner, shown, shipped=shipped if name == "shipped" else "")
+        if name in VARIANTS and name != "libra":
+            ours, theirs = (f"after-{one}-{captioner}-{shown}-{seed}" for one in ("libra", name))
+            steps.append(_change(f"versus-{name}-{captioner}-{shown}-{seed}", f"LIBRA less {name}", ours, theirs))
+    if not options.quick:
+        steps += _together(rows)
     return list({step.name: step for step in steps}.values())  # each once, where it is needed first
 
 
-def _rows() -> list[tuple[str, int, str, str]]:
-    """Which reviser of which seed is applied to which captioner's captions of which pictures, what matters first."""
-    main = [("libra", seed, strength, shown) for seed in SEEDS for strength in STRENGTHS[::-1] for shown in SHOWN[::-1]]
-    others = [(name, 0, *KEY) for name in VARIANTS if name != "libra"]
-    return [*main, *others, ("libra", 0, "plain", KEY[1]), ("shipped", 0, *KEY), ("shipped", 0, "1", "grainy")]
+def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
+    """Which reviser of which seed is applied to which captioner's captions of which pictures, in order."""
+    first = seeds[0]
+    lean, every = STRENGTHS[:0:-1], STRENGTHS[::-1]
+    shipped = [("shipped", seed, strength, "grainy") for strength in lean for seed in seeds]
+    main = [("libra", seed, strength, "grainy") for strength in every for seed in seeds]
+    clear = [("libra", first, strength, "clear") for strength in every]
+    others = [(name, first, *KEY) for name in VARIANTS if name != "libra"]
+    fair = [("shipped", first, "0", shown) for shown in SHOWN]
+    return [*shipped, *main, *others, *clear, ("libra", first, "plain", KEY[1]), *fair]
 
 
-def _pictures(options: StudyOptions) -> StudyStep:
+def _pictures(seed: int) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.demo_parts import grainy
         from equipoise.world import preset
         from equipoise.world.tables import write_table
 
         world = preset("biased").changed(activity_share=0.0)
-        table = write_table(out / "clear", world, PICTURES, seed=options.seed)
+        table = write_table(out / "clear", world, PICTURES, seed=seed)
         ids, pictures = zip(*table.images(), strict=True)
-        noisy = grainy(list(pictures), options.seed, GRAIN)
+        noisy = grainy(list(pictures), seed, GRAIN)
         rows = [{"image_id": i, "image": encode(picture)} for i, picture in zip(ids, noisy, strict=True)]
         Table.create(out / "grainy", rows)
         frame = table.to_pandas(["image_id", "gender", "gendered_captions"])
@@ -82,13 +91,13 @@ def _pictures(options: StudyOptions) -> StudyStep:
         ]
         _write(out / "people.jsonl", people)
 
-    settings = {"n": PICTURES, "seed": options.seed, "grain": GRAIN}
-    cost = StepCost(images=2 * PICTURES, cpu_minutes=0.3, disk_gb=0.03)
-    title = "Pictures of a world in which occupations lean, clear and grainy"
-    return StudyStep("pictures", title, work, settings, (), False, cost)
+    settings = {"n": PICTURES, "seed": seed, "grain": GRAIN}
+    cost = StepCost(images=2 * PICTURES, cpu_minutes=0.2, disk_gb=0.03)
+    title = f"Pictures of a world in which occupations lean, clear and grainy, seed {seed}"
+    return StudyStep(f"pictures-{seed}", title, work, settings, (), False, cost)
 
 
-def _captions(captioner: str) -> StudyStep:
+def _captions(captioner: str, shown: str, seed: int) -> StudyStep:
     trained = captioner not in SHIPPED
 
     def work(home: StudyHome, out: Path) -> None:
@@ -96,15 +105,14 @@ def _captions(captioner: str) -> StudyStep:
         from equipoise.models import load
 
         model = load(captioner_spec(home, captioner), kind="captioner")
-        for shown in SHOWN:
-            table = Table.open(home.step("pictures") / shown)
-            said = captions(model, table, seed=0)
-            _write(out / f"{shown}.jsonl", ({"image_id": i, "caption": t} for i, t in said if isinstance(t, str)))
+        table = Table.open(home.step(f"pictures-{seed}") / shown)
+        said = captions(model, table, seed=0)
+        _write(out / "captions.jsonl", ({"image_id": i, "caption": t} for i, t in said if isinstance(t, str)))
 
-    needs = ("pictures", *([f"captioner-{captioner}"] if trained else []))
-    title = f"Captions by the captioner {_told(captioner)}"
-    cost = StepCost((SHIPPED.get(captioner, f"captioner-{captioner}"),), images=2 * PICTURES, cpu_minutes=0.2)
-    return StudyStep(f"captions-{captioner}", title, work, {}, needs, True, cost)
+    needs = (f"pictures-{seed}", *([f"captioner-{captioner}"] if trained else []))
+    title = f"Captions by the captioner {_told(captioner)}, {shown} pictures, seed {seed}"
+    cost = StepCost((SHIPPED.get(captioner, f"captioner-{captioner}"),), images=PICTURES, cpu_minutes=0.1)
+    return StudyStep(f"captions-{captioner}-{shown}-{seed}", title, work, {}, needs, True, cost)
 
 
 def _told(captioner: str) -> str:
@@ -112,53 +120,96 @@ def _told(captioner: str) -> str:
 
 
 def _after(name: str, seed: int, captioner: str, shown: str, *, shipped: str) -> list[StudyStep]:
-    label = f"{name}-{seed}-{captioner}-{shown}"
+    """Captions, as written and revised, what is measured of both, and the change."""
+    label = f"{captioner}-{shown}-{seed}"
+    reviser = "" if shipped else f"reviser-{name}-{seed}"
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.engine import Asking
         from equipoise.mitigate.libra.applying import CaptionRow, revise_all
         from equipoise.models import load
 
-        spec = shipped or f"hf:{home.step(f'reviser-{name}-{seed}') / 'run'}"
-        lines = (home.step(f"captions-{captioner}") / f"{shown}.jsonl").read_text(encoding="utf-8").splitlines()
+        spec = shipped or f"hf:{home.step(reviser) / 'run'}"
+        lines = (home.step(f"captions-{label}") / "captions.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [CaptionRow(row["image_id"], row["caption"]) for row in map(json.loads, lines)]
-        table = Table.open(home.step("pictures") / shown)
+        table = Table.open(home.step(f"pictures-{seed}") / shown)
         made = revise_all(load(spec, kind="reviser"), rows, table, Asking(), seed=seed)
-        _write(out / f"{shown}.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
+        _write(out / "captions.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
 
-    needs = (f"captions-{captioner}", *([] if shipped else [f"reviser-{name}-{seed}"]))
-    title = f"Captioner {_told(captioner)}, {shown}: revised by {name}, seed {seed}"
-    cost = StepCost((shipped or f"reviser-{name}-{seed}",), images=PICTURES, cpu_minutes=0.25)
-    revised = StudyStep(f"revised-{label}", title, work, {"reviser": shipped}, needs, True, cost)
-    audit = _audit(f"after-{label}", shown, revised.name)
-    before = _before(captioner, shown)
-    return [revised, audit, before, _change(f"change-{label}", title, audit.name, before.name)]
+    needs = (f"captions-{label}", *([reviser] if reviser else []))
+    title = f"Captioner {_told(captioner)}, {shown}, seed {seed}: revised by {name}"
+    cost = StepCost((shipped or reviser,), images=PICTURES, cpu_minutes=0.25)
+    revised = StudyStep(f"revised-{name}-{label}", title, work, {"reviser": shipped}, needs, True, cost)
+    audit = _audit(f"after-{name}-{label}", revised.name, seed)
+    before = _before(captioner, shown, seed)
+    change = _change(f"change-{name}-{label}", title, audit.name, before[-1].name)
+    return [*before, revised, audit, change]
 
 
-def _before(captioner: str, shown: str) -> StudyStep:
-    return _audit(f"before-{captioner}-{shown}", shown, f"captions-{captioner}")
+def _before(captioner: str, shown: str, seed: int) -> list[StudyStep]:
+    captions = _captions(captioner, shown, seed)
+    return [_pictures(seed), captions, _audit(f"before-{captioner}-{shown}-{seed}", captions.name, seed)]
 
 
 def _change(name: str, title: str, after: str, before: str) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
-        compare(home.step(after), home.step(before), out / "comparison")
+        compare(audit_folder(home, after), audit_folder(home, before), out / "comparison")
 
     return StudyStep(name, f"{title}: the change", work, {}, (after, before), False, StepCost(cpu_minutes=0.03))
 
 
-def _equalized() -> list[StudyStep]:
-    """The captioner of the Equalizer against its plain twin, on the pictures of the ablations."""
-    both = [_before(captioner, KEY[1]) for captioner in TUNED]
-    change = f"change-equalizer-0-plain-{KEY[1]}"
-    return [*both, _change(change, "The Equalizer instead of cross-entropy alone", both[1].name, both[0].name)]
+def _together(rows: Sequence[tuple[str, int, str, str]]) -> list[StudyStep]:
+    """The captions of all seeds in one audit, where there are several: one interval over all pictures."""
+    seeds_of: dict[tuple[str, str, str], list[int]] = {}
+    for name, seed, captioner, shown in rows:
+        seeds_of.setdefault((name, captioner, shown), []).append(seed)
+    steps = []
+    for (name, captioner, shown), seeds in seeds_of.items():
+        if len(seeds) > 1:
+            label = f"{captioner}-{shown}"
+            before = _audit_of_all(f"before-{label}-all", f"captions-{label}", seeds)
+            after = _audit_of_all(f"after-{name}-{label}-all", f"revised-{name}-{label}", seeds)
+            title = f"Captioner {_told(captioner)}, {shown}, all seeds: revised by {name}"
+            steps += [before, after, _change(f"change-{name}-{label}-all", title, after.name, before.name)]
+    return steps
 
 
-def _audit(name: str, shown: str, captions: str) -> StudyStep:
+def _audit_of_all(name: str, captions: str, seeds: Sequence[int]) -> StudyStep:
+    """As :func:`_audit`, without CLIPScore; an image's id begins with its seed."""
+
     def work(home: StudyHome, out: Path) -> None:
-        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=home.options.seed)
-        pictures = home.step("pictures")
+        def lines(step: str, file: str) -> Iterable[Mapping[str, Any]]:
+            for seed in seeds:
+                for line in (home.step(f"{step}-{seed}") / file).read_text(encoding="utf-8").splitlines():
+                    row = json.loads(line)
+                    yield row | {"image_id": f"{seed}-{row['image_id']}"}
+
+        people, said = out / "inputs" / "people.jsonl", out / "inputs" / "captions.jsonl"
+        _write(people, lines("pictures", "people.jsonl"))
+        _write(said, lines(captions, "captions.jsonl"))
+        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=seeds[0])
+        audit_captions([f"captions={said}"], people, "gender", out / "audit", settings=settings, say=home.say)
+
+    needs = tuple(f"{step}-{seed}" for step in ("pictures", captions) for seed in seeds)
+    title = f"LIC, Error and quality of {captions}, all seeds"
+    return StudyStep(name, title, work, {}, needs, True, StepCost(cpu_minutes=0.25))
+
+
+def _equalized(seed: int) -> list[StudyStep]:
+    """The captioner of the Equalizer against its plain twin, on the pictures of the ablations."""
+    shown = KEY[1]
+    both = [_before(captioner, shown, seed) for captioner in TUNED]
+    change = f"change-equalizer-plain-{shown}-{seed}"
+    title = "The Equalizer instead of cross-entropy alone"
+    return [*both[0], *both[1], _change(change, title, both[1][-1].name, both[0][-1].name)]
+
+
+def _audit(name: str, captions: str, seed: int) -> StudyStep:
+    def work(home: StudyHome, out: Path) -> None:
+        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=seed)
+        pictures = home.step(f"pictures-{seed}")
         audit_captions(
-            [f"captions={home.step(captions) / f'{shown}.jsonl'}"],
+            [f"captions={home.step(captions) / 'captions.jsonl'}"],
             pictures / "people.jsonl",
             "gender",
             out,
@@ -168,9 +219,9 @@ def _audit(name: str, shown: str, captions: str) -> StudyStep:
             say=home.say,
         )
 
-    title = f"LIC, Error, quality and CLIPScore of {captions}, {shown}"
+    title = f"LIC, Error, quality and CLIPScore of {captions}"
     cost = StepCost((ENCODER,), cpu_minutes=0.1)
-    return StudyStep(name, title, work, {"encoder": ENCODER}, ("pictures", captions), True, cost)
+    return StudyStep(name, title, work, {"encoder": ENCODER}, (f"pictures-{seed}", captions), True, cost)
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

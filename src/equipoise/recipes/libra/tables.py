@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,10 @@ from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["METRICS", "parts_of"]
+__all__ = ["ALL", "METRICS", "audit_folder", "parts_of"]
+
+ALL = "all"
+"""The seed of a row that is of all seeds together."""
 
 METRICS = {
     "lic_m": "LIC_M (fast)",
@@ -36,10 +40,11 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     tuned = changes["captioner"].isin(["plain"])
     main = changes[changes["reviser"].isin(["libra", "shipped"]) & ~tuned]
     others, equalized = changes[~changes["reviser"].isin(["libra", "shipped"]) & ~tuned], changes[tuned]
+    together, single = main[main["seed"] == ALL], main[main["seed"] != ALL]
     text = (
         "Each row is the revised captions less those as written, paired image by image (LIC split by split; BLEU-4 and "
-        "METEOR as if independent). Captions lean less where LIC and Error fall; they say as much where CIDEr and "
-        "CLIPScore do not. libra is the study's reviser, shipped is mini:dcg."
+        "METEOR as if independent). Seeds have other pictures, and libra another reviser. Captions lean less where LIC "
+        "and Error fall; they say as much where CIDEr and CLIPScore do not. libra is the study's own, shipped mini:dcg."
     )
     parts = [
         StudyPart(
@@ -47,8 +52,11 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
             "Captions before and after",
             (text,),
             (
-                StudyTable("T3.2-fell", "Seeds in which LIC and Error fell, intervals below 0", _fell(main), digits=2),
-                StudyTable("T3.2", "After less before", main, digits=2),
+                StudyTable(
+                    "T3.2-fell", "Seeds in which LIC and Error fell, with intervals", _fell(single), digits=2
+                ),
+                StudyTable("T3.2-all", "After less before, all seeds together", together, digits=2),
+                StudyTable("T3.2", "After less before, seed by seed", single, digits=2),
                 StudyTable("T3.2-before", "Before", _before(home), digits=2),
             ),
             (),
@@ -83,18 +91,24 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     return parts
 
 
+def audit_folder(home: StudyHome, step: str) -> Path:
+    """Where a step left its audit: those of all seeds have what they read beside it."""
+    return home.step(step) / "audit" if step.endswith(f"-{ALL}") else home.step(step)
+
+
 def _changes(home: StudyHome, kind: str) -> pd.DataFrame:
     """What each comparison of a kind found, with the values before (or of the other reviser) and after."""
     rows: list[dict[str, Any]] = []
     for mark in sorted((home.folder / "steps").glob(f"{kind}-*.json")):
-        name, seed, captioner, shown = mark.stem.removeprefix(f"{kind}-").rsplit("-", 3)
+        name, captioner, shown, seed = mark.stem.removeprefix(f"{kind}-").rsplit("-", 3)
         results = read_results(home.step(mark.stem) / "comparison" / "results.parquet")
-        keys = {"reviser": name, "captioner": captioner, "pictures": shown, "seed": int(seed)}
+        keys = {"reviser": name, "captioner": captioner, "pictures": shown, "seed": seed}
         rows += [keys | row for row in _cells(results)]
     changes = pd.DataFrame(rows)
     if kind == "change" and len(changes):
-        before = _before(home).set_index(["captioner", "pictures", "metric"])["measured"]
-        keyed = pd.MultiIndex.from_frame(changes[["captioner", "pictures", "metric"]])
+        of = ["captioner", "pictures", "seed", "metric"]
+        before = _before(home).set_index(of)["measured"]
+        keyed = pd.MultiIndex.from_frame(changes[of])
         changes.insert(5, "before", before.reindex(keyed).to_numpy())
         changes.insert(6, "after", changes["before"] + changes["measured"])
     return changes
@@ -119,9 +133,9 @@ def _fell(changes: pd.DataFrame) -> pd.DataFrame:
 def _before(home: StudyHome) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for mark in sorted((home.folder / "steps").glob("before-*.json")):
-        captioner, shown = mark.stem.removeprefix("before-").rsplit("-", 1)
-        results = read_results(home.step(mark.stem) / "results.parquet")
-        rows += [{"captioner": captioner, "pictures": shown} | row for row in _cells(results)]
+        captioner, shown, seed = mark.stem.removeprefix("before-").rsplit("-", 2)
+        results = read_results(audit_folder(home, mark.stem) / "results.parquet")
+        rows += [{"captioner": captioner, "pictures": shown, "seed": seed} | row for row in _cells(results)]
     return pd.DataFrame(rows)
 
 
