@@ -52,9 +52,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
             "Captions before and after",
             (text,),
             (
-                StudyTable(
-                    "T3.2-fell", "Seeds in which LIC and Error fell, with intervals", _fell(single), digits=2
-                ),
+                StudyTable("T3.2-fell", "Seeds in which LIC and Error fell, with intervals", _fell(single), digits=2),
                 StudyTable("T3.2-all", "After less before, all seeds together", together, digits=2),
                 StudyTable("T3.2", "After less before, seed by seed", single, digits=2),
                 StudyTable("T3.2-before", "Before", _before(home), digits=2),
