@@ -31,9 +31,11 @@ def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra
         assert {"editor", "scenes-0"} <= set(steps[f"reviser-{name}-0"].needs), "all begin from one editor"
         if name != "libra":
             assert steps[f"versus-{name}-2-grainy-0"].needs == ("after-libra-2-grainy-0", f"after-{name}-2-grainy-0")
-    for strength in ("0", "1", "2"):
-        assert {f"change-libra-{strength}-grainy-{seed}" for seed in (0, 1, 2)} <= set(steps)
-        assert f"change-libra-{strength}-clear-0" in steps
+    assert {f"change-libra-2-grainy-{seed}" for seed in (0, 1, 2)} <= set(steps)
+    assert {f"change-shipped-{strength}-grainy-{seed}" for strength in (1, 2) for seed in (0, 1, 2)} <= set(steps)
+    assert {f"change-libra-{strength}-{shown}-0" for strength in (0, 1, 2) for shown in ("clear", "grainy")} <= set(
+        steps
+    )
     assert steps["change-equalizer-plain-grainy-0"].needs == ("before-equalizer-grainy-0", "before-plain-grainy-0")
     assert steps["change-libra-2-grainy-all"].needs == ("after-libra-2-grainy-all", "before-2-grainy-all")
     order = list(steps)

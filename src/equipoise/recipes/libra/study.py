@@ -63,13 +63,12 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
 def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
     """Which reviser of which seed is applied to which captioner's captions of which pictures, in order."""
     first = seeds[0]
-    lean, every = STRENGTHS[:0:-1], STRENGTHS[::-1]
-    shipped = [("shipped", seed, strength, "grainy") for strength in lean for seed in seeds]
-    main = [("libra", seed, strength, "grainy") for strength in every for seed in seeds]
+    shipped = [("shipped", seed, strength, "grainy") for strength in ("2", "1") for seed in seeds]
+    main = [("libra", seed, *KEY) for seed in seeds]
     others = [(name, first, *KEY) for name in VARIANTS if name != "libra"]
     equalized = ("libra", first, "plain", KEY[1])
-    clear = [("libra", first, strength, "clear") for strength in every]
-    return [*shipped, *main, equalized, *others, *clear]
+    rest = [("0", "grainy"), ("1", "grainy"), ("0", "clear"), ("2", "clear"), ("1", "clear")]
+    return [*shipped, *main, *others, equalized, *(("libra", first, *one) for one in rest)]
 
 
 def _pictures(seed: int) -> StudyStep:
