@@ -37,7 +37,9 @@ def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra
         steps
     )
     assert steps["change-equalizer-plain-grainy-0"].needs == ("before-equalizer-grainy-0", "before-plain-grainy-0")
-    assert steps["change-libra-2-grainy-all"].needs == ("after-libra-2-grainy-all", "before-2-grainy-all")
+    for name, seeds in (("libra", "0to2"), ("shipped", "0to5"), ("shipped", "3to5")):
+        both = (f"after-{name}-2-grainy-{seeds}", f"before-2-grainy-{seeds}")
+        assert steps[f"change-{name}-2-grainy-{seeds}"].needs == both
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
     assert sum(step.cost.cpu_minutes for step in steps.values()) < 45

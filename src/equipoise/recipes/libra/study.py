@@ -21,7 +21,7 @@ from equipoise.data.images import encode
 from equipoise.errors import InputError
 from equipoise.recipes.libra.captioners import SHIPPED, STRENGTHS, TUNED, captioner_spec, captioner_step, tuned_steps
 from equipoise.recipes.libra.revisers import SEEDS, STEPS, VARIANTS, editor_steps, reviser_steps
-from equipoise.recipes.libra.tables import audit_folder, parts_of
+from equipoise.recipes.libra.tables import audit_folder, parts_of, together
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 
 __all__ = ["STUDY"]
@@ -64,6 +64,7 @@ def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
     """Which reviser of which seed is applied to which captioner's captions of which pictures, in order."""
     first = seeds[0]
     shipped = [("shipped", seed, strength, "grainy") for strength in ("2", "1") for seed in seeds]
+    shipped += [("shipped", seed + SEEDS, *KEY) for seed in seeds]
     main = [("libra", seed, *KEY) for seed in seeds]
     others = [(name, first, *KEY) for name in VARIANTS if name != "libra"]
     equalized = ("libra", first, "plain", KEY[1])
@@ -163,13 +164,14 @@ def _together(rows: Sequence[tuple[str, int, str, str]]) -> list[StudyStep]:
     for name, seed, captioner, shown in rows:
         seeds_of.setdefault((name, captioner, shown), []).append(seed)
     steps = []
-    for (name, captioner, shown), seeds in seeds_of.items():
-        if len(seeds) > 1:
-            label = f"{captioner}-{shown}"
-            before = _audit_of_all(f"before-{label}-all", f"captions-{label}", seeds)
-            after = _audit_of_all(f"after-{name}-{label}-all", f"revised-{name}-{label}", seeds)
-            title = f"Captioner {_told(captioner)}, {shown}, all seeds: revised by {name}"
-            steps += [before, after, _change(f"change-{name}-{label}-all", title, after.name, before.name)]
+    for (name, captioner, shown), every in seeds_of.items():
+        parts = [every, *([every[:SEEDS], every[SEEDS:]] if len(every) > SEEDS else [])]
+        for seeds in parts if len(every) > 1 else []:
+            label, of = f"{captioner}-{shown}", together(seeds)
+            before = _audit_of_all(f"before-{label}-{of}", f"captions-{label}", seeds)
+            after = _audit_of_all(f"after-{name}-{label}-{of}", f"revised-{name}-{label}", seeds)
+            title = f"Captioner {_told(captioner)}, {shown}, seeds {of}: revised by {name}"
+            steps += [before, after, _change(f"change-{name}-{label}-{of}", title, after.name, before.name)]
     return steps
 
 
@@ -190,7 +192,7 @@ def _audit_of_all(name: str, captions: str, seeds: Sequence[int]) -> StudyStep:
         audit_captions([f"captions={said}"], people, "gender", out / "audit", settings=settings, say=home.say)
 
     needs = tuple(f"{step}-{seed}" for step in ("pictures", captions) for seed in seeds)
-    title = f"LIC, Error and quality of {captions}, all seeds"
+    title = f"LIC, Error and quality of {captions}, seeds {together(seeds)}"
     return StudyStep(name, title, work, {}, needs, True, StepCost(cpu_minutes=0.25))
 
 

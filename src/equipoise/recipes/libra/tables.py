@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,7 @@ from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["ALL", "METRICS", "audit_folder", "parts_of"]
-
-ALL = "all"
-"""The seed of a row that is of all seeds together."""
+__all__ = ["METRICS", "audit_folder", "parts_of", "together"]
 
 METRICS = {
     "lic_m": "LIC_M (fast)",
@@ -40,7 +38,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     tuned = changes["captioner"].isin(["plain"])
     main = changes[changes["reviser"].isin(["libra", "shipped"]) & ~tuned]
     others, equalized = changes[~changes["reviser"].isin(["libra", "shipped"]) & ~tuned], changes[tuned]
-    together, single = main[main["seed"] == ALL], main[main["seed"] != ALL]
+    several = main["seed"].map(_is_together)
     text = (
         "Each row is the revised captions less those as written, paired image by image (LIC split by split; BLEU-4 and "
         "METEOR as if independent). Seeds have other pictures, and libra another reviser. Captions lean less where LIC "
@@ -52,9 +50,11 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
             "Captions before and after",
             (text,),
             (
-                StudyTable("T3.2-fell", "Seeds in which LIC and Error fell, with intervals", _fell(single), digits=2),
-                StudyTable("T3.2-all", "After less before, all seeds together", together, digits=2),
-                StudyTable("T3.2", "After less before, seed by seed", single, digits=2),
+                StudyTable(
+                    "T3.2-fell", "Seeds in which LIC and Error fell", _fell(main[~several]), digits=2
+                ),
+                StudyTable("T3.2-all", "After less before, several seeds together", main[several], digits=2),
+                StudyTable("T3.2", "After less before, seed by seed", main[~several], digits=2),
                 StudyTable("T3.2-before", "Before", _before(home), digits=2),
             ),
             (),
@@ -89,9 +89,22 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     return parts
 
 
+def together(seeds: Sequence[int]) -> str:
+    """What a row of several seeds says in place of its seed.
+
+    >>> together([0, 1, 2])
+    '0to2'
+    """
+    return f"{min(seeds)}to{max(seeds)}"
+
+
+def _is_together(seed: str) -> bool:
+    return "to" in seed
+
+
 def audit_folder(home: StudyHome, step: str) -> Path:
-    """Where a step left its audit: those of all seeds have what they read beside it."""
-    return home.step(step) / "audit" if step.endswith(f"-{ALL}") else home.step(step)
+    """Where a step left its audit: those of several seeds have what they read beside it."""
+    return home.step(step) / "audit" if _is_together(step.rsplit("-", 1)[-1]) else home.step(step)
 
 
 def _changes(home: StudyHome, kind: str) -> pd.DataFrame:
