@@ -65,11 +65,11 @@ def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
     first = seeds[0]
     shipped = [("shipped", seed, strength, "grainy") for strength in ("2", "1") for seed in seeds]
     shipped += [("shipped", seed + SEEDS, *KEY) for seed in seeds]
-    main = [("libra", seed, *KEY) for seed in seeds]
-    others = [(name, first, *KEY) for name in VARIANTS if name != "libra"]
+    fair = [("shipped", first, "0", shown) for shown in SHOWN[::-1]]
+    others = [(name, first, *KEY) for name in VARIANTS]
     equalized = ("libra", first, "plain", KEY[1])
-    rest = [("0", "grainy"), ("1", "grainy"), ("0", "clear"), ("2", "clear"), ("1", "clear")]
-    return [*shipped, *main, *others, equalized, *(("libra", first, *one) for one in rest)]
+    seeded = [("libra", seed, *KEY) for seed in seeds[1:]]
+    return [*shipped, *fair, *others, equalized, *seeded]
 
 
 def _pictures(seed: int) -> StudyStep:

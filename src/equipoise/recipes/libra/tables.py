@@ -50,9 +50,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
             "Captions before and after",
             (text,),
             (
-                StudyTable(
-                    "T3.2-fell", "Seeds in which LIC and Error fell", _fell(main[~several]), digits=2
-                ),
+                StudyTable("T3.2-fell", "Seeds in which LIC and Error fell", _fell(main[~several]), digits=2),
                 StudyTable("T3.2-all", "After less before, several seeds together", main[several], digits=2),
                 StudyTable("T3.2", "After less before, seed by seed", main[~several], digits=2),
                 StudyTable("T3.2-before", "Before", _before(home), digits=2),
