@@ -48,14 +48,14 @@ class ReviserVariant:
 
 VARIANTS = {
     "libra": ReviserVariant("fill and merged, 1:1, as the paper's"),
-    "1-1-0": ReviserVariant("without merged: swap and fill", "1:1:0"),
-    "1-0-1": ReviserVariant("without fill: swap and merged", "1:0:1"),
-    "1-2-1": ReviserVariant("swap, fill and merged", "1:2:1"),
-    "no-authenticity": ReviserVariant("without the authenticity filter", pool="no-authenticity"),
-    "no-margin": ReviserVariant("without the group filter", pool="no-margin"),
-    "no-mask": ReviserVariant("no words hidden (eta = 0)", share=0.0),
     "random": ReviserVariant("words perturbed at random, 15%, no filter", "", pool="perturbed"),
     "editor": ReviserVariant("an editor without biased captions", "", pool="unchanged"),
+    "1-1-0": ReviserVariant("without merged: swap and fill", "1:1:0"),
+    "1-0-1": ReviserVariant("without fill: swap and merged", "1:0:1"),
+    "no-mask": ReviserVariant("no words hidden (eta = 0)", share=0.0),
+    "no-margin": ReviserVariant("without the group filter", pool="no-margin"),
+    "no-authenticity": ReviserVariant("without the authenticity filter", pool="no-authenticity"),
+    "1-2-1": ReviserVariant("swap, fill and merged", "1:2:1"),
 }
 _UNFILTERED: Mapping[str, Mapping[str, Any]] = {"no-authenticity": {"authenticity": 0.0}, "no-margin": {"margin": -1.0}}
 
