@@ -84,6 +84,10 @@ def make_more_inputs(home: Path) -> None:
     rows = [json.dumps({"image_id": i, "caption": text}) + "\n" for i, text in enumerate(texts)]
     (home / "sides.jsonl").write_text("".join(rows))
     plain = Table.open(home / "plain")
+    of_each = [
+        {"image_id": i, "caption": "a man who works as a nurse"} for i in plain.to_pandas(["image_id"])["image_id"]
+    ]
+    (home / "captioned.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_each))
     edited = [
         {"image_id": f"{row['image_id']}-{group}", "image": row["image"], "source_id": row["image_id"], "gender": group}
         for row in plain.rows()
@@ -181,6 +185,7 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "dossier": ["dossier", home / "one", "--policy", home / "policy.toml", "-o"],
         "example-policy": ["check", "--example", "--policy"],
         "libra": ["libra", "synthesise", home / "sides.jsonl", "--mix", "1:0:0", "--set", "margin=0.01", "-o"],
+        "libra-apply": ["libra", "apply", home / "captioned.jsonl", "--images", home / "plain", "--batch", "4", "-o"],
         "activities": ["text", "activities", home / "activities.txt", "-o"],
         "join": ["table", "join", home / "plain", street, "-o"],
         "combine": ["table", "combine", home / "plain", home / "made", "--axis", "gender", "-o"],

@@ -36,6 +36,15 @@ def test_tokens_are_learnt_saved_and_opened(tmp_path):
         learn_tokens("mini:clip", table, "gender", out, settings=TokenSettings(steps=6, batch=8))
 
 
+def test_the_device_is_passed_on(tmp_path, command_line):
+    config = preset("fair").changed(activity_share=0.0, visible=1.0)
+    write_counterfactual_table(tmp_path / "sets", config, 1, subjects=["nurse", "chef"], axes=("gender",), seed=1)
+    words = ["mitigate", "learned-tokens", "mini:clip", "--table", tmp_path / "sets", "--axis", "gender"]
+    answer = command_line(*words, "--device", "nowhere", "-o", tmp_path / "tokens")
+    assert answer.returncode == 2
+    assert "device 'nowhere' cannot be used" in answer.stderr
+
+
 @pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_tokens(tmp_path, monkeypatch):
     from safetensors.numpy import load_file

@@ -7,7 +7,8 @@ from equipoise.cli.main import app
 from equipoise.errors import InputError
 from equipoise.mitigate.libra.baselines import perturbed_pairs, unchanged_pairs
 from equipoise.models.miniatures import FOLDER
-from equipoise.recipes.libra.study import STUDY, VARIANTS
+from equipoise.recipes.libra.revisers import VARIANTS
+from equipoise.recipes.libra.study import STUDY
 from equipoise.recipes.studies import STUDIES
 from equipoise.text import Lexicon
 
@@ -23,22 +24,29 @@ def test_the_plan_names_every_step_model_and_hour():
         assert wanted in done.output
 
 
-def test_every_ablation_has_its_reviser_and_is_paired_with_before():
+def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra():
     steps = {step.name: step for step in STUDY.steps(STUDY.options())}
     for name in VARIANTS:
+        assert "before-2-grainy-0" in steps[f"change-{name}-2-grainy-0"].needs
+        assert {"editor", "scenes-0"} <= set(steps[f"reviser-{name}-0"].needs), "all begin from one editor"
         if name != "libra":
-            assert f"reviser-{name}-0" in steps
-        for place in ("2-clear", "1-grainy"):
-            assert f"before-{place}" in steps[f"change-{name}-0-{place}"].needs
-    assert {f"reviser-libra-{seed}" for seed in (1, 2)} <= set(steps)
+            assert steps[f"versus-{name}-2-grainy-0"].needs == ("after-libra-2-grainy-0", f"after-{name}-2-grainy-0")
+    assert {f"change-libra-2-grainy-{seed}" for seed in (0, 1, 2)} <= set(steps)
+    assert {f"change-shipped-{strength}-grainy-{seed}" for strength in (1, 2) for seed in (0, 1, 2)} <= set(steps)
+    assert {"change-shipped-0-clear-0", "change-shipped-0-grainy-0", "change-libra-plain-grainy-0"} <= set(steps)
+    assert steps["change-equalizer-plain-grainy-0"].needs == ("before-equalizer-grainy-0", "before-plain-grainy-0")
+    for name, seeds in (("libra", "0to2"), ("shipped", "0to5"), ("shipped", "3to5")):
+        both = (f"after-{name}-2-grainy-{seeds}", f"before-2-grainy-{seeds}")
+        assert steps[f"change-{name}-2-grainy-{seeds}"].needs == both
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
+    assert sum(step.cost.cpu_minutes for step in steps.values()) < 45
 
 
 def test_quick_trains_nothing_and_other_studies_refuse_it():
     steps = [step.name for step in STUDY.steps(STUDY.options(quick=True))]
-    assert not [name for name in steps if name.startswith(("reviser", "captioner"))]
-    assert {"change-libra-0-1-clear", "change-libra-0-1-grainy"} <= set(steps)
+    assert not [name for name in steps if name.startswith(("reviser", "captioner", "editor"))]
+    assert {"change-shipped-1-clear-0", "change-shipped-1-grainy-0"} <= set(steps)
     with pytest.raises(InputError, match="has no quick form"):
         STUDIES.load("lic").options(quick=True)
     with pytest.raises(InputError, match="takes one model at scale mini"):

@@ -24,7 +24,7 @@ from typing import Any
 from equipoise.data import masks
 from equipoise.errors import InputError
 
-__all__ = ["PEOPLE_COLUMNS", "agreed", "people_of", "person"]
+__all__ = ["PEOPLE_COLUMNS", "agreed", "box_in_pixels", "people_of", "person"]
 
 PEOPLE_COLUMNS = {"people": "json", "objects": "list<string>", "mixed": "list<string>"}
 """Columns that readers of annotated people add to a table, with their types."""
@@ -77,6 +77,20 @@ def people_of(cell: str | None) -> list[dict[str, Any]]:
     if not isinstance(people, list) or not all(isinstance(p, dict) for p in people):
         raise InputError(f"the column 'people' holds {str(cell)[:60]!r}; a list of objects is expected")
     return people
+
+
+def box_in_pixels(person: Mapping[str, Any], width: int, height: int) -> list[float]:
+    """``[x, y, width, height]`` in pixels, from the box or else from the mask.
+
+    >>> box_in_pixels({"box": [0.5, 0, 0.25, 1], "unit": "fraction"}, 200, 100)
+    [100.0, 0.0, 50.0, 100.0]
+    """
+    box = person.get("box")
+    if box is None:
+        return masks.to_box(masks.decode(person["mask"], height, width))
+    if person.get("unit", "pixel") == "fraction":
+        return [float(v * s) for v, s in zip(box, (width, height, width, height), strict=True)]
+    return [float(v) for v in box]
 
 
 def agreed(labels: Iterable[str | None]) -> tuple[str | None, bool]:

@@ -63,9 +63,12 @@ class AnswerStore:
     def add(self, answers: Mapping[bytes, str]) -> None:
         """Keep ``answers``; one that is there stays."""
         self.path.mkdir(parents=True, exist_ok=True)
-        if not (self.path / MARKER).exists():
-            write_whole(self.path / MARKER, json.dumps({"format": _FORMAT, "key": self.key}).encode())
         with closing(self._opened()) as file, file:
+            file.execute("BEGIN IMMEDIATE")
+            if not (self.path / MARKER).exists():
+                for left in self.path.glob(f".{MARKER}.*.tmp"):  # of one that was killed: others wait for this one
+                    left.unlink(missing_ok=True)
+                write_whole(self.path / MARKER, json.dumps({"format": _FORMAT, "key": self.key}).encode())
             file.execute("CREATE TABLE IF NOT EXISTS answers (id BLOB PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID")
             file.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
 

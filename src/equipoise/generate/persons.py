@@ -12,6 +12,7 @@ from scipy.ndimage import distance_transform_edt
 
 from equipoise.array_types import Mask
 from equipoise.data import masks
+from equipoise.data.people import box_in_pixels
 from equipoise.data.table import Table
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.models.protocols import Outliner
@@ -53,20 +54,6 @@ def placed_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[list[int
 def people_in(people: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The single persons that have a box or a mask; groups drawn as one region are left out."""
     return [dict(p) for p in people if not p.get("iscrowd") and (p.get("box") is not None or p.get("mask") is not None)]
-
-
-def box_in_pixels(person: Mapping[str, Any], width: int, height: int) -> list[float]:
-    """``[x, y, width, height]`` in pixels, from the box or else from the mask.
-
-    >>> box_in_pixels({"box": [0.5, 0, 0.25, 1], "unit": "fraction"}, 200, 100)
-    [100.0, 0.0, 50.0, 100.0]
-    """
-    box = person.get("box")
-    if box is None:
-        return masks.to_box(masks.decode(person["mask"], height, width))
-    if person.get("unit", "pixel") == "fraction":
-        return [float(v * s) for v, s in zip(box, (width, height, width, height), strict=True)]
-    return [float(v) for v in box]
 
 
 def whole_pixels(box: Sequence[float], width: int, height: int) -> tuple[int, int, int, int]:

@@ -81,11 +81,15 @@ def learn_tokens(
     settings: TokenSettings | None = None,
     held_out: float = 0.4,
     asking: engine.Asking | None = None,
+    device: str = "",
     overwrite: bool = False,
 ) -> tuple[Path, list[str]]:
-    """Learn tokens for the CLIP ``model`` on ``table`` into the folder ``out``; gives it and the subjects held out."""
+    """Learn tokens for the CLIP ``model`` on ``table`` into the folder ``out``; gives it and the subjects held out.
+
+    ``device`` is where the model runs and the tokens are learnt, such as ``cuda``.
+    """
     how = settings or TokenSettings()
-    encoder = load(model)
+    encoder = load(model, **({"device": device} if device else {}))
     if getattr(getattr(encoder, "model", None), "text_model", None) is None or not hasattr(encoder, "tokens"):
         raise InputError(f"{model}: learned tokens go before the texts of a CLIP, such as mini:clip or hf:DIR")
     apart = held_out_subjects(table, held_out, seed=how.seed) if held_out else []

@@ -205,13 +205,13 @@ def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -
     return {"clear": captioner.caption(pictures, seed=0), "grainy": captioner.caption(grainy(pictures), seed=0)}
 
 
-def grainy(pictures: list[Image.Image], seed: int = 0) -> list[Image.Image]:
-    """The same pictures under noise, so that who is in them has to be guessed."""
+def grainy(pictures: list[Image.Image], seed: int = 0, grain: float = GRAIN) -> list[Image.Image]:
+    """The same pictures under noise of this standard deviation, so that who is in them has to be guessed."""
     rng = np.random.default_rng(seed)
     made = []
     for picture in pictures:
         pixels = np.asarray(picture, dtype=np.float64)
-        noisy = np.clip(pixels + rng.normal(size=pixels.shape) * GRAIN, 0, 255)
+        noisy = np.clip(pixels + rng.normal(size=pixels.shape) * grain, 0, 255)
         made.append(Image.fromarray(noisy.astype(np.uint8)))
     return made
 

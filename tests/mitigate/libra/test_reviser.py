@@ -11,7 +11,9 @@ from PIL import Image  # noqa: E402
 
 from equipoise.audit.captions.images import image_files  # noqa: E402
 from equipoise.data import Table  # noqa: E402
+from equipoise.engine import Asking  # noqa: E402
 from equipoise.errors import InputError  # noqa: E402
+from equipoise.mitigate.libra.applying import CaptionRow, apply_into  # noqa: E402
 from equipoise.mitigate.libra.learning import fit_reviser, pairs_in, start_of  # noqa: E402
 from equipoise.models import load  # noqa: E402
 from equipoise.models.miniatures import FOLDER  # noqa: E402
@@ -66,6 +68,12 @@ def test_trains_two_steps_goes_on_after_a_stop_and_stock_classes_load_it(start, 
     assert isinstance(stock.encoder, ViltModel)
     assert AutoTokenizer.from_pretrained(tmp_path / "whole").mask_token == "[MASK]"
     assert AutoTokenizer.from_pretrained(tmp_path / "whole" / "decoder").eos_token == "<|endoftext|>"
+
+    rows = [CaptionRow(name, "a man doctor with hat") for name in files]
+    reviser = load(f"hf:{tmp_path / 'whole'}", kind="reviser", device="cpu")
+    how = Asking(batch_size=4, progress=False, store=tmp_path / "store")
+    applied = apply_into(tmp_path / "revised", reviser, rows, files, asking=how)
+    assert applied.counts["revised"] == len(files)
 
 
 def test_the_towers_are_those_that_were_joined(start, tiny_towers, tmp_path):

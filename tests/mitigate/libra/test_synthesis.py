@@ -201,3 +201,16 @@ def test_words_that_may_not_be_taken_are_refused_and_counted(word, reason):
     made = synthesise(texts, images, SynthesisSettings(mix="0:1:1", tries=1), filler=_Worst(word))
     assert made.found == ()
     assert made.counts["refused"] == {"no content word": 0, reason: 100}
+
+
+def test_the_device_reaches_the_classifier_or_is_refused(tmp_path):
+    pytest.importorskip("transformers")
+    texts, images = _captions(80)
+    how = SynthesisSettings(mix="1:0:0")
+    with pytest.raises(
+        InputError, match=r"neither the filler \(captions\) nor the classifier \(fast\) runs on a device"
+    ):
+        synthesise_into(tmp_path / "fast", texts, images, how, device="cpu")
+    bert = how.having({"classifier": "bert-frozen:mini:text"})
+    with pytest.raises(InputError, match="device 'nowhere' cannot be used"):
+        synthesise_into(tmp_path / "bert", texts, images, bert, device="nowhere")

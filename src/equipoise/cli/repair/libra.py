@@ -36,7 +36,7 @@ def synthesise(
     id_column: str = typer.Option("", "--id-column", help="The column that says which image a caption is of."),
     caption_column: str = typer.Option("", "--caption-column", help="The column that holds the caption."),
     seed: int = typer.Option(0, "--seed", min=0, help="Which words are masked and drawn, and which pairs are taken."),
-    device: str = typer.Option("", "--device", help="Where a masked model runs, such as cuda or cpu."),
+    device: str = typer.Option("", "--device", help="Where the filler and a BERT classifier run, such as cuda or cpu."),
     overwrite: bool = OVERWRITE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say how many captions can be used, and stop."),
 ) -> None:

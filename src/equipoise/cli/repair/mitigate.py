@@ -119,7 +119,7 @@ def mitigate(
         if dry_run:
             _tell_dry_run(images, axis, apart_share, seed)
             return
-        _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, overwrite)
+        _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, device, overwrite)
         return
     made = _made(remedy, setting, variant)
     if prompts and made.learns_from != "texts":
@@ -171,6 +171,7 @@ def _learn_tokens(
     setting: list[str],
     seed: int,
     how: Any,
+    device: str,
     overwrite: bool,
 ) -> None:
     """Learn tokens into a folder that opens as a model of its own."""
@@ -187,6 +188,7 @@ def _learn_tokens(
         settings=settings,
         held_out=held_out,
         asking=how,
+        device=device,
         overwrite=overwrite,
     )
     typer.echo(f"tokens learnt in {folder}; it opens as hf:{folder}")

@@ -103,12 +103,23 @@ class CrossFittedReader:
 
 
 def cross_fitted(
-    name: str, tokens: Sequence[Sequence[str]], labels: Labels, images: Sequence[str], *, folds: int, seed: int
+    name: str,
+    tokens: Sequence[Sequence[str]],
+    labels: Labels,
+    images: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    device: str = "",
 ) -> CrossFittedClassifier | CrossFittedReader:
-    """The classifier of this name (``fast``, ``lstm``, ``bert:NAME``, ``bert-frozen:NAME``), cross-fitted."""
+    """The classifier of this name (``fast``, ``lstm``, ``bert:NAME``, ``bert-frozen:NAME``), cross-fitted.
+
+    ``device`` is where a text encoder is trained and asked, such as ``cuda``; the others run on the processor.
+    """
     if name == "fast":
         return CrossFittedClassifier.fitted(tokens, labels, images, folds=folds, seed=seed)
-    return CrossFittedReader.fitted(classifier(name), tokens, labels, images, folds=folds, seed=seed)
+    placed = {"device": device} if device and name.startswith("bert") else {}
+    return CrossFittedReader.fitted(classifier(name, **placed), tokens, labels, images, folds=folds, seed=seed)
 
 
 def _balanced(rows: NDArray[np.intp], rank: NDArray[np.intp], labels: Labels) -> NDArray[np.intp]:

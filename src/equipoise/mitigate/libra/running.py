@@ -41,11 +41,16 @@ def synthesise_into(
 ) -> Synthesis:
     """:func:`synthesise` into the folder ``out``: ``pairs.jsonl``, and counts and settings in ``run.json``."""
     how = settings or SynthesisSettings()
+    if device and how.filler == "captions" and not how.classifier.startswith("bert"):
+        raise InputError(
+            f"device {device!r}: neither the filler (captions) nor the classifier ({how.classifier}) runs on a device; "
+            "leave it out"
+        )
     filler = filler_named(how.filler, device=device)
     told = json.dumps([list(images), list(captions)], ensure_ascii=True).encode()
     of = {"captions": source, "sha256": hashlib.sha256(told).hexdigest(), "filler": getattr(filler, "key", "captions")}
     with claimed(out, "pairs", of=of, settings=how.plain(), overwrite=overwrite) as home:
-        made = synthesise(captions, images, how, filler=filler, say=say)
+        made = synthesise(captions, images, how, filler=filler, device=device, say=say)
         if not made.pairs:
             found = ", ".join(f"{n:,} {kind}" for kind, n in made.counts["found"].items())
             raise InputError(

@@ -107,17 +107,19 @@ def synthesise(
     settings: SynthesisSettings | None = None,
     *,
     filler: Any = None,
+    device: str = "",
     say: Say = lambda _: None,
 ) -> Synthesis:
     """Pairs of captions and biased versions of them; ``images`` says of which image each caption is.
 
     ``filler`` is a :class:`~equipoise.models.protocols.Filler`; without it the words come from the captions.
+    ``device`` is where a classifier that is a text encoder runs.
     """
     how = settings or SynthesisSettings()
     lexicon = Lexicon.load(how.lexicon)
     named = named_captions(captions, images, lexicon)
     say(f"{len(named.texts):,} of {len(captions):,} captions name one group")
-    made = _Synthesiser(how, lexicon, named, filler or NeighbourFiller(named.texts), say)
+    made = _Synthesiser(how, lexicon, named, filler or NeighbourFiller(named.texts), say, device)
     shares = dict(zip(KINDS, mix_of(how.mix), strict=True))
     found = made.swaps() if shares["swap"] else []
     if shares["fill"] or shares["merged"]:
@@ -133,13 +135,22 @@ def synthesise(
 class _Synthesiser:
     """The captions, what their words tell, and what was refused on the way."""
 
-    def __init__(self, how: SynthesisSettings, lexicon: Lexicon, named: NamedCaptions, filler: Any, say: Say) -> None:
+    def __init__(
+        self, how: SynthesisSettings, lexicon: Lexicon, named: NamedCaptions, filler: Any, say: Say, device: str
+    ) -> None:
         self.how, self.lexicon, self.named, self.filler, self.say = how, lexicon, named, filler, say
+        self.device = device
         self.refused: Counter[str] = Counter()
         self.n_filled = 0
         self.synonyms, self.synonyms_from = synonyms_by(how.synonyms)
         self.classifier = cross_fitted(
-            how.classifier, self._hidden(named.texts), named.labels, named.images, folds=how.folds, seed=how.seed
+            how.classifier,
+            self._hidden(named.texts),
+            named.labels,
+            named.images,
+            folds=how.folds,
+            seed=how.seed,
+            device=device,
         )
         self.before = self.classifier.probabilities()
 
@@ -254,7 +265,7 @@ class _Synthesiser:
         if len(set(images)) < self.how.folds:
             raise InputError(f"captions of {len(set(images))} images could be filled; {self.how.folds} folds need more")
         how = self.how
-        judge = cross_fitted(how.classifier, words, labels, images, folds=how.folds, seed=how.seed)
+        judge = cross_fitted(how.classifier, words, labels, images, folds=how.folds, seed=how.seed, device=self.device)
         return judge.probabilities()[len(rows) :, 1]
 
     def _fillings(self) -> list[_Filling]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError, MissingExtraError
 from equipoise.measure.captions.masking import HIDDEN, MASK
+from equipoise.models.runtime import torch_device
 
 __all__ = ["BertClassifier"]
 
@@ -54,6 +55,11 @@ class BertClassifier:
     approximate = False
 
     @cached_property
+    def where(self) -> Any:
+        """The torch device."""
+        return torch_device(self.device)
+
+    @cached_property
     def _loaded(self) -> tuple[Any, Any]:
         try:
             from transformers import AutoModel, AutoTokenizer
@@ -83,7 +89,7 @@ class BertClassifier:
         texts = [" ".join(stands.get(word, word) for word in caption) for caption in tokens]
         if not self.frozen:
             return _BertReader(self, texts, None)
-        encoder.to(self.device).eval()
+        encoder.to(self.where).eval()
         with torch.no_grad():
             kept = [self.states(encoder, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
         return _BertReader(self, texts, torch.cat(kept))
@@ -91,7 +97,7 @@ class BertClassifier:
     def states(self, body: Any, texts: list[str]) -> Any:
         """(n, width) the first token's last state of each text."""
         words, _ = self._loaded
-        tokens = words(texts, padding=True, truncation=True, max_length=_LENGTH, return_tensors="pt").to(self.device)
+        tokens = words(texts, padding=True, truncation=True, max_length=_LENGTH, return_tensors="pt").to(self.where)
         return body(**tokens).last_hidden_state[:, 0]
 
 
@@ -114,10 +120,10 @@ class _BertReader:
         import torch
 
         torch.manual_seed(seed)
-        body = None if self.kept is not None else copy.deepcopy(self.classifier._loaded[1]).to(self.classifier.device)
+        body = None if self.kept is not None else copy.deepcopy(self.classifier._loaded[1]).to(self.classifier.where)
         width = self.classifier._loaded[1].config.hidden_size
-        head = _head(width, groups).to(self.classifier.device)
-        self._train(body, head, train, torch.as_tensor(labels.copy(), device=self.classifier.device), seed)
+        head = _head(width, groups).to(self.classifier.where)
+        self._train(body, head, train, torch.as_tensor(labels.copy(), device=self.classifier.where), seed)
         head.eval()
         if body is not None:
             body.eval()

@@ -7,7 +7,7 @@ model that of ``captioner``. Everything that reads text is new. Its biased capti
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, synthesise
-from equipoise.mitigate.libra.baselines import perturbed_pairs, unchanged_pairs
 from equipoise.mitigate.libra.running import filler_named
 from equipoise.models.hf.revisers import joined_model, save_reviser
 from equipoise.models.miniatures import FOLDER
@@ -28,7 +27,8 @@ from equipoise.train.fitting import fit
 from equipoise.world import WorldConfig, captions, render_image, sample
 
 __all__ = [
-    "SCENES",
+    "GRAINY",
+    "SYNTHESIS",
     "TRAINING",
     "fitted",
     "learning_world",
@@ -52,6 +52,7 @@ TRAINING: dict[str, Any] = {
     "val_share": 0.05,
     "save_every": 50,
     "average": 0.99,
+    "seed": 0,
 }
 _READ = 40
 
@@ -195,47 +196,17 @@ def train_dcg(
             tongue.save_pretrained(target / DECODER)
 
 
-def fitted(
-    folder: Path,
-    config: WorldConfig,
-    *,
-    say: Callable[[str], None],
-    steps: int | None = None,
-    seed: int = 0,
-    synthesis: Mapping[str, Any] | None = None,
-    pairs: str = "synthesised",
-    share: float = 0.2,
-) -> Path:
-    """The folder of the trained reviser: pairs, pictures, start and training, each done once.
-
-    ``synthesis`` changes settings of the synthesis, ``pairs`` takes others (``perturbed``, ``unchanged``), ``share`` is
-    that of the words that are hidden.
-    """
+def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], steps: int | None = None) -> Path:
+    """The folder of the trained reviser: pairs, pictures, start and training, each done once."""
     pictures, start = folder / "pictures", folder / "start"
     if not (pictures / "_table.json").is_file():
-        scenes_seed = SEED + 1000 * seed
-        texts, images = world_captions(config, SCENES, scenes_seed)
-        how = SYNTHESIS.having({**(synthesis or {}), "seed": seed})
-        made, counts = _pairs(pairs, texts, images, how, say)
-        say(", ".join(f"{n:,} {kind}" for kind, n in counts["taken"].items()))
-        write_whole(folder / "counts.json", json.dumps(counts).encode())
-        pair_table(pictures, config, SCENES, scenes_seed, made)
+        texts, images = world_captions(config, SCENES, SEED)
+        made = synthesise(texts, images, SYNTHESIS, filler=filler_named(SYNTHESIS.filler), say=say)
+        say(", ".join(f"{n:,} {kind}" for kind, n in made.counts["taken"].items()))
+        write_whole(folder / "counts.json", json.dumps(made.counts).encode())
+        pair_table(pictures, config, SCENES, SEED, made.pairs)
     if not (start / "config.json").is_file():
-        start_folder(start, seed=seed)
-    settings = TRAINING | {"seed": seed} | ({} if steps is None else {"steps": steps})
-    fit("dcg", pictures, folder / "run", init=f"hf:{start}", options={"share": share}, readers=1, **settings)
+        start_folder(start)
+    settings = TRAINING | ({} if steps is None else {"steps": steps})
+    fit("dcg", pictures, folder / "run", init=f"hf:{start}", options={"share": 0.2}, readers=1, **settings)
     return folder / "run"
-
-
-def _pairs(
-    kind: str, texts: Sequence[str], images: Sequence[str], how: SynthesisSettings, say: Callable[[str], None]
-) -> tuple[Sequence[CaptionPair], dict[str, Any]]:
-    """The pairs to learn from, and how many were found and taken of each kind."""
-    if kind == "synthesised":
-        made = synthesise(texts, images, how, filler=filler_named(how.filler), say=say)
-        return made.pairs, made.counts
-    if kind == "perturbed":
-        some = perturbed_pairs(texts, images, how, filler=filler_named(how.filler))
-    else:
-        some = unchanged_pairs(texts, images, how)
-    return some, {"found": {kind: len(some)}, "taken": {kind: len(some)}}

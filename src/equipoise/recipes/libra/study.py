@@ -1,16 +1,15 @@
 """LIBRA as a study: captions of captioners that lean, before and after a debiasing caption generator.
 
 On the pictogram world: captioners of worlds of strength 0, 1 and 2, on clear pictures and on grainy ones, where they
-have to guess; the reviser of three seeds, and beside it revisers that learnt from other pairs: each of the paper's
-mixes, without either filter, without hidden words, words perturbed at random, and no biased captions at all. Before and
-after are paired image by image, and LIC split by split. ``--quick`` measures the shipped captioner and reviser alone.
+have to guess; LIBRA's reviser of three seeds, and beside it, where captions lean most, revisers that learnt from other
+pairs and a captioner of the Gender Equalizer. Before and after are paired image by image, and LIC split by split.
+``--quick`` measures the shipped captioner and reviser alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,46 +19,21 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.errors import InputError
-from equipoise.recipes.libra.tables import parts_of
+from equipoise.recipes.libra.captioners import SHIPPED, STRENGTHS, TUNED, captioner_spec, captioner_step, tuned_steps
+from equipoise.recipes.libra.revisers import SEEDS, STEPS, VARIANTS, editor_steps, reviser_steps
+from equipoise.recipes.libra.tables import audit_folder, parts_of, together
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 
-__all__ = ["STUDY", "VARIANTS", "ReviserVariant"]
+__all__ = ["STUDY"]
 
-STRENGTHS = (0, 1, 2)
 SHOWN = ("clear", "grainy")
-KEY = (("2", "clear"), ("1", "grainy"))
-"""The captioner's strength and the pictures on which ablations are measured: where it errs most."""
-SEEDS = (0, 1, 2)
-PICTURES, FEW = 2000, 1000
+KEY = ("2", "grainy")
+"""The captioner's strength and the pictures on which ablations are measured."""
+GRAIN = 45.0
+"""The standard deviation of the noise on grainy pictures, of 255."""
+PICTURES = 1000
+"""For each seed, other pictures."""
 ENCODER = "mini:clip-fair"
-SHIPPED = {"1": "mini:captioner"}
-
-
-@dataclass(frozen=True)
-class ReviserVariant:
-    """A reviser by the pairs that it learns from and how."""
-
-    about: str
-    synthesis: Mapping[str, Any] = field(default_factory=dict)
-    pairs: str = "synthesised"
-    """``synthesised``, ``perturbed`` or ``unchanged``."""
-    share: float = 0.2
-    """Of the words that are hidden."""
-
-
-VARIANTS = {
-    "libra": ReviserVariant("fill and merged, 1:1, as the paper's"),
-    "1-1-0": ReviserVariant("without merged: swap and fill", {"mix": "1:1:0"}),
-    "1-2-1": ReviserVariant("swap, fill and merged", {"mix": "1:2:1"}),
-    "swap": ReviserVariant("swap alone", {"mix": "1:0:0"}),
-    "fill": ReviserVariant("fill alone", {"mix": "0:1:0"}),
-    "merged": ReviserVariant("merged alone", {"mix": "0:0:1"}),
-    "no-authenticity": ReviserVariant("without the authenticity filter", {"authenticity": 0.0}),
-    "no-margin": ReviserVariant("without the group filter", {"margin": -1.0}),
-    "no-mask": ReviserVariant("no words hidden (eta = 0)", share=0.0),
-    "random": ReviserVariant("words perturbed at random, 15%, no filter", pairs="perturbed"),
-    "editor": ReviserVariant("an editor without biased captions", pairs="unchanged"),
-}
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
@@ -67,45 +41,47 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
         raise InputError("the study takes one model at scale mini, the reviser instead of mini:dcg; leave others out")
     if options.scale == "full":
         return _full_steps()
-    reviser = options.models[0] if options.models else "mini:dcg"
-    steps = [_pictures(options)]
-    strengths = ("1",) if options.quick else tuple(map(str, STRENGTHS))
-    for strength in strengths:
-        if strength not in SHIPPED:
-            steps.append(_captioner(strength, options))
-        steps.append(_captions(strength, options))
-    revisers = [("libra", 0)] if options.quick else [("libra", seed) for seed in SEEDS]
-    revisers += [] if options.quick else [(name, 0) for name in VARIANTS if name != "libra"]
-    for name, seed in revisers:
-        shipped = reviser if (name, seed) == ("libra", 0) else ""
-        if not shipped:
-            steps.append(_reviser(name, seed))
-        where = [(strength, shown) for strength in strengths for shown in SHOWN]
-        where = where if name == "libra" else list(KEY)
-        for strength, shown in where:
-            steps += _after(name, seed, strength, shown, shipped=shipped)
-    return _with_before(steps, strengths)
+    shipped = options.models[0] if options.models else "mini:dcg"
+    seeds = tuple(options.seed + number for number in range(SEEDS))
+    first = seeds[0]
+    rows = [("shipped", first, "1", shown) for shown in SHOWN] if options.quick else _rows(seeds)
+    steps = [] if options.quick else [captioner_step(name) for name in STRENGTHS if name not in SHIPPED]
+    for name, seed, captioner, shown in rows:
+        if captioner in TUNED:
+            steps += [*tuned_steps(), *_equalized(first)]
+        if name != "shipped":
+            steps += [*editor_steps(first), *reviser_steps(name, seed)]
+        steps += _after(name, seed, captioner, shown, shipped=shipped if name == "shipped" else "")
+        if name in VARIANTS and name != "libra":
+            ours, theirs = (f"after-{one}-{captioner}-{shown}-{seed}" for one in ("libra", name))
+            steps.append(_change(f"versus-{name}-{captioner}-{shown}-{seed}", f"LIBRA less {name}", ours, theirs))
+    if not options.quick:
+        steps += _together(rows)
+    return list({step.name: step for step in steps}.values())  # each once, where it is needed first
 
 
-def _with_before(steps: list[StudyStep], strengths: Iterable[str]) -> list[StudyStep]:
-    """The audits of captions as the captioners wrote them stand before all comparisons."""
-    first = next(i for i, step in enumerate(steps) if step.name.startswith(("reviser", "revised")))
-    before = [_audit(f"before-{s}-{shown}", s, shown, f"captions-{s}") for s in strengths for shown in SHOWN]
-    return [*steps[:first], *before, *steps[first:]]
+def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
+    """Which reviser of which seed is applied to which captioner's captions of which pictures, in order."""
+    first = seeds[0]
+    shipped = [("shipped", seed, strength, "grainy") for strength in ("2", "1") for seed in seeds]
+    shipped += [("shipped", seed + SEEDS, *KEY) for seed in seeds]
+    fair = [("shipped", first, "0", shown) for shown in SHOWN[::-1]]
+    others = [(name, first, *KEY) for name in VARIANTS]
+    equalized = ("libra", first, "plain", KEY[1])
+    seeded = [("libra", seed, *KEY) for seed in seeds[1:]]
+    return [*shipped, *fair, *others[:2], equalized, *others[2:], *seeded]
 
 
-def _pictures(options: StudyOptions) -> StudyStep:
-    n = FEW if options.quick else PICTURES
-
+def _pictures(seed: int) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.demo_parts import grainy
         from equipoise.world import preset
         from equipoise.world.tables import write_table
 
         world = preset("biased").changed(activity_share=0.0)
-        table = write_table(out / "clear", world, n, seed=options.seed)
+        table = write_table(out / "clear", world, PICTURES, seed=seed)
         ids, pictures = zip(*table.images(), strict=True)
-        noisy = grainy(list(pictures), seed=options.seed)
+        noisy = grainy(list(pictures), seed, GRAIN)
         rows = [{"image_id": i, "image": encode(picture)} for i, picture in zip(ids, noisy, strict=True)]
         Table.create(out / "grainy", rows)
         frame = table.to_pandas(["image_id", "gender", "gendered_captions"])
@@ -115,103 +91,126 @@ def _pictures(options: StudyOptions) -> StudyStep:
         ]
         _write(out / "people.jsonl", people)
 
-    settings = {"n": n, "seed": options.seed}
-    cost = StepCost(images=2 * n, cpu_minutes=0.5, disk_gb=0.05)
-    title = "Pictures of a world in which occupations lean, clear and grainy"
-    return StudyStep("pictures", title, work, settings, (), False, cost)
+    settings = {"n": PICTURES, "seed": seed, "grain": GRAIN}
+    cost = StepCost(images=2 * PICTURES, cpu_minutes=0.2, disk_gb=0.03)
+    title = f"Pictures of a world in which occupations lean, clear and grainy, seed {seed}"
+    return StudyStep(f"pictures-{seed}", title, work, settings, (), False, cost)
 
 
-def _captioner(strength: str, options: StudyOptions) -> StudyStep:
-    def work(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.train_mini.captioner import train_captioner
-        from equipoise.world import preset
-
-        world = preset("biased").changed(strength=float(strength))
-        train_captioner(world, out / "_work", out / "model", home.say, None)
-
-    title = f"A captioner of a world of strength {strength}"
-    return StudyStep(f"captioner-{strength}", title, work, {"strength": strength}, (), True, StepCost(cpu_minutes=9))
-
-
-def _captions(strength: str, options: StudyOptions) -> StudyStep:
-    trained = strength not in SHIPPED
+def _captions(captioner: str, shown: str, seed: int) -> StudyStep:
+    trained = captioner not in SHIPPED
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.engine.answers import captions
         from equipoise.models import load
 
-        spec = f"hf:{home.step(f'captioner-{strength}') / 'model'}" if trained else SHIPPED[strength]
-        model = load(spec, kind="captioner")
-        for shown in SHOWN:
-            table = Table.open(home.step("pictures") / shown)
-            said = captions(model, table, seed=0)
-            _write(out / f"{shown}.jsonl", ({"image_id": i, "caption": t} for i, t in said if isinstance(t, str)))
+        model = load(captioner_spec(home, captioner), kind="captioner")
+        table = Table.open(home.step(f"pictures-{seed}") / shown)
+        said = captions(model, table, seed=0)
+        _write(out / "captions.jsonl", ({"image_id": i, "caption": t} for i, t in said if isinstance(t, str)))
 
-    needs = ("pictures", *([f"captioner-{strength}"] if trained else []))
-    title = f"Captions by the captioner of strength {strength}"
-    cost = StepCost((SHIPPED.get(strength, f"captioner-{strength}"),), images=2 * PICTURES, cpu_minutes=3)
-    return StudyStep(f"captions-{strength}", title, work, {}, needs, True, cost)
+    needs = (f"pictures-{seed}", *([f"captioner-{captioner}"] if trained else []))
+    title = f"Captions by the captioner {_told(captioner)}, {shown} pictures, seed {seed}"
+    cost = StepCost((SHIPPED.get(captioner, f"captioner-{captioner}"),), images=PICTURES, cpu_minutes=0.1)
+    return StudyStep(f"captions-{captioner}-{shown}-{seed}", title, work, {}, needs, True, cost)
 
 
-def _reviser(name: str, seed: int) -> StudyStep:
-    variant = VARIANTS[name]
-
-    def work(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.libra.dcg import fitted
-        from equipoise.world import preset
-
-        made = fitted(
-            out,
-            preset("biased"),
-            say=home.say,
-            seed=seed,
-            synthesis=variant.synthesis,
-            pairs=variant.pairs,
-            share=variant.share,
-        )
-        home.say(f"{name}, seed {seed}: {made}")
-
-    settings = {"synthesis": dict(variant.synthesis), "pairs": variant.pairs, "share": variant.share, "seed": seed}
-    cost = StepCost(("mini:text", "mini:clip-fair", "mini:captioner"), cpu_minutes=9)
-    title = f"A reviser: {variant.about}, seed {seed}"
-    return StudyStep(f"reviser-{name}-{seed}", title, work, settings, (), True, cost)
+def _told(captioner: str) -> str:
+    return f"of strength 2, {TUNED[captioner]}" if captioner in TUNED else f"of strength {captioner}"
 
 
-def _after(name: str, seed: int, strength: str, shown: str, *, shipped: str) -> list[StudyStep]:
-    label = f"{name}-{seed}-{strength}-{shown}"
+def _after(name: str, seed: int, captioner: str, shown: str, *, shipped: str) -> list[StudyStep]:
+    """Captions, as written and revised, what is measured of both, and the change."""
+    label = f"{captioner}-{shown}-{seed}"
+    reviser = "" if shipped else f"reviser-{name}-{seed}"
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.engine import Asking
         from equipoise.mitigate.libra.applying import CaptionRow, revise_all
         from equipoise.models import load
 
-        spec = shipped or f"hf:{home.step(f'reviser-{name}-{seed}') / 'run'}"
-        lines = (home.step(f"captions-{strength}") / f"{shown}.jsonl").read_text(encoding="utf-8").splitlines()
+        spec = shipped or f"hf:{home.step(reviser) / 'run'}"
+        lines = (home.step(f"captions-{label}") / "captions.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [CaptionRow(row["image_id"], row["caption"]) for row in map(json.loads, lines)]
-        table = Table.open(home.step("pictures") / shown)
+        table = Table.open(home.step(f"pictures-{seed}") / shown)
         made = revise_all(load(spec, kind="reviser"), rows, table, Asking(), seed=seed)
-        _write(out / f"{shown}.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
+        _write(out / "captions.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
 
-    needs = (f"captions-{strength}", *([] if shipped else [f"reviser-{name}-{seed}"]))
-    title = f"Strength {strength}, {shown}: revised by {name}, seed {seed}"
-    cost = StepCost((shipped or f"reviser-{name}-{seed}",), images=PICTURES, cpu_minutes=0.8)
-    revised = StudyStep(f"revised-{label}", title, work, {"reviser": shipped}, needs, True, cost)
-    audit = _audit(f"after-{label}", strength, shown, revised.name)
-
-    def paired(home: StudyHome, out: Path) -> None:
-        compare(home.step(audit.name), home.step(f"before-{strength}-{shown}"), out / "comparison")
-
-    both = (audit.name, f"before-{strength}-{shown}")
-    change = StudyStep(f"change-{label}", f"{title}: after less before", paired, {}, both, False)
-    return [revised, audit, change]
+    needs = (f"captions-{label}", *([reviser] if reviser else []))
+    title = f"Captioner {_told(captioner)}, {shown}, seed {seed}: revised by {name}"
+    cost = StepCost((shipped or reviser,), images=PICTURES, cpu_minutes=0.25)
+    revised = StudyStep(f"revised-{name}-{label}", title, work, {"reviser": shipped}, needs, True, cost)
+    audit = _audit(f"after-{name}-{label}", revised.name, seed)
+    before = _before(captioner, shown, seed)
+    change = _change(f"change-{name}-{label}", title, audit.name, before[-1].name)
+    return [*before, revised, audit, change]
 
 
-def _audit(name: str, strength: str, shown: str, captions: str) -> StudyStep:
+def _before(captioner: str, shown: str, seed: int) -> list[StudyStep]:
+    captions = _captions(captioner, shown, seed)
+    return [_pictures(seed), captions, _audit(f"before-{captioner}-{shown}-{seed}", captions.name, seed)]
+
+
+def _change(name: str, title: str, after: str, before: str) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
-        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=home.options.seed)
-        pictures = home.step("pictures")
+        compare(audit_folder(home, after), audit_folder(home, before), out / "comparison")
+
+    return StudyStep(name, f"{title}: the change", work, {}, (after, before), False, StepCost(cpu_minutes=0.03))
+
+
+def _together(rows: Sequence[tuple[str, int, str, str]]) -> list[StudyStep]:
+    """The captions of all seeds in one audit, where there are several: one interval over all pictures."""
+    seeds_of: dict[tuple[str, str, str], list[int]] = {}
+    for name, seed, captioner, shown in rows:
+        seeds_of.setdefault((name, captioner, shown), []).append(seed)
+    steps = []
+    for (name, captioner, shown), every in seeds_of.items():
+        parts = [every, *([every[:SEEDS], every[SEEDS:]] if len(every) > SEEDS else [])]
+        for seeds in parts if len(every) > 1 else []:
+            label, of = f"{captioner}-{shown}", together(seeds)
+            before = _audit_of_all(f"before-{label}-{of}", f"captions-{label}", seeds)
+            after = _audit_of_all(f"after-{name}-{label}-{of}", f"revised-{name}-{label}", seeds)
+            title = f"Captioner {_told(captioner)}, {shown}, seeds {of}: revised by {name}"
+            steps += [before, after, _change(f"change-{name}-{label}-{of}", title, after.name, before.name)]
+    return steps
+
+
+def _audit_of_all(name: str, captions: str, seeds: Sequence[int]) -> StudyStep:
+    """As :func:`_audit`, without CLIPScore; an image's id begins with its seed."""
+
+    def work(home: StudyHome, out: Path) -> None:
+        def lines(step: str, file: str) -> Iterable[Mapping[str, Any]]:
+            for seed in seeds:
+                for line in (home.step(f"{step}-{seed}") / file).read_text(encoding="utf-8").splitlines():
+                    row = json.loads(line)
+                    yield row | {"image_id": f"{seed}-{row['image_id']}"}
+
+        people, said = out / "inputs" / "people.jsonl", out / "inputs" / "captions.jsonl"
+        _write(people, lines("pictures", "people.jsonl"))
+        _write(said, lines(captions, "captions.jsonl"))
+        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=seeds[0])
+        audit_captions([f"captions={said}"], people, "gender", out / "audit", settings=settings, say=home.say)
+
+    needs = tuple(f"{step}-{seed}" for step in ("pictures", captions) for seed in seeds)
+    title = f"LIC, Error and quality of {captions}, seeds {together(seeds)}"
+    return StudyStep(name, title, work, {}, needs, True, StepCost(cpu_minutes=0.25))
+
+
+def _equalized(seed: int) -> list[StudyStep]:
+    """The captioner of the Equalizer against its plain twin, on the pictures of the ablations."""
+    shown = KEY[1]
+    both = [_before(captioner, shown, seed) for captioner in TUNED]
+    change = f"change-equalizer-plain-{shown}-{seed}"
+    title = "The Equalizer instead of cross-entropy alone"
+    return [*both[0], *both[1], _change(change, title, both[1][-1].name, both[0][-1].name)]
+
+
+def _audit(name: str, captions: str, seed: int) -> StudyStep:
+    def work(home: StudyHome, out: Path) -> None:
+        settings = CaptionSettings(lexicon="equipoise", permutations=20, ba_least=20, seed=seed)
+        pictures = home.step(f"pictures-{seed}")
         audit_captions(
-            [f"captions={home.step(captions) / f'{shown}.jsonl'}"],
+            [f"captions={home.step(captions) / 'captions.jsonl'}"],
             pictures / "people.jsonl",
             "gender",
             out,
@@ -221,9 +220,9 @@ def _audit(name: str, strength: str, shown: str, captions: str) -> StudyStep:
             say=home.say,
         )
 
-    title = f"LIC, Error, quality and CLIPScore of {captions}, {shown}"
-    cost = StepCost((ENCODER,), cpu_minutes=0.8)
-    return StudyStep(name, title, work, {"encoder": ENCODER}, ("pictures", captions), True, cost)
+    title = f"LIC, Error, quality and CLIPScore of {captions}"
+    cost = StepCost((ENCODER,), cpu_minutes=0.1)
+    return StudyStep(name, title, work, {"encoder": ENCODER}, (f"pictures-{seed}", captions), True, cost)
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -269,13 +268,13 @@ def _full_steps() -> list[StudyStep]:
         ),
         step(
             "ablations",
-            "Ten further revisers: mixes, filters, hidden words, random perturbation, editor without biased captions",
+            "Eight further revisers: mixes, filters, hidden words, random perturbation, editor without biased captions",
             models=("hf:dandelin/vilt-b32-mlm", "hf:distilgpt2"),
-            images=10 * 5 * 114_568,
-            gpu_hours=10 * 5,
+            images=8 * 5 * 114_568,
+            gpu_hours=8 * 5,
             disk_gb=11,
         ),
-        step("apply", "libra apply: nine captioners, thirteen revisers", images=13 * 9 * 10_780, gpu_hours=18),
+        step("apply", "libra apply: nine captioners, eleven revisers", images=11 * 9 * 10_780, gpu_hours=18),
         step(
             "audit",
             "captions BEFORE AFTER --encoder hf:openai/clip-vit-base-patch32, LIC by LSTM, and compare",
@@ -294,7 +293,7 @@ COVERS = (
     Covered("T3.5, T3.10", "mixes of swap, fill and merged", "a reviser for each, and for each kind alone"),
     Covered("T3.6, T3.11", "synthesis against random perturbation", "a reviser of perturbed captions"),
     Covered("T3.9", "without hidden words", "a reviser that reads every word"),
-    Covered("T3.3", "LIBRA against the Gender Equalizer", why_not="its losses are not part of Equipoise yet"),
+    Covered("T3.3", "LIBRA against the Gender Equalizer", "the captioner of strength 2 taught on by its losses"),
     Covered(
         "T3.2: SPICE, METEOR", "quality by Java programs", why_not="run equipoise captions --java on the revised files"
     ),
@@ -313,6 +312,9 @@ STUDY = Study(
         "The pictures are signs, not people; the numbers say that the method works as it is meant to, not how well on "
         "photographs.",
         "LIC is by the linear screen (fast), whose LIC_D is higher than the LSTM's; the paper's numbers are by LSTM.",
-        "The reviser of seed 0 is mini:dcg; the other seeds differ in the pairs, the words hidden and the order.",
+        f"Revisers of the study begin from one editor and learn for {STEPS} steps; mini:dcg learnt for 500 from its "
+        "own start. Seeds differ in pictures, pairs, words hidden and order.",
+        "The grain was chosen on other pictures, before the study was run; captioners of strengths 0 and 2 go on from "
+        "that of strength 1.",
     ),
 )

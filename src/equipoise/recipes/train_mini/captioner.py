@@ -70,6 +70,13 @@ def build(words: Any, tower: Path | None = None) -> Any:
     return model
 
 
+def _opened(folder: Path) -> Any:
+    import torch
+    from transformers import VisionEncoderDecoderModel
+
+    return VisionEncoderDecoderModel.from_pretrained(folder, dtype=torch.float32)
+
+
 @cache
 def _places() -> dict[str, str]:
     return {name: prompt.removeprefix("a photo of a person ") for name, prompt in prompts("scene").items()}
@@ -94,12 +101,17 @@ def train_captioner(
     say: Callable[[str], None],
     stop_at: int | None,
     schedule: Schedule = SCHEDULE,
+    *,
+    start: Path | None = None,
 ) -> None:
-    """Train on captions of ``config``'s world and save the model for stock ``transformers``."""
+    """Train on captions of ``config``'s world and save the model for stock ``transformers``.
+
+    ``start`` is the folder of a captioner to go on from; without it the language model is new.
+    """
     if not (TOWER / "config.json").is_file():
         raise InputError(f"the captioner starts from clip-fair, which is not in {TOWER}; train that first")
     words = tokenizer()
-    model = build(words, TOWER)
+    model = build(words, TOWER) if start is None else _opened(start)
     # captions that name the unexpected gender more often teach a captioner to say nothing where it is unsure
     world = config.changed(mention=NAMED, markedness={})
 

@@ -2,7 +2,8 @@
 
 A loss sees what the classifier says of a batch (:class:`LabelBatch`) and which group each row shows. It may keep
 weights or a state of its own in a torch module (:meth:`LabelLoss.module`), which is trained and saved with the model,
-may ask for several outputs per label, and then says how they become one again.
+may ask for several outputs per label, and then says how they become one again. Losses of captioners are no part of the
+list: :mod:`equipoise.train.losses.equalizer` is a setting of the task ``captioner``.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""Captioners: a vision encoder with a text decoder, and ClipCap's prefix for GPT-2 (Mokady et al., 2021)."""
+"""Captioners: a vision encoder with a text decoder, and ClipCap's prefix for GPT-2 (Mokady et al., 2021).
+
+``loss=equalizer`` adds the losses of the Gender Equalizer (Burns et al., ECCV 2018), for tables that say where people
+are (:mod:`equipoise.train.losses.equalizer`).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, open_checkpoint
@@ -13,6 +17,8 @@ from equipoise.models.hf.captioners import mapper
 from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
 from equipoise.models.images import processed
 from equipoise.models.runtime import quiet
+from equipoise.text import Lexicon
+from equipoise.train.losses.equalizer import WEIGHTS, Equalizer, group_tokens, without_people
 from equipoise.train.processes import Processes
 from equipoise.train.rows import TrainingRows
 from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_stock
@@ -29,18 +35,46 @@ class CaptionerTask:
     name = "captioner"
     looks = True
 
-    def __init__(self, caption: str = "caption", tokens: int = 64) -> None:
+    def __init__(
+        self,
+        caption: str = "caption",
+        tokens: int = 64,
+        *,
+        loss: Literal["plain", "equalizer"] = "plain",
+        weights: Sequence[float] = WEIGHTS,
+        lexicon: str = "equipoise",
+        people: str = "people",
+    ) -> None:
         """``caption`` names the column of texts; of a column of lists, one is drawn by the step. Texts longer than
         ``tokens`` are cut.
+
+        ``loss`` is ``plain`` or ``equalizer``, whose ``weights`` are those of confusion, of confidence and of pictures
+        without people; ``lexicon`` has the words of the groups, ``people`` is the column that says where people are.
         """
         if tokens < 2:
             raise InputError(f"tokens = {tokens}: a caption has at least 2, its beginning and its end")
-        self.caption, self.length = caption, tokens
-        self.columns: tuple[str, ...] = (caption,)
+        if loss not in ("plain", "equalizer"):
+            raise InputError(f"loss = {loss!r}: a captioner learns by plain or by equalizer")
+        if len(weights) != len(WEIGHTS) or min(weights) < 0:
+            raise InputError(
+                f"weights = {list(weights)}: give three, none below 0: of confusion, of confidence and of pictures "
+                "without people"
+            )
+        self.caption, self.length, self.form = caption, tokens, loss
+        self.weights = (float(weights[0]), float(weights[1]), float(weights[2]))
+        self.lexicon, self.people = lexicon, people
+        usual = (self.weights, lexicon, people) == (WEIGHTS, "equipoise", "people")
+        if loss == "plain" and not usual:
+            raise InputError("weights, lexicon and people are options of loss=equalizer; leave them out")
+        self.columns: tuple[str, ...] = (caption, people) if loss == "equalizer" else (caption,)
 
     def options(self) -> dict[str, Any]:
         """The keywords that make such a task again."""
-        return {"caption": self.caption, "tokens": self.length}
+        plain: dict[str, Any] = {"caption": self.caption, "tokens": self.length}
+        if self.form == "plain":
+            return plain
+        more = {"weights": list(self.weights), "lexicon": self.lexicon, "people": self.people}
+        return plain | {"loss": self.form} | more
 
     def open(self, checkpoint: Checkpoint, rows: TrainingRows, *, fresh: bool = False) -> Any:
         """The captioner in ``checkpoint``, a vision-encoder-decoder or a ClipCap folder."""
@@ -50,9 +84,14 @@ class CaptionerTask:
                 f"forms {' and '.join(_FORMS)}"
             )
         self.is_prefix = checkpoint.model_type == "clipcap"
+        model = self._opened_clipcap(checkpoint, fresh) if self.is_prefix else self._opened_stock(checkpoint, fresh)
+        if self.form == "equalizer":
+            self.equalizer = Equalizer(group_tokens(self.words, Lexicon.load(self.lexicon)), self.weights)
+        return model
+
+    def _opened_stock(self, checkpoint: Checkpoint, fresh: bool) -> Any:
+        """A vision encoder with a text decoder."""
         with quiet():
-            if self.is_prefix:
-                return self._opened_clipcap(checkpoint, fresh)
             self.processor, self.words = image_processor(checkpoint), tokenizer(checkpoint)
             model = stock_model(checkpoint, "VisionEncoderDecoderModel")
             model = fresh_model(model) if fresh else model
@@ -77,21 +116,39 @@ class CaptionerTask:
         tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in ids])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
         pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
-        return {"pixels": pixels, "tokens": tokens, "there": there}
+        found = {"pixels": pixels, "tokens": tokens, "there": there}
+        return found | self._hidden(rows) if self.form == "equalizer" else found
+
+    def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Pixels of the pictures without their people, and in which of them there was anybody."""
+        import torch
+
+        mean = getattr(self.processor, "image_mean", None) or (0.0, 0.0, 0.0)
+        colour = (round(255 * mean[0]), round(255 * mean[1]), round(255 * mean[2]))
+        painted = [without_people(row["image"], row[self.people], colour) for row in rows]
+        shown = [image or row["image"] for image, row in zip(painted, rows, strict=True)]
+        peopled = torch.tensor([image is not None for image in painted])
+        return {"hidden": processed(self.processor, shown)["pixel_values"], "peopled": peopled}
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
-        """The cross-entropy of each next token, averaged over the tokens of the whole batch."""
+        """The cross-entropy of each next token, averaged over the tokens of the whole batch, or the Equalizer's."""
         from torch.nn.functional import cross_entropy
 
         tokens, there = inputs["tokens"], inputs["there"]
-        if self.is_prefix:
-            logits, wanted = self._prefix_logits(model, inputs["pixels"], tokens, there), tokens
-        else:
-            out = model(pixel_values=inputs["pixels"], decoder_input_ids=tokens[:, :-1])
-            logits, wanted, there = out.logits, tokens[:, 1:], there[:, 1:]
-        labels = wanted.masked_fill(there == 0, _IGNORED)
+        logits = self._logits(model, inputs["pixels"], tokens, there)
+        wanted, there_too = (tokens, there) if self.is_prefix else (tokens[:, 1:], there[:, 1:])
+        if self.form == "equalizer":
+            hidden = self._logits(model, inputs["hidden"], tokens, there)
+            return self.equalizer.loss(logits, hidden, wanted, there_too, inputs["peopled"], processes)
+        labels = wanted.masked_fill(there_too == 0, _IGNORED)
         summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
-        return summed / processes.total(float(there.sum()))
+        return summed / processes.total(float(there_too.sum()))
+
+    def _logits(self, model: Any, pixels: Any, tokens: Any, there: Any) -> Any:
+        """(n, t, vocabulary) what is expected at every place of the caption after its start."""
+        if self.is_prefix:
+            return self._prefix_logits(model, pixels, tokens, there)
+        return model(pixel_values=pixels, decoder_input_ids=tokens[:, :-1]).logits
 
     def save(self, model: Any, folder: Path) -> None:
         """What :class:`~equipoise.models.hf.captioners.HuggingFaceCaptioner` opens."""
@@ -119,10 +176,11 @@ class CaptionerTask:
         from safetensors.torch import load_file
 
         clip, gpt = (open_checkpoint(checkpoint.folder / part) for part in ("clip", "gpt2"))
-        self.processor, self.words = image_processor(clip), tokenizer(gpt)
-        eyes = stock_model(clip, "CLIPVisionModelWithProjection").requires_grad_(False)
-        tongue = stock_model(gpt, "GPT2LMHeadModel")
-        network = mapper(load_file(checkpoint.weights[0]), tongue.config.n_embd)
+        with quiet():
+            self.processor, self.words = image_processor(clip), tokenizer(gpt)
+            eyes = stock_model(clip, "CLIPVisionModelWithProjection").requires_grad_(False)
+            tongue = stock_model(gpt, "GPT2LMHeadModel")
+            network = mapper(load_file(checkpoint.weights[0]), tongue.config.n_embd)
         if fresh:
             torch.manual_seed(0)
             for module in network.modules():
