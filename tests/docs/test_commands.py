@@ -26,10 +26,10 @@ BLOCK = re.compile(r"(?m)^ *```(?:console|sh|bash)\n(.*?)^ *```", re.DOTALL)
 
 NOT_RUN = {
     r"models convert": "needs a published checkpoint; tests/models/test_convert.py converts small ones",
-    r"hf:microsoft/resnet-50": "needs a classifier of the hub; tests/train/tasks trains a small one",
+    r"hf:microsoft/resnet-50|--preset resnet-50": "needs a classifier of the hub; tests/train/tasks trains a small one",
     r"classifier lstm": "takes an hour; tests/audit/captions/classifiers trains small ones",
     r"^equipoise demo|runs/demo": "takes minutes; tests/recipes/test_demo.py runs it",
-    r"recipe (gabinsight|lic|gensynth|counterfactual-sets)": "takes minutes; tests/recipes runs the studies",
+    r"recipe (gabinsight|lic|gensynth|inpainting|counterfactual-sets)": "takes minutes; tests/recipes runs the studies",
     r"^equipoise tournament": "takes minutes; tests/mitigate/tournament runs it on a small table",
     r"libra synthesise captions.jsonl.* -o": "needs captions of hundreds of scenes; tests/mitigate/libra makes them",
     r"cache clear --key": "names a key of one's own cache; tests/engine/test_cache.py clears one",

@@ -185,8 +185,8 @@ def inpaint(
             raise InputError(f"--part draws one image per photograph and changes no group; leave {odd} out")
         if len(scales) > 1:
             raise InputError(f"--part draws one image per photograph; give one --guidance, not {len(scales)}")
-        only = {"guidance": scales[0]} if scales else {}
-        parts = PartsConfig(**only, dilation=dilation, by=by, steps=steps, seed=how.seed)
+        scale = scales[0] if scales else PartsConfig.guidance
+        parts = PartsConfig(guidance=scale, dilation=dilation, by=by, steps=steps, seed=how.seed)
         how.carry_out(plan_parts(how.opened(table), parts), out, how.model(generator), finder=finder)
         return
     axis = axis or ["gender"]
