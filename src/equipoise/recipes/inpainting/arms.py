@@ -86,7 +86,7 @@ class StudySize:
     caption_arms: tuple[str, ...] = CAPTION_ARMS
 
 
-MINI = StudySize(200, 300, 2, 100, 25, 150, 2000, 600, 80, 40, (0, 1, 2), (0,))
+MINI = StudySize(120, 300, 2, 60, 25, 100, 2000, 600, 60, 30, (0, 1, 2), (0,))
 QUICK = StudySize(
     60, 120, 2, 30, 10, 60, 1200, 300, 40, 15, (0,), (0,), ("original", "augment", "synthetic", "planted"),
     ("original", "synthetic"),

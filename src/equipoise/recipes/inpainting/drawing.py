@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -21,7 +20,7 @@ from equipoise.filters.rules.fidelity import PARTS, object_f1, rank_sum
 from equipoise.formatting import csv_text
 from equipoise.generate import InpaintConfig, PartsConfig, plan_inpaint, plan_parts, run
 from equipoise.measure.stats import summarise
-from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.shares import share_interval
 from equipoise.models import load
 
 __all__ = ["choices_table", "draw_parts", "draw_persons", "right_shares"]
@@ -89,13 +88,20 @@ def _judged(drawn: Table, source: Table) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def right_shares(folder: Path, axes: Sequence[str]) -> Estimate:
-    """The share of drawn pictures, before any filter, in which the judge sees every wanted group of ``axes``."""
+def right_shares(folder: Path, axes: Sequence[str]) -> dict[str, Any]:
+    """The share of drawn pictures, before any filter, in which the judge sees every wanted group of ``axes``; percent.
+
+    The interval is by photograph: pictures of one are not independent.
+    """
     frame = pd.read_csv(folder / "judged.csv", dtype={"image_id": str, "source_id": str})
-    right = frame[list(axes)].astype(bool).all(axis=1)
-    by_photograph = right.groupby(frame["source_id"]).mean()
-    found = summarise(by_photograph.to_numpy(dtype=float), notes=("no null: the wanted share is given",))
-    return found.with_notes(json.dumps({"pictures": len(frame)}))
+    return _share(frame[list(axes)].astype(bool).all(axis=1), frame["source_id"])
+
+
+def _share(values: Any, photographs: Any) -> dict[str, Any]:
+    numbers = np.asarray(values, dtype=float)
+    low, high = share_interval(numbers, clusters=np.asarray(photographs)) or (None, None)
+    ends = {name: None if end is None else 100 * end for name, end in (("low", low), ("high", high))}
+    return {"measured": 100 * float(numbers.mean()), **ends, "n": len(numbers)}
 
 
 def choices_table(folder: Path) -> pd.DataFrame:
@@ -109,21 +115,21 @@ def choices_table(folder: Path) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for size in (3, 2, 1, 0):
         for parts in combinations(PARTS, size):
-            scores = [f"score_fidelity_{part}" for part in parts] or ["lot"]
+            scores = [f"score_{part}" for part in parts] or ["lot"]
             chosen = [
                 some.index[int(np.argmin(rank_sum({name: some[name] for name in scores})))]
                 for _, some in frame.groupby(["source_id", "group"], sort=False)
             ]
             taken = frame.loc[chosen]
             name = " + ".join(f"s_{'color' if part == 'colour' else part.removesuffix('s')}" for part in parts)
-            for what, column, scale in (
-                ("judge: object similarity (F1)", "objects", 100),
-                ("judge: skin tone match", "skin_tone", 100),
-                ("judge: gender match", "gender", 100),
-                ("CLIPScore", "score_fidelity_prompt", 250),
+            for what, column in (
+                ("judge: object similarity (F1)", "objects"),
+                ("judge: skin tone match", "skin_tone"),
+                ("judge: gender match", "gender"),
             ):
-                values = taken[column].astype(float).clip(lower=0).groupby(taken["source_id"]).mean() * scale
-                found = summarise(values.to_numpy(), notes=("no null: quality is no bias",))
-                cells = {"measured": found.value, "low": found.ci_low, "high": found.ci_high, "n": len(taken)}
-                rows.append({"filter": name or "No filter", "what": what} | cells)
+                rows.append({"filter": name or "No filter", "what": what} | _share(taken[column], taken["source_id"]))
+            score = summarise(250 * taken["score_prompt"].clip(lower=0), clusters=taken["source_id"].to_numpy(),
+                              notes=("no null: quality is no bias",))  # fmt: skip
+            cells = {"measured": score.value, "low": score.ci_low, "high": score.ci_high, "n": len(taken)}
+            rows.append({"filter": name or "No filter", "what": "CLIPScore"} | cells)
     return pd.DataFrame(rows)

@@ -208,13 +208,8 @@ def _drawn(home: StudyHome) -> StudyPart:
         ("drawn-both", ("gender", "skin_tone"), 80.0),
     ):
         found = right_shares(home.step(step), axes)
-        reached = "" if wanted is None else "yes" if found.value * 100 >= wanted else "no"
-        rows.append(
-            {"drawn": " and ".join(axes), "wanted, at least": wanted, "reached": reached,
-             "measured": found.value * 100, "low": (found.ci_low or 0) * 100,
-             "high": min(100.0, (found.ci_high or 1) * 100),
-             "n": len(Table.open(home.step(step) / "drawn"))}
-        )  # fmt: skip
+        reached = "" if wanted is None else "yes" if found["measured"] >= wanted else "no"
+        rows.append({"drawn": " and ".join(axes), "wanted, at least": wanted, "reached": reached} | found)
     choices = choices_table(home.step("drawn-gender"))
     texts = (
         "Shares of drawn pictures, before any filter, in which mini:judge sees the wanted groups; intervals by "
