@@ -81,12 +81,13 @@ class StudySize:
     speaking: int
     """Steps of a captioner."""
     seeds: tuple[int, ...]
-    caption_seeds: tuple[int, ...]
+    further_seeds: tuple[int, ...]
+    """Of captioners, and of classifiers by skin tone."""
     arms: tuple[str, ...] = tuple(ARMS)
     caption_arms: tuple[str, ...] = CAPTION_ARMS
 
 
-MINI = StudySize(120, 300, 2, 60, 25, 100, 2000, 600, 60, 30, (0, 1, 2), (0,))
+MINI = StudySize(120, 300, 2, 60, 25, 100, 2000, 600, 40, 25, (0, 1, 2), (0,))
 QUICK = StudySize(
     60, 120, 2, 30, 10, 60, 1200, 300, 40, 15, (0,), (0,), ("original", "augment", "synthetic", "planted"),
     ("original", "synthetic"),

@@ -41,9 +41,9 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     for seed in size.seeds:
         for name in size.arms:
             steps += _classifier(name, ARMS[name], "gender", seed, size)
+    for seed in size.further_seeds:
         for name, arm in TONE_ARMS.items():
             steps += _classifier(name, arm, "skin_tone", seed, size)
-    for seed in size.caption_seeds:
         for name in size.caption_arms:
             steps += _captioner(name, seed, size)
         steps += _revised(seed)
