@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from equipoise.data import Table
@@ -18,12 +21,18 @@ from equipoise.generate import (
     EditsConfig,
     InpaintConfig,
     MaskConfig,
+    PartsConfig,
+    PerturbConfig,
     ScenesConfig,
+    SetsConfig,
     SubstituteConfig,
     SwapConfig,
     plan_edits,
     plan_inpaint,
     plan_mask,
+    plan_parts,
+    plan_perturb,
+    plan_sets,
     plan_substitute,
     plan_swap,
     plan_world_scenes,
@@ -101,6 +110,8 @@ def made_by(kind: str, source: Table, painter: Any, out: Path) -> tuple[Table, s
         "inpaint both": lambda: plan_inpaint(
             source, InpaintConfig(per_group=1, guidance=(3.0,), dilation=0, also={"age": ("old",)})
         ),
+        "part": lambda: plan_parts(source, PartsConfig(dilation=0)),
+        "perturb": lambda: plan_perturb(source, PerturbConfig()),
         "swap": lambda: plan_swap(source, source, SwapConfig()),
         "mask": lambda: plan_mask(source, MaskConfig()),
         "substitute": lambda: plan_substitute(source, SubstituteConfig()),
@@ -110,21 +121,104 @@ def made_by(kind: str, source: Table, painter: Any, out: Path) -> tuple[Table, s
     return run(plans[kind](), out, painter, **faces, **QUIET), changed.get(kind, set())
 
 
-@pytest.mark.parametrize("kind", ["edits", "inpaint", "inpaint both", "swap", "mask", "substitute"])
+MAKERS = ["edits", "inpaint", "inpaint both", "part", "perturb", "swap", "mask", "substitute"]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("which", ["world", "photos_like"])
 def test_labels_survive(kind: str, which: str, request: Any, painter: Any, tmp_path: Path) -> None:
     source: Table = request.getfixturevalue(which)
     table, changed = made_by(kind, source, painter, tmp_path / "out")
+    same = what_stays(kind, source, table, changed)
+    assert {"subject", "split", "objects", "age"} - changed <= same
+
+
+def what_stays(kind: str, source: Table, table: Table, changed: set[str]) -> set[str]:
+    """Check every column that the maker has no business with, row by row; returns these columns."""
     before = {row["image_id"]: row for row in source.rows()}
     where = {"object_boxes", "mixed"} if kind == "substitute" else set()
     same = set(source.columns) - MADE - changed - where
-    assert {"subject", "split", "objects", "age"} - changed <= same
+    same |= {"gender", "captions", "people", "mixed", "label_source"} & set(source.columns) if kind == "part" else set()
     assert len(table) >= len(before)
     for row in table.rows():
-        old = before[row["source_id"]]
+        old = before[row["source_id"] or row["image_id"]]  # a perturbed copy is called as its picture
         for name in same:
             assert row[name] == old[name], f"{kind} changed {name}"
     table.validate()
+    return same
+
+
+TEXT = st.text("abcxyz é-", min_size=1, max_size=6)
+OWN = {
+    "note": ("string", st.one_of(st.none(), TEXT)),
+    "tags": ("list<string>", st.lists(TEXT, max_size=3)),
+    "score": ("float64", st.one_of(st.none(), st.floats(-9, 9))),
+    "count": ("int64", st.integers(-5, 5)),
+    "sure": ("bool", st.booleans()),
+    "notes": ("json", st.dictionaries(TEXT, st.integers(0, 3), max_size=2).map(json.dumps)),
+}
+ROW = st.fixed_dictionaries(
+    {
+        "subject": st.one_of(st.none(), TEXT),
+        "split": st.sampled_from(["train", "val", "test", None]),
+        "gender": st.sampled_from(["female", "male"]),
+        "age": st.sampled_from(["young", "old", None]),
+        "objects": st.lists(st.sampled_from(["dog", "cup", "tie"]), unique=True),
+        "second": st.booleans(),
+        **{name: strategy for name, (_, strategy) in OWN.items()},
+    }
+)
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(ROW, min_size=1, max_size=3), own=st.sets(st.sampled_from(sorted(OWN)), max_size=4))
+@pytest.mark.parametrize("kind", MAKERS)
+def test_any_labels_survive_any_maker(kind: str, make_painter: Any, rows: list[dict[str, Any]], own: set[str]) -> None:
+    """Whatever columns a table has, and whatever they hold: what a maker does not change is the source's."""
+    parts = {"head": [3, 1, 5, 5]}
+    groups = {"gender": "male", "age": "old"}
+
+    def written(i: int, row: dict[str, Any]) -> dict[str, Any]:
+        people = [person(box=[1, 1, 10, 14], parts=parts, attributes=groups)]
+        # edits want exactly one person
+        people += [person(box=[12, 2, 3, 6], attributes=groups)] if row["second"] and kind != "edits" else []
+        labels = {name: value for name, value in row.items() if name != "second" and (name not in OWN or name in own)}
+        return labels | {
+            "image": Image.new("RGB", (16, 16), (40 * i, 90, 10)),
+            "image_id": f"p{i}",
+            "captions": ["A man with a dog", "Somebody waves"],
+            "people": json.dumps(people),
+        }
+
+    with TemporaryDirectory() as home:
+        source = Table.create(
+            Path(home) / "in",
+            [written(i, row) for i, row in enumerate(rows)],
+            axes=["gender", "age"],
+            columns={"people": "json", "objects": "list<string>", **{name: OWN[name][0] for name in own}},
+        )
+        table, changed = made_by(kind, source, make_painter(), Path(home) / "out")
+        assert own | {"subject", "split", "objects"} <= what_stays(kind, source, table, changed)
+
+
+def test_sets_and_scenes_say_what_their_plan_said(caption_sets: Any, painter: Any, tmp_path: Path) -> None:
+    """Sets and scenes have no source image: their rows hold the subject and the groups that were planned."""
+    wanted = caption_sets("doctor", "nurse")[:2]
+    frame = run(plan_sets(wanted, SetsConfig(candidates=1)), tmp_path / "sets", painter, **QUIET).to_pandas()
+    axes = list(wanted[0].axes)
+    said = {
+        (one.subject, caption.text, *(caption.attributes[axis] for axis in axes))
+        for one in wanted
+        for caption in one.captions
+    }
+    assert set(frame[["subject", "caption", *axes]].itertuples(index=False, name=None)) == said
+    scenes = run(
+        plan_world_scenes(preset("fair"), ["playing_drum"], ScenesConfig(per_cell=1)),
+        tmp_path / "gab",
+        painter,
+        **QUIET,
+    ).to_pandas()
+    assert set(scenes["subject"]) == set(scenes["activity"]) == {"playing_drum"}
 
 
 @pytest.mark.parametrize("kind", ["edits", "inpaint", "swap"])

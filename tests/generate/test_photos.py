@@ -18,9 +18,11 @@ from equipoise.generate import (
     EditsConfig,
     InpaintConfig,
     MaskConfig,
+    PartsConfig,
     plan_edits,
     plan_inpaint,
     plan_mask,
+    plan_parts,
     run,
 )
 from equipoise.generate.edits import fitted, pasted
@@ -204,16 +206,18 @@ def with_parts(tmp_path: Path) -> Table:
 
 
 def test_one_random_body_part(with_parts: Table, painter: Any, tmp_path: Path) -> None:
-    config = InpaintConfig(area="part", per_group=1, guidance=(7.5,), dilation=0)
-    table = run(plan_inpaint(with_parts, config), tmp_path / "out", painter, **QUIET)
+    table = run(plan_parts(with_parts, PartsConfig(dilation=0)), tmp_path / "out", painter, **QUIET)
     areas = {"face": [10, 4, 8, 8], "left_hand": [30, 30, 6, 6]}
     seen = set()
-    for row in table.rows(["params", "drawn_mask", "caption", "gender"]):
+    assert sorted(table.to_pandas(["source_id"])["source_id"]) == sorted(map(str, range(12))), "one per photograph"
+    for row in table.rows(["params", "drawn_mask", "caption", "captions"]):
         part = json.loads(row["params"])["part"]
         mask = masks.decode(json.loads(row["drawn_mask"]), 48, 48)
         assert masks.to_box(mask) == areas[part]
-        assert row["caption"] == {"female": "A woman on a bench", "male": "A man on a bench"}[row["gender"]]
+        assert row["caption"] == "A man on a bench", "the original caption that names somebody"
+        assert row["captions"] == ["A dog.", "A man on a bench"]
         seen.add(part)
+    assert {call["guidance"] for call in painter.calls} == {7.5}
     assert seen == set(areas), "in twelve photographs each part comes up, and never one of no size"
 
 
@@ -256,8 +260,8 @@ class Sam:
 
 
 def test_sam_outlines_a_body_part_and_stays_in_its_box(with_parts: Table, painter: Any, tmp_path: Path) -> None:
-    config = InpaintConfig(area="part", per_group=1, guidance=(7.5,), dilation=0, by="finder")
-    table = run(plan_inpaint(with_parts, config), tmp_path / "out", painter, finder=Sam(), **QUIET)
+    config = PartsConfig(dilation=0, by="finder")
+    table = run(plan_parts(with_parts, config), tmp_path / "out", painter, finder=Sam(), **QUIET)
     assert not table.n_errors
     for row in table.rows(["params", "drawn_mask"]):
         x, y, w, h = {"face": [10, 4, 8, 8], "left_hand": [30, 30, 6, 6]}[json.loads(row["params"])["part"]]

@@ -286,3 +286,27 @@ def test_sizes_are_counted_in_the_metadata(tmp_path):
     assert sizes_from_metadata(tmp_path, SEGMENTS[0]).tolist() == [1, 2]
     with pytest.raises(InputError, match=r"metadata_physical_gender.csv is missing"):
         sizes_from_metadata(tmp_path, SEGMENTS[1])
+
+
+def test_a_step_that_was_stopped_goes_on_only_with_the_same_settings(tmp_path):
+    from equipoise.recipes.studies.frame import StudyHome
+
+    fails = [True]
+
+    def work(home, out):
+        out.mkdir(parents=True, exist_ok=True)
+        seen.append(sorted(path.name for path in out.iterdir()))
+        (out / "half").touch()
+        if fails.pop() if fails else False:
+            raise KeyboardInterrupt
+
+    seen: list[list[str]] = []
+    home = StudyHome(tmp_path, study(tmp_path / LOG).options(), lambda text: None)
+    with pytest.raises(KeyboardInterrupt):
+        home.run([StudyStep("one", "One", work, {"n": 1})])
+    fails.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        home.run([StudyStep("one", "One", work, {"n": 1})])
+    home.run([StudyStep("one", "One", work, {"n": 2})])
+    assert seen == [[], ["half"], []], "what was begun with n = 1 is no beginning of n = 2"
+    assert sorted(path.name for path in (tmp_path / "steps").iterdir()) == ["one", "one.json"]

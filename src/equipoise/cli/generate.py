@@ -148,7 +148,7 @@ def inpaint(
     out: Path = OUT,
     generator: str = typer.Option("mini:inpaint", "--generator", "-g", help="mini:inpaint, or diffusers:<repo>."),
     axis: list[str] = typer.Option(
-        ["gender"], "--axis", help="The axis that is changed; repeat for every combination of several."
+        [], "--axis", help="The axis that is changed; repeat for every combination of several.", show_default="gender"
     ),
     groups: list[str] = typer.Option(
         [],
@@ -159,10 +159,14 @@ def inpaint(
     words: Path | None = typer.Option(
         None, "--words", help="A TOML file that says groups in words of your own: [terms.AXIS], [[forms.AXIS]]."
     ),
-    per_group: int = typer.Option(30, "-m", min=1, help="Images of each group."),
-    guidance: str = typer.Option("7.5,9.5,15", "--guidance", help="Guidance scales that share them out evenly."),
+    per_group: int | None = typer.Option(None, "-m", min=1, help="Images of each group.", show_default="30"),
+    guidance: str = typer.Option(
+        "", "--guidance", help="Guidance scales that share them out evenly.", show_default="7.5,9.5,15"
+    ),
     dilation: float = typer.Option(8.0, "--dilation", min=0.0, help="Pixels around the mask that are drawn too."),
-    part: bool = typer.Option(False, "--part", help="Draw one random body part anew instead of the person."),
+    part: bool = typer.Option(
+        False, "--part", help="Draw one body part anew, with the photograph's own caption: the artefact test."
+    ),
     by: str = typer.Option("segment", "--by", help="segment, box, or finder (a segmenter outlines the box)."),
     finder: str | None = FINDER,
     steps: int = typer.Option(50, "--steps", min=1, help="Denoising steps."),
@@ -173,11 +177,28 @@ def inpaint(
 
     Example: [bold]equipoise generate inpaint coco runs/inpainted -g diffusers:sd-inpainting -m 30[/bold]
     Combinations: [bold]... --axis gender --groups female,male --axis skin_tone --groups light,dark[/bold]
+
+    With --part nobody becomes somebody else: one random body part is drawn once, and labels and captions stay.
+
+    Example: [bold]equipoise generate inpaint coco runs/parts -g diffusers:sd-inpainting --part --guidance 7.5[/bold]
     """
     from equipoise.errors import InputError
-    from equipoise.generate import InpaintConfig, plan_inpaint
+    from equipoise.generate import InpaintConfig, PartsConfig, plan_inpaint, plan_parts
     from equipoise.text.templates import read_wording
 
+    scales = tuple(numbers(guidance, "--guidance"))
+    if part:
+        given = {"--axis": axis, "--groups": groups, "--words": words, "-m": per_group}
+        odd = next((name for name, value in given.items() if value), None)
+        if odd:
+            raise InputError(f"--part draws one image per photograph and changes no group; leave {odd} out")
+        if len(scales) > 1:
+            raise InputError(f"--part draws one image per photograph; give one --guidance, not {len(scales)}")
+        scale = scales[0] if scales else PartsConfig.guidance
+        parts = PartsConfig(guidance=scale, dilation=dilation, by=by, steps=steps, seed=how.seed)
+        how.carry_out(plan_parts(how.opened(table), parts), out, how.model(generator), finder=finder)
+        return
+    axis = axis or ["gender"]
     if axis == ["gender"] and not groups:
         groups = ["female,male"]
     if len(groups) != len(axis) or len(set(axis)) < len(axis):
@@ -188,10 +209,9 @@ def inpaint(
         groups=wanted.pop(axis[0]),
         also=wanted,
         wording=None if words is None else read_wording(words),
-        per_group=per_group,
-        guidance=tuple(numbers(guidance, "--guidance")),
+        per_group=30 if per_group is None else per_group,
+        guidance=scales or (7.5, 9.5, 15.0),
         dilation=dilation,
-        area="part" if part else "person",
         by=by,
         steps=steps,
         seed=how.seed,

@@ -16,6 +16,7 @@ EXAMPLES = {
     "gensynth": "gensynth --from captions_val2017.json -o runs/gensynth",
     "lic": "lic --from captions/ -o runs/lic",
     "libra": "libra --quick -o runs/libra",
+    "inpainting": "inpainting --quick -o runs/inpainting",
     "socialcounterfactuals": "socialcounterfactuals --scale full --dry-run",
     "gabinsight": "gabinsight -o runs/gabinsight",
 }

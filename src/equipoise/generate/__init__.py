@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from equipoise.generate.inpaint import InpaintConfig, plan_inpaint
     from equipoise.generate.jobs import Cost, estimate, run
     from equipoise.generate.mask import MaskConfig, plan_mask
+    from equipoise.generate.parts import PartsConfig, plan_parts
     from equipoise.generate.perturb import PerturbConfig, plan_perturb
     from equipoise.generate.plans import WorkPlan
     from equipoise.generate.scenes import ScenesConfig, plan_scenes, plan_world_scenes
@@ -30,6 +31,7 @@ __all__ = [
     "EditsConfig",
     "InpaintConfig",
     "MaskConfig",
+    "PartsConfig",
     "PerturbConfig",
     "Recognised",
     "ScenesConfig",
@@ -44,6 +46,7 @@ __all__ = [
     "plan_edits",
     "plan_inpaint",
     "plan_mask",
+    "plan_parts",
     "plan_perturb",
     "plan_scenes",
     "plan_sets",
@@ -63,6 +66,7 @@ _HOMES = {
     "Cost": "jobs",
     "InpaintConfig": "inpaint",
     "MaskConfig": "mask",
+    "PartsConfig": "parts",
     "PerturbConfig": "perturb",
     "WorkPlan": "plans",
     "ScenesConfig": "scenes",
@@ -78,6 +82,7 @@ _HOMES = {
     "plan_edits": "edits",
     "plan_inpaint": "inpaint",
     "plan_mask": "mask",
+    "plan_parts": "parts",
     "plan_perturb": "perturb",
     "plan_scenes": "scenes",
     "plan_sets": "sets",

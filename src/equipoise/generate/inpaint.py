@@ -2,9 +2,8 @@
 
 Hirota et al. (EMNLP 2024; thesis, chapter 4): the largest person (and the second, if its box has over 55,000 pixels)
 is masked and drawn m = 30 times for each group, over the guidance scales 7.5, 9.5 and 15; the prompt is a caption of
-the photograph with its group word replaced. A filter chooses one of them later. Drawing one random body part instead
-of the person shows what the drawing itself does to a measurement. Pixels outside the mask are the photograph's, to
-the bit.
+the photograph with its group word replaced. A filter chooses one of them later. Pixels outside the mask are the
+photograph's, to the bit. What the drawing itself does to a measurement is asked by :mod:`equipoise.generate.parts`.
 """
 
 from __future__ import annotations
@@ -43,9 +42,10 @@ from equipoise.world.catalog import AXES as WORLD_AXES
 
 __all__ = ["InpaintConfig", "make_inpaints", "plan_inpaint"]
 
-AREAS = ("person", "part")
 BY = ("segment", "box", "finder")
 CAPTIONS = ("first", "seed")
+TEXTS = ("captions", "caption", "params", "generator")
+"""The columns that prompts are made of; a row of the pictogram world has its scene in ``params``."""
 TOGETHER = 8
 """About so many images are drawn in one call, of several photographs where each has few."""
 
@@ -68,8 +68,6 @@ class InpaintConfig:
     dilation: float = 8.0
     """Pixels around the mask that are drawn anew too."""
     second_over: float = SECOND_OVER
-    area: str = "person"
-    """``person``, or ``part``: one random body part of the same person."""
     by: str = "segment"
     """``segment`` (the box where there is none), ``box``, or ``finder``: a segmenter (such as SAM) outlines the box."""
     caption: str = "first"
@@ -79,7 +77,6 @@ class InpaintConfig:
 
     def __post_init__(self) -> None:
         for what, value, known in (
-            ("area", self.area, AREAS),
             ("kind of mask", self.by, BY),
             ("caption choice", self.caption, CAPTIONS),
         ):
@@ -107,8 +104,8 @@ class InpaintConfig:
 def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan:
     """The plan of ``per_group`` images of each group for each photograph with a person and a caption that names one.
 
-    ``source`` has the columns ``people`` and ``captions``; ``people`` has ``parts`` for body parts. The rows keep what
-    ``source`` says beside the groups, its captions said of the new ones; a group is called as ``source`` calls it.
+    ``source`` has the columns ``people`` and ``captions``. The rows keep what ``source`` says beside the groups, its
+    captions said of the new ones; a group is called as ``source`` calls it.
     """
     settings = config or InpaintConfig()
     wording = settings.wording or shipped_wording()
@@ -127,9 +124,10 @@ def plan_inpaint(source: Table, config: InpaintConfig | None = None) -> WorkPlan
                 "keeps": keeps.names,
                 "words": None if settings.wording is None else dataclasses.asdict(settings.wording),
                 "seed": seed_of(settings.seed, "inpaint", row["image_id"]),
+                "area": "person",
                 **{
                     key: getattr(settings, key)
-                    for key in ("per_group", "guidance", "dilation", "second_over", "area", "by", "steps")
+                    for key in ("per_group", "guidance", "dilation", "second_over", "by", "steps")
                 },
             }
 
@@ -176,14 +174,12 @@ def _chosen(
     source: Table, config: InpaintConfig, wanted: Sequence[Mapping[str, str]], wording: Wording
 ) -> tuple[list[tuple[list[int], dict[str, Any], Any]], Counter[str]]:
     chosen, left_out = [], Counter[str]()
-    texts = [name for name in ("captions", "caption", "params", "generator") if name in source.columns]
+    texts = [name for name in TEXTS if name in source.columns]
     for place, row in placed_rows(source, ["image_id", "people", *texts]):
         people = people_in(people_of(row["people"]))
         prompts = _prompts(row, people, config, wanted, wording) if people else None
         if not people:
             left_out["no single person"] += 1
-        elif config.area == "part" and not any(p.get("parts") for p in people):
-            left_out["no boxes of body parts"] += 1
         elif prompts is None:
             left_out["no caption that can be said of every group"] += 1
         else:
@@ -205,8 +201,8 @@ def _prompts(
         order = [int(i) for i in drawn(config.seed, "caption", row["image_id"]).permutation(len(captions))]
     scene = scene_in(row)
     if scene is not None and set(config.axes) <= set(WORLD_AXES) and captions:
-        who = _person_in_scene(people, scene)
-        return [[dict(groups), _world_prompt(scene, groups, order[0], who)] for groups in wanted]
+        who = person_in_scene(people, scene)
+        return [[dict(groups), world_prompt(scene, groups, order[0], who)] for groups in wanted]
     fallback = None
     for k in order:
         prompts = [(groups, inpainting_prompt(captions[k], groups, wording=wording)) for groups in wanted]
@@ -219,21 +215,21 @@ def _prompts(
     return fallback
 
 
-def _person_in_scene(people: Sequence[Mapping[str, Any]], scene: Any) -> int:
+def person_in_scene(people: Sequence[Mapping[str, Any]], scene: Any) -> int:
     """Which person of a scene is drawn anew: the one with the largest box."""
     largest = max(people, key=lambda p: p["box"][2] * p["box"][3])
     number = str(largest.get("person_id"))
     return int(number) if number.isdigit() and int(number) < len(scene.people) else 0
 
 
-def _world_prompt(scene: Any, groups: Mapping[str, str], k: int, who: int) -> str:
-    """The caption ``k`` of the same scene with somebody else in it, which names every group of theirs.
+def world_prompt(scene: Any, groups: Mapping[str, str], k: int, who: int) -> str:
+    """The caption ``k`` of the same scene with somebody else in it (or, for no ``groups``, with the same person).
 
-    The whole person is drawn anew: what the prompt does not say could come out otherwise than the labels that are kept.
+    It names every group of theirs: what a prompt does not say could come out otherwise than the labels that are kept.
     """
     from equipoise.world.captions import captions
 
-    other = scene.counterfactual(person=who, **world_changes(groups))
+    other = scene.counterfactual(person=who, **world_changes(groups)) if groups else scene
     return captions(other, k + 1, naming=WORLD_AXES, person=who)[k]
 
 
@@ -322,26 +318,31 @@ def _row(
     task, source = one.task, one.source
     groups, text = task["prompts"][target]
     how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": noise[1]}
+    about = {
+        **kept(source, task["keeps"]),
+        "image": composited(one.photo, image, one.anew),
+        "source_id": task["id"],
+        "caption": text,
+        "generator": tools.generator.name,
+        "params": json.dumps(tools.settled(how) | one.what | {"candidate": candidate}, sort_keys=True),
+        "seed": noise[0],
+        "drawn_mask": json.dumps(masks.encode(one.anew)),
+    }
+    if task["area"] == "part":  # the same person: nothing that is said of the photograph changes
+        return about | {"image_id": f"{task['id']}--part", "set_id": task["id"]}
     drawn_again = targets(task["people"], *one.photo.size, second_over=task["second_over"])
     which = [i for i, person in enumerate(task["people"]) if person in drawn_again]
     people = relabelled(task["people"], which, groups)
     wording = None if task["words"] is None else Wording(**task["words"])
     return {
-        **kept(source, task["keeps"]),
+        **about,
         **said_of(source, groups, wording, person=which[0]),
         **mixed_after(people, source, groups),
-        "image": composited(one.photo, image, one.anew),
         "image_id": f"{task['id']}--{'-'.join(groups.values())}-{candidate:02d}",
-        "source_id": task["id"],
         "set_id": task["id"],
-        "caption": text,
         **groups,
         "label_source": "prompt",
-        "generator": tools.generator.name,
-        "params": json.dumps(tools.settled(how) | one.what | {"candidate": candidate}, sort_keys=True),
-        "seed": noise[0],
         "people": people,
-        "drawn_mask": json.dumps(masks.encode(one.anew)),
     }
 
 

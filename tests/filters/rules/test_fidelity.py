@@ -102,3 +102,24 @@ def test_an_original_that_an_earlier_filter_dropped_is_not_missing(images):
     rows.append({**rows[0], "image_id": "f", "source_id": "o", "gender": "f"})
     with pytest.raises(InputError, match="'o' was dropped by an earlier filter; put fidelity first"):
         Fidelity().judge(RemainingImages(images(rows), alive=np.array([False, True])))
+
+
+def test_no_filter_draws_one_at_random_and_asks_no_model(images):
+    rows = [{"image_id": f"o{i}", "image": picture(squares(1, 2))} for i in range(30)]
+    rows += [
+        {"image_id": f"o{i}-{g}{j}", "image": BROKEN, "source_id": f"o{i}", "gender": g, "caption": g}
+        for i in range(30)
+        for g in "fm"
+        for j in range(3)
+    ]
+    table = images(rows)
+    drawn = []
+    for seed in (0, 0, 1):
+        step = Step.of("fidelity", {**Fidelity.presets["no-filter"], "seed": seed})
+        assert step.filter.needs == ()
+        verdict = step.filter.judge(RemainingImages(table, models=Models()))
+        kept = [name for name, gone in zip(table.to_pandas()["image_id"], verdict.dropped, strict=True) if not gone]
+        assert sorted(name[:-1] for name in kept if "-" in name) == sorted(f"o{i}-{g}" for i in range(30) for g in "fm")
+        drawn.append([name[-1] for name in kept if "-" in name])
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert min(drawn[0].count(j) for j in "012") >= 8, "each of the three has its chance: 20 of 60 expected"

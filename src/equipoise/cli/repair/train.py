@@ -11,10 +11,14 @@ from equipoise.errors import InputError
 
 
 def train(
+    context: typer.Context,
     task: str = typer.Argument("", metavar="TASK", help="What learns: clip, captioner, ... --list shows all."),
     table: str = typer.Argument("", metavar="TABLE", help="The table of images to learn from."),
     out: str = typer.Option("", "--out", "-o", help="The folder for the model."),
     init: str = typer.Option("", "--init", help="The model to start from: hf:<repo or folder>, mini:<part>."),
+    preset: str = typer.Option(
+        "", "--preset", help="A paper's model and settings: resnet-50, swin-t, convnext-b, clipcap or vit-gpt2."
+    ),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
     sample: int = SAMPLE,
@@ -53,45 +57,55 @@ def train(
 
     [bold]equipoise train clip sets --init hf:openai/clip-vit-base-patch32 --low-rank 8 --patience 3 --dry-run[/bold]
 
+    [bold]equipoise train multilabel coco --preset resnet-50 --set labels=gender,objects --seed 0 -o runs/resnet[/bold]
+
     [bold]accelerate launch -m equipoise train clip coco --init hf:openai/clip-vit-base-patch32 --batch 512 -o
     runs/coco[/bold]
     """
     from equipoise.train import TASKS
     from equipoise.train.estimate import estimated
     from equipoise.train.fitting import carried_out, prepared_training
+    from equipoise.train.presets import preset_of
     from equipoise.train.settings import TrainSettings
 
     if names:
         for entry in TASKS:
             typer.echo(f"{entry.name:12} {entry.summary}\n{'':12} {entry.citation}")
         return
+    by_name = preset_of(preset, task) if preset else None
+    init = init or (by_name.init if by_name else "")
     needed = ((task, "a TASK, such as clip"), (table, "a TABLE"), (init, "a model to start from with --init"))
     for given, told in needed:
         if not given:
             raise InputError(f"give {told}: equipoise train clip sets --init mini:clip -o DIR")
     if not out and not dry_run:
         raise InputError("say where to keep the model with -o")
-    how = TrainSettings(
-        steps=steps,
-        epochs=epochs,
-        batch=batch,
-        rate=rate,
-        warmup=warmup,
-        constant=constant,
-        weight_decay=weight_decay,
-        average=average,
-        half=half,
-        seed=seed,
-        val_share=val_share,
-        patience=patience,
-        val_every=val_every,
-        whole_sets=whole_sets,
-        save_every=save_every,
-        fresh=fresh,
-        freeze=tuple(freeze),
-        last_layers=last_layers,
-        low_rank=low_rank,
-    )
+    values: dict[str, Any] = {
+        "steps": steps,
+        "epochs": epochs,
+        "batch": batch,
+        "rate": rate,
+        "warmup": warmup,
+        "constant": constant,
+        "weight_decay": weight_decay,
+        "average": average,
+        "half": half,
+        "seed": seed,
+        "val_share": val_share,
+        "patience": patience,
+        "val_every": val_every,
+        "whole_sets": whole_sets,
+        "save_every": save_every,
+        "fresh": fresh,
+        "freeze": tuple(freeze),
+        "last_layers": last_layers,
+        "low_rank": low_rank,
+    }
+    if by_name:
+        typed = {name for name in values if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+        under = {name: value for name, value in by_name.settings.items() if name not in typed}
+        values |= under | ({"epochs": None} if "steps" in typed and "epochs" not in typed else {})
+    how = TrainSettings(**values)
     mixture: dict[Any, float] = dict(map(_shared, mix))
     options = dict(map(option_of, settings))
     training = prepared_training(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from equipoise.array_types import Flags, Floats
+from equipoise.data.results import draw_order
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
@@ -29,12 +30,13 @@ class Fidelity:
 
     Ranked are the cosine with the prompt, the F1 of detected classes against the original, and how near the colours of
     14 x 14 means are (Hirota et al., EMNLP 2024). Colours are left out where the axis is skin tone: an edit should
-    change them. Ties have their average rank; among equal sums the first wins.
+    change them. Ties have their average rank; among equal sums the first wins. With no weight at all nothing is ranked
+    and one is drawn at random, the "no filter" that the paper compares with; no model is then asked.
     """
 
     axis: str = "gender"
     weights: Mapping[str, float] = field(default_factory=dict)
-    """``prompt``, ``objects``, ``colour``: 1 unless given; 0 leaves one out."""
+    """``prompt``, ``objects``, ``colour``: 1 unless given; 0 leaves one out. All 0: one is drawn at random."""
     colour: str = "auto"
     """``on``, ``off``, or ``auto``: off for skin tone and race."""
     keep: int = 1
@@ -43,8 +45,13 @@ class Fidelity:
     """How sure a detection must be."""
     detector: str = ""
     model: str = ""
+    seed: int = 0
+    """Of the draw, where nothing is ranked."""
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"inpainting": {}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "inpainting": {},
+        "no-filter": {"weights": dict.fromkeys(PARTS, 0.0)},
+    }
 
     def __post_init__(self) -> None:
         for name in self.weights:
@@ -83,17 +90,21 @@ class Fidelity:
             scores[name] = getattr(self, f"_{name}")(remaining, originals, edits)
         # What looks at the pixels says which edits are there; annotations know of a broken image, too.
         looks = [scores[name] for name in ("prompt", "colour") if name in scores] or list(scores.values())
-        blind = edits & np.isnan(looks).all(axis=0)
+        blind = edits & np.isnan(looks).all(axis=0) if looks else np.zeros(len(frame), dtype=bool)
+        lot = np.empty(len(frame))
+        lot[draw_order(frame["image_id"].tolist(), self.seed, "fidelity")] = np.arange(len(frame))
         total = np.full(len(frame), np.nan)
         kept = np.zeros(len(frame), dtype=bool)
         for rows in frame[edits].groupby(["source_id", self.axis], sort=False).indices.values():
             at = np.flatnonzero(edits)[rows]
-            sums = rank_sum({name: scores[name][at] for name in weights}, weights)
+            sums = rank_sum({name: scores[name][at] for name in weights}, weights) if weights else rankdata(lot[at])
             total[at] = sums
             best = np.argsort(np.where(blind[at], np.inf, sums), kind="stable")[: self.keep]
             kept[at[best]] = True
         kept &= ~blind
         notes = [] if "colour" in weights else ["colours are not compared"]
+        if not weights:
+            notes = ["nothing is ranked: which edit stays is drawn at random"]
         if blind.any():
             notes.append(f"{int(blind.sum())} edits (or their originals) could not be looked at and go")
         dropped = edits & ~kept

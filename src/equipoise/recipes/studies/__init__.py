@@ -22,6 +22,11 @@ for _name, _summary, _citation in (
         "LIBRA (Hirota et al., CVPR 2023)",
     ),
     (
+        "inpainting",
+        "Classifiers and captioners trained on photographs in which everybody was drawn as every group.",
+        "Resampled Datasets Are Not Enough (Hirota et al., EMNLP 2024)",
+    ),
+    (
         "socialcounterfactuals",
         "Whom a model retrieves, by intersections of groups, before and after filters.",
         "SocialCounterfactuals (Howard et al., CVPR 2024)",
@@ -32,7 +37,8 @@ for _name, _summary, _citation in (
         "GABInsight (Abdollahi et al., arXiv 2407.21001)",
     ),
 ):
-    _home = "equipoise.recipes.libra.study" if _name == "libra" else f"equipoise.recipes.studies.{_name}"
+    _own = _name in ("libra", "inpainting")  # studies in a package of their own
+    _home = f"equipoise.recipes.{_name}.study" if _own else f"equipoise.recipes.studies.{_name}"
     STUDIES.add(
         _name,
         f"{_home}:STUDY",

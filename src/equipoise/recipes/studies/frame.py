@@ -187,17 +187,19 @@ class StudyHome:
             if mark.is_file() and json.loads(mark.read_text(encoding="utf-8")).get("key") == key:
                 self.say(f"{head}: done before")
                 continue
-            if mark.is_file():  # done, but of other settings
-                mark.unlink()
-                shutil.rmtree(folder, ignore_errors=True)
-            elif not step.resumes:
+            begun = mark.with_suffix(".begun")
+            same = not mark.is_file() and begun.is_file() and begun.read_text(encoding="utf-8") == key
+            if not (same and step.resumes):  # done or begun with other settings, or it cannot go on
+                mark.unlink(missing_ok=True)
                 shutil.rmtree(folder, ignore_errors=True)
             self.say(head)
             folder.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(begun, key.encode())
             start = time.perf_counter()
             step.work(self, folder)
             seconds = round(time.perf_counter() - start, 1)
             write_whole(mark, (json.dumps({"key": key, "seconds": seconds, "title": step.title}) + "\n").encode())
+            begun.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -317,5 +319,5 @@ def _only(settings: Mapping[str, Any]) -> Callable[[Run], None]:
 def _clear_others(folder: Path, names: set[str]) -> None:
     """Take away steps that these options do not have."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name.removesuffix(".json") not in names:
+        if path.name.removesuffix(".json").removesuffix(".begun") not in names:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,95 @@
+"""What is trained on what: the rows of the paper's tables, and how much of everything a run takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ARMS", "BALANCED", "CAPTION_ARMS", "FULL", "MINI", "QUICK", "TONE_ARMS", "StudySize", "TrainingArm"]
+
+
+@dataclass(frozen=True)
+class TrainingArm:
+    """One way to train: on which set, with which loss."""
+
+    published: str
+    """What the paper calls it, in the rows of its tables."""
+    training_set: str = "original"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the task ``multilabel``, beside its labels."""
+    names_group: bool = True
+    """Whether the group is predicted, too; without it there is no Ratio."""
+
+
+def _loss(published: str, name: str, **more: Any) -> TrainingArm:
+    return TrainingArm(published, options={"loss": name}, **more)
+
+
+ARMS: dict[str, TrainingArm] = {
+    "original": TrainingArm("Original"),
+    # the group is no label here: an adversary against what is to be predicted would fight the task itself
+    "adversarial": _loss("Adversarial", "adversarial", names_group=False),
+    "domain-discriminative": _loss("DomDisc", "domain-discriminative"),
+    "domain-independent": _loss("DomInd", "domain-independent"),
+    "upweight": _loss("Upweight", "upweight"),
+    "focal": _loss("Focal", "focal"),
+    "class-balanced": _loss("CB", "class-balanced"),
+    "group-dro": _loss("GroupDRO", "group-dro"),
+    "over-sampling": TrainingArm("Over-sampling", "over"),
+    "sub-sampling": TrainingArm("Sub-sampling", "sub"),
+    "augment": TrainingArm("S_augment", "augment"),
+    "synthetic": TrainingArm("S_synthetic", "synthetic"),
+    # no row of the paper: every drawn picture has a visible mark, which the artefact test must find
+    "planted": TrainingArm("S_augment with a mark", "planted"),
+}
+"""Classifiers that learn things, places and gender together."""
+
+TONE_ARMS: dict[str, TrainingArm] = {
+    "tone-original": TrainingArm("Original", "tone-original"),
+    "tone-synthetic": TrainingArm("S_synthetic", "tone-synthetic"),
+}
+"""The same of skin tone."""
+
+CAPTION_ARMS = ("original", "over-sampling", "sub-sampling", "augment", "synthetic")
+"""Captioners; LIBRA revises the captions of the first."""
+
+BALANCED = {"over": "oversample", "sub": "undersample"}
+"""Sets in which every thing and place is to be shown equally often with every gender."""
+
+
+@dataclass(frozen=True)
+class StudySize:
+    """How much of everything."""
+
+    photographs: int
+    test: int
+    candidates: int
+    """Drawn of each photograph and gender; one is chosen."""
+    tones: int
+    """Photographs that are drawn with each skin tone."""
+    both: int
+    """Photographs that are drawn as each gender with each skin tone."""
+    parts: int
+    """Test photographs of which a body part is drawn anew."""
+    pictures: int
+    """The backbone learns from these."""
+    warming: int
+    """Steps of the backbone."""
+    steps: int
+    """Of a classifier at most; early stopping may end before."""
+    speaking: int
+    """Steps of a captioner."""
+    seeds: tuple[int, ...]
+    further_seeds: tuple[int, ...]
+    """Of captioners, and of classifiers by skin tone."""
+    arms: tuple[str, ...] = tuple(ARMS)
+    caption_arms: tuple[str, ...] = CAPTION_ARMS
+
+
+MINI = StudySize(120, 300, 2, 60, 25, 100, 2000, 600, 40, 25, (0, 1, 2), (0,))
+QUICK = StudySize(
+    60, 120, 2, 30, 10, 60, 1200, 300, 40, 15, (0,), (0,), ("original", "augment", "synthetic", "planted"),
+    ("original", "synthetic"),
+)  # fmt: skip
+FULL = StudySize(28_487, 13_487, 30, 28_487, 0, 13_487, 0, 0, 0, 0, (0, 1, 2, 3, 4), (0, 1, 2, 3, 4))

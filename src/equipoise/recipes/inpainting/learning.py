@@ -1,0 +1,93 @@
+"""Classifiers of the study: a small backbone, what learns from it, and what it says of the test photographs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.data import Table
+from equipoise.data.atomic import write_whole
+from equipoise.models import load
+from equipoise.models.miniatures import FOLDER
+from equipoise.models.runtime import quiet
+from equipoise.recipes.inpainting.arms import BALANCED, TrainingArm
+from equipoise.recipes.inpainting.photographs import write_photographs
+from equipoise.train import fit
+from equipoise.world import preset
+
+__all__ = ["BATCH", "RATE", "train_arm", "train_backbone", "write_predictions"]
+
+BATCH = 32
+RATE = 2e-3
+_FORM = {"embedding_size": 16, "hidden_sizes": [24, 48, 96], "depths": [1, 1, 1], "layer_type": "basic"}
+
+
+def train_backbone(out: Path, pictures: int, steps: int) -> None:
+    """A ResNet of 0.2 million weights that knows the things and places of the fair world, as others know ImageNet's.
+
+    It is told of no group.
+    """
+    fair = preset("fair").changed(activity_share=0.0)
+    if not (out / "pictures" / "_table.json").is_file():
+        shutil.rmtree(out / "pictures", ignore_errors=True)
+        write_photographs(out / "pictures", fair, pictures, seed=7_000)
+    _new_form(out / "form")
+    fit(
+        "multilabel",
+        Table.open(out / "pictures"),
+        out / "model",
+        init=f"hf:{out / 'form'}",
+        options={"labels": ["objects"]},
+        steps=steps,
+        batch=BATCH,
+        rate=2 * RATE,
+        val_share=0.0,
+        quiet=True,
+    )
+
+
+def _new_form(folder: Path) -> None:
+    """A checkpoint of new weights."""
+    import torch
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    torch.manual_seed(0)
+    with quiet():
+        config = ResNetConfig(**_FORM, downsample_in_first_stage=False, num_labels=2)
+        ResNetForImageClassification(config).save_pretrained(folder)
+    shutil.copy(FOLDER / "judge" / "preprocessor_config.json", folder)
+
+
+def train_arm(arm: TrainingArm, axis: str, sets: Path, out: Path, init: str, settings: Mapping[str, Any]) -> None:
+    """Train one classifier on its set, from ``init``, into ``out``; a finished one is left as it is."""
+    layers = [arm.training_set] if arm.training_set in BALANCED else []
+    name = "original" if layers else arm.training_set.removeprefix("tone-")
+    table = Table.open(sets / name, layers=layers)
+    labels = [*([axis] if arm.names_group else []), "objects"]
+    options = {"labels": labels, "groups": axis, **arm.options}
+    fit("multilabel", table, out, init=init, options=options, quiet=True, **settings)
+
+
+def write_predictions(model: str | Path, table: Table, path: Path, axis: str) -> None:
+    """What a classifier says of each picture: a score for every thing and place, and the group if it names one."""
+    classifier = load(f"hf:{model}", kind="classifier")
+    names, pictures = zip(*table.images(), strict=True)
+    said = classifier.classify(list(pictures))
+    things = said["object"]
+    heads = ["image_id", *things.labels]
+    columns: list[Any] = [names, *np.round(things.probabilities.astype(float), 5).T]
+    if axis in said:
+        group = said[axis]
+        heads.append(axis)
+        columns.append([group.labels[i] for i in group.probabilities.argmax(axis=1)])
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(heads)
+    lines.writerows(zip(*columns, strict=True))
+    write_whole(path, text.getvalue().encode())

@@ -1,0 +1,306 @@
+"""What the study of inpainting shows: the paper's tables, each arm over its seeds, and the test of parity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equipoise.audit.published import doubt_sentence, published_numbers
+from equipoise.data import Table, read_results
+from equipoise.measure.groups import Groups
+from equipoise.measure.stats import holm, mean_interval
+from equipoise.recipes.inpainting.arms import ARMS, TONE_ARMS
+from equipoise.recipes.inpainting.parity import parity_gap
+from equipoise.recipes.studies.common import paper_table
+from equipoise.recipes.studies.frame import StudyHome
+from equipoise.report.study import StudyPart, StudyTable, measured_cells
+
+__all__ = ["PAIRS", "parity_rows", "parts_of"]
+
+PAIRS = {"gender": ("male", "female"), "skin_tone": ("light", "dark")}
+SYNTHETIC = "synthetic"
+_MASKED, _REDRAWN = "person-masked", "inpainted"
+_NUMBERS: dict[str, tuple[dict[str, str], float]] = {
+    "mAP": ({"metric": "mean_average_precision"}, 100.0),
+    "Ratio, raw": ({"metric": "ratio", "variant": "raw", "pool": _MASKED}, 1.0),
+    "Ratio": ({"metric": "ratio", "variant": "folded", "pool": _MASKED}, 1.0),
+    "Leakage": ({"metric": "leakage_amplification"}, 100.0),
+    "Delta": ({"metric": "artefact_delta", "pool": _REDRAWN}, 1.0),
+}
+"""What is shown of an audit, under the paper's name (``Ratio`` is folded there), and by what it is multiplied."""
+
+
+def parts_of(home: StudyHome) -> list[StudyPart]:
+    """Everything that the study shows."""
+    audits = _audits(home)
+    parts = [_main(audits, home)]
+    if home.options.scale == "mini":
+        parts += [_drawn(home), _captioners(home)]
+    parts.append(_artefacts(audits, home))
+    tones = {name: some for name, some in audits.items() if name in TONE_ARMS}
+    if tones:
+        frame = _over_seeds(tones, ("mAP", "Leakage"), "T4.6", "COCO / skin tone / ")
+        about = "Classifiers of things, places and skin tone; the published numbers are ResNet-50's."
+        tables = (StudyTable("T4.6", "Photographs, and the same drawn with each skin tone", frame, digits=1),)
+        parts.append(StudyPart("Table 4.6", "Skin tone", (about,), tables, (), "skin tone"))
+    note = "As printed, where nothing was measured that belongs beside it."
+    names = (("T4.1", "Classifiers, COCO"), ("T4.5", "Classifiers, OpenImages"), ("T4.7", "Captioners, skin tone"))
+    published = tuple(paper_table("inpainting", name, f"{title} (Table {name[1:]})", digits=1) for name, title in names)
+    parts.append(StudyPart("Published", "The paper's tables", (note,), published, (), "published"))
+    return parts
+
+
+def _audits(home: StudyHome) -> dict[str, dict[str, Path]]:
+    """The folders of audits, by arm and seed."""
+    found: dict[str, dict[str, Path]] = {}
+    for name in (*ARMS, *TONE_ARMS):
+        marks = sorted((home.folder / "steps").glob(f"audit-{name}-*.json"))
+        seeds = {mark.stem.removeprefix(f"audit-{name}-"): home.step(mark.stem) for mark in marks}
+        if seeds:
+            found[name] = seeds
+    return found
+
+
+def _main(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart:
+    arms = {name: some for name, some in audits.items() if name not in TONE_ARMS and name != "planted"}
+    frame = _over_seeds(arms, ("mAP", "Ratio, raw", "Ratio", "Leakage"), "T4.1", "COCO / gender / ")
+    tables = [
+        StudyTable("T4.1", "Each way to train, over its seeds", frame, digits=2),
+        StudyTable("T4.1-seeds", "Each seed", _by_seed(arms, ("mAP", "Ratio", "Leakage")), digits=2),
+    ]
+    texts = [
+        "Ratio: men over women among predictions for test photographs whose person is masked; 1 is parity, and folded "
+        "is max(r, 1/r), as the paper's. Leakage: how much better the gender is read off predicted things and places "
+        "than off annotated ones, in points. Intervals over seeds are t; of one seed over photographs. The published "
+        "numbers are ResNet-50's on COCO: for comparison of directions, not of numbers."
+    ]
+    verdict = "no S_synthetic"
+    if SYNTHETIC in arms:
+        compared = parity_rows({name: list(some.values()) for name, some in arms.items()})
+        sentence, verdict = parity_sentence(compared)
+        texts.append(sentence)
+        title = "Farther from parity than S_synthetic: |ln Ratio|, paired by photograph"
+        tables.append(StudyTable("parity", title, compared, digits=2))
+    return StudyPart("Table 4.1", "Classifiers by gender", tuple(texts), tuple(tables), (), verdict)
+
+
+def parity_rows(arms: dict[str, list[Path]]) -> pd.DataFrame:
+    """Each arm against S_synthetic: how much farther its mean |ln Ratio| is from 0, with p adjusted over the arms."""
+    pair = PAIRS["gender"]
+    seen = {name: [_masked(folder) for folder in folders] for name, folders in arms.items()}
+    mine = seen[SYNTHETIC]
+    rows, p = [], []
+    for name, groups in seen.items():
+        if name == SYNTHETIC or any(some is None for some in groups) or len(groups) != len(mine):
+            continue
+        found = parity_gap([g for g in groups if g is not None], [g for g in mine if g is not None], pair)
+        p.append(float(found.p_value or 1.0))
+        rows.append(
+            {"arm": ARMS[name].published, "measured": found.value, "low": found.ci_low, "high": found.ci_high,
+             "chance": found.null_mean, "p": found.p_value, "n": found.n}
+        )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return frame.assign(p_adjusted=holm(p)) if len(frame) else frame
+
+
+def parity_sentence(rows: pd.DataFrame) -> tuple[str, str]:
+    """Whether S_synthetic is nearest to parity, said plainly, and the same in few words."""
+    nearer = rows[rows["measured"] < 0]
+    clear = rows[(rows["measured"] > 0) & (rows["p_adjusted"] < 0.05)]
+    open_ = rows[~rows.index.isin(clear.index)]
+    if not len(nearer) and len(clear) == len(rows):
+        return (
+            f"S_synthetic is nearest to parity: all {len(rows)} others are farther, each with p below .05 after Holm's "
+            "adjustment.",
+            "S_synthetic nearest",
+        )
+    names = ", ".join(f"{row['arm']} ({row['measured']:+.2f})" for row in open_.to_dict("records"))
+    first = "S_synthetic is not the nearest to parity" if len(nearer) else "S_synthetic has the smallest distance"
+    text = (
+        f"{first}; that it is nearest is not shown: {len(clear)} of {len(rows)} others are clearly farther (p below "
+        f".05 after Holm's adjustment), and these are not: {names}."
+    )
+    return text, "not shown to be nearest"
+
+
+def _masked(folder: Path) -> Groups | None:
+    frame = pd.read_csv(folder / "masked.csv", dtype={"image_id": str}).sort_values("image_id")
+    return Groups.from_values(frame["gender"].tolist(), list(PAIRS["gender"])) if "gender" in frame else None
+
+
+def _value(folder: Path, name: str) -> dict[str, Any] | None:
+    """One number of one audit, as the columns of a table."""
+    keys, scale = _NUMBERS[name]
+    rows = read_results(folder / "audit" / "results.parquet")
+    for key, value in keys.items():
+        rows = rows[rows[key] == value]
+    found = rows.to_dict("records")
+    return measured_cells(found[0], scale) if found else None
+
+
+def _over_seeds(
+    arms: dict[str, dict[str, Path]], names: Sequence[str], table: str, column: str, classifier: str = "ResNet-50"
+) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for arm, seeds in arms.items():
+        called = (ARMS | TONE_ARMS)[arm].published
+        for name in names:
+            cells = [cells for folder in seeds.values() if (cells := _value(folder, name))]
+            paper = _published(table, f"{classifier} / {called}", column + name)
+            if cells or paper:
+                rows.append({"arm": called, "what": name, "seeds": len(cells)} | _mean(cells, name) | paper)
+    return pd.DataFrame(rows)
+
+
+def _mean(cells: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The mean over seeds with its t interval; of ratios that of the logarithm; one seed has its own interval."""
+    if len(cells) < 2:
+        return dict(cells[0]) if cells else {"measured": None}
+    values = np.array([cell["measured"] for cell in cells], dtype=float)
+    logs = name.startswith("Ratio")
+    scaled = np.log(values) if logs else values
+    ends = mean_interval(scaled)
+    shown = [float(scaled.mean()), *(ends or ())]
+    mean, *span = (math.exp(x) for x in shown) if logs else shown
+    low, high = (max(1.0, span[0]) if name == "Ratio" else span[0], span[1]) if ends else (None, None)
+    chances = [cell["chance"] for cell in cells if cell["chance"] is not None]
+    return {
+        "measured": mean,
+        "low": low,
+        "high": high,
+        "chance": float(np.mean(chances)) if chances else None,
+        "n": cells[0]["n"],
+    }
+
+
+def _by_seed(arms: dict[str, dict[str, Path]], names: Iterable[str]) -> pd.DataFrame:
+    rows = [
+        {"arm": ARMS[arm].published, "what": name, "seed": seed} | cells
+        for arm, seeds in arms.items()
+        for name in names
+        for seed, folder in seeds.items()
+        if (cells := _value(folder, name))
+    ]
+    return pd.DataFrame(rows)
+
+
+def _published(table: str, row: str, column: str) -> dict[str, Any]:
+    numbers = published_numbers("inpainting").numbers
+    some = numbers[(numbers["table"] == table) & (numbers["row"] == row) & (numbers["column"] == column)]
+    if not len(some) or pd.isna(some["value"].iloc[0]):
+        return {}
+    doubt = doubt_sentence(str(some["doubt"].iloc[0]))
+    return {"published": float(some["value"].iloc[0]), "published_at": f"{table}, {row}", "doubt": doubt}
+
+
+def _drawn(home: StudyHome) -> StudyPart:
+    from equipoise.recipes.inpainting.drawing import choices_table, right_shares
+
+    rows = []
+    for step, axes, wanted in (
+        ("drawn-gender", ("gender",), None),
+        ("drawn-tone", ("skin_tone",), 85.0),
+        ("drawn-both", ("gender", "skin_tone"), 80.0),
+    ):
+        found = right_shares(home.step(step), axes)
+        reached = "" if wanted is None else "yes" if found["measured"] >= wanted else "no"
+        rows.append({"drawn": " and ".join(axes), "wanted, at least": wanted, "reached": reached} | found)
+    choices = choices_table(home.step("drawn-gender"))
+    texts = (
+        "Shares of drawn pictures, before any filter, in which mini:judge sees the wanted groups; intervals by "
+        "photograph.",
+        "Table 4.4: of the candidates of a photograph and group, each choice of filters takes one. A judge stands "
+        "where the paper asked people about objects, skin tone and gender, so that its ratings are of another scale "
+        "and are not set beside. The filter's score of objects and the judge's are of two models; CLIPScore is of the "
+        "encoder that also chooses. n counts chosen pictures.",
+    )
+    tables = (
+        StudyTable("drawn", "Drawn as asked?", pd.DataFrame(rows), digits=1),
+        StudyTable("T4.4", "Choices of filters", choices, digits=1),
+        paper_table("inpainting", "T4.4", "Table 4.4 as published", digits=2),
+    )
+    return StudyPart("Table 4.4", "The drawn pictures", texts, tables, (), f"{rows[1]['measured']:.0f}% of tones right")
+
+
+def _captioners(home: StudyHome) -> StudyPart:
+    from equipoise.recipes.inpainting.captioning import caption_ratio
+
+    metrics = {"METEOR": ("meteor_approximate", 100.0), "CLIPScore": ("clip_score", 100.0), "LIC": ("lic", 1.0)}
+    called = {name: ARMS[name].published for name in ARMS} | {"libra": "LIBRA"}
+    rows: list[dict[str, Any]] = []
+    for mark in sorted((home.folder / "steps").glob("captions-*.json")):
+        name, seed = mark.stem.removeprefix("captions-").rsplit("-", 1)
+        results = read_results(home.step(mark.stem) / "results.parquet")
+        whole = results[results["group"].isna() & results["subject"].isna() & results["pool"].isna()]
+        keys = {"arm": called[name], "seed": seed}
+        for head, (metric, scale) in metrics.items():
+            for row in whole[whole["metric"] == metric].head(1).to_dict("records"):
+                paper = _published("T4.2", f"Transformer / {called[name]}", f"COCO / gender / {head}")
+                rows.append(keys | {"what": head} | measured_cells(row, scale) | paper)
+        found = caption_ratio(home.step(f"caption-{name}-{seed}") / "masked.jsonl", PAIRS["gender"])
+        if found is not None:
+            cells = {"measured": found.value, "low": found.ci_low, "high": found.ci_high, "chance": found.null_mean}
+            cells |= {"p": found.p_value, "n": found.n}
+            paper = _published("T4.2", f"Transformer / {called[name]}", "COCO / gender / Ratio")
+            rows.append(keys | {"what": "Ratio"} | cells | paper)
+    texts = (
+        "The miniature captioner trained on each set. METEOR is the approximation without WordNet, LIC is by the "
+        "linear screen (fast), Ratio is folded, on masked photographs; the published numbers are the Transformer's "
+        "(ViT and GPT-2).",
+    )
+    table = StudyTable("T4.2", "Captioners by gender", pd.DataFrame(rows), digits=2)
+    return StudyPart("Table 4.2", "Captioners", texts, (table,), (), "captioners")
+
+
+def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart:
+    rows: list[dict[str, Any]] = []
+    for arm in ("original", "augment", SYNTHETIC, "planted"):
+        for seed, folder in audits.get(arm, {}).items():
+            cells = _value(folder, "Delta")
+            if cells:
+                paper = _published(
+                    "T4.3", f"ResNet-50 / {ARMS[arm].published}", "COCO test original vs inpainted / gender / Delta"
+                )
+                rows.append({"model": "classifier", "arm": ARMS[arm].published, "seed": seed} | cells | paper)
+    if home.options.scale == "mini":
+        rows += _caption_deltas(home)
+    frame = pd.DataFrame(rows)
+    planted = frame[frame["arm"] == ARMS["planted"].published] if len(frame) else frame
+    found = len(planted) and bool((planted["p"] < 0.05).all())
+    texts = (
+        "Delta: how far the Ratio of predictions moves, in percent, when one body part of each test photograph is "
+        "drawn anew with its own caption. The last arm learnt from drawn pictures that all have a mark, and its "
+        "redrawn test photographs have it, too: what the test must find.",
+        f"The planted mark is {'found in every seed' if found else 'not found in every seed'} (p below .05).",
+    )
+    table = StudyTable("T4.3", "Artefact test", frame, digits=1)
+    return StudyPart("Table 4.3", "Does a model see that a picture was drawn on?", texts, (table,), (), "artefacts")
+
+
+def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
+    from equipoise.errors import InputError
+    from equipoise.recipes.inpainting.captioning import caption_delta
+
+    sources = Table.open(home.step("parts") / "plain").to_pandas(["image_id", "source_id"])
+    origin = dict(zip(sources["image_id"], sources["source_id"], strict=True))
+    rows = []
+    for arm in ("original", "augment", SYNTHETIC):
+        for mark in sorted((home.folder / "steps").glob(f"caption-{arm}-*.json")):
+            folder = home.step(mark.stem)
+            try:
+                found = caption_delta(folder / "test.jsonl", folder / "parts.jsonl", origin, PAIRS["gender"])
+            except InputError:  # no caption names one of the genders
+                continue
+            row = {"value": found.value, "ci_low": found.ci_low, "ci_high": found.ci_high}
+            row |= {"null_mean": found.null_mean, "p_value": found.p_value, "n": found.n}
+            paper = _published(
+                "T4.3", f"ClipCap / {ARMS[arm].published}", "COCO test original vs inpainted / gender / Delta"
+            )
+            keys = {"model": "captioner", "arm": ARMS[arm].published, "seed": mark.stem.rsplit("-", 1)[1]}
+            rows.append(keys | measured_cells(row) | paper)
+    return rows
