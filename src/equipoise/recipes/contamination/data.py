@@ -25,7 +25,7 @@ from equipoise.generate import jobs
 from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
 from equipoise.recipes.train_mini.evaluate import injected, slope
 from equipoise.recipes.train_mini.evaluate_generative import judged, skewed_odds
-from equipoise.world import Scene, WorldConfig, captions, draw, preset, sample
+from equipoise.world import Scene, WorldConfig, captions, draw, preset
 from equipoise.world.catalog import AXES, OCCUPATIONS
 from equipoise.world.draws import seeds_for
 from equipoise.world.tables import COLUMNS, row_of, scene_of, write_table
@@ -122,6 +122,7 @@ def placebo_table(real: Table, out: Path, seed: int) -> Table:
 def rendered_again(scene: Scene, world: WorldConfig, seed: int) -> Scene:
     """Another picture with the same caption: somebody else where the caption does not say who, standing elsewhere.
 
+    >>> from equipoise.world import sample
     >>> world = real_world()
     >>> one = sample(world, 1, seed=4)[0]
     >>> captions(rendered_again(one, world, 9), 1) == captions(one, 1)
@@ -150,19 +151,17 @@ def named_axes(scene: Scene) -> frozenset[str]:
     >>> sorted(named_axes(scene))
     []
     """
-    groups = {
+    groups: dict[str, dict[str, Any]] = {
         "gender": {"gender": "male" if scene.people[0].gender == "female" else "female"},
         "skin_tone": {"tone": "light" if scene.group("skin_tone") != "light" else "dark"},
         "age": {"age": "older" if scene.people[0].age != "older" else "adult"},
     }
     said = captions(scene, 1)
-    return frozenset(
-        axis for axis, change in groups.items() if captions(scene.counterfactual(**change), 1) != said
-    )
+    return frozenset(axis for axis, change in groups.items() if captions(scene.counterfactual(**change), 1) != said)
 
 
 def seen_by_judge(table: Table, out: Path) -> pd.DataFrame:
-    """What ``mini:judge`` sees in each picture, kept in a CSV file: ``image_id`` and the likeliest of every attribute."""
+    """What ``mini:judge`` sees in each picture, kept in a CSV file: the likeliest value of every attribute."""
     ids, pictures = zip(*table.images(), strict=True)
     seen = judged(np.stack([np.asarray(picture) for picture in pictures]))
     frame = pd.DataFrame({"image_id": ids, **{name: seen[name] for name in _SEEN}})

@@ -31,8 +31,8 @@ def full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
         ),
         _step(
             "generated",
-            f"generate substitute cc3m --alpha {max(some, default=1):g} --generator {GENERATOR} --engine ray -o d-cc3m; "
-            "the same of coco",
+            f"generate substitute cc3m --alpha {max(some, default=1):g} --generator {GENERATOR} --engine ray "
+            "-o d-cc3m; the same of coco",
             models=(GENERATOR,),
             images=CC3M + COCO,
             gpu_hours=(CC3M + COCO) * _SECONDS / 3600,
@@ -55,8 +55,10 @@ def full_steps(chosen: ContaminationSettings) -> list[StudyStep]:
         _step(
             "captioners",
             f"{train} captioner D(alpha) of COCO: ClipCap and ViT+BERT, {2 * models} models",
-            models=("ClipCap (hf:openai/clip-vit-base-patch32 + hf:gpt2)", "hf:google/vit-base-patch16-224 + "
-                    "hf:bert-base-uncased"),
+            models=(
+                "ClipCap (hf:openai/clip-vit-base-patch32 + hf:gpt2)",
+                "hf:google/vit-base-patch16-224 + hf:bert-base-uncased",
+            ),
             images=2 * models * 10 * COCO,
             gpu_hours=2 * models * 7,
             disk_gb=2 * models * 0.9,
@@ -85,8 +87,8 @@ def _generations(chosen: ContaminationSettings) -> list[StudyStep]:
     return [
         _step(
             "generations",
-            f"{chosen.generations} generations, {' and '.join(chosen.modes)}: Stable Diffusion fine-tuned on D(alpha) of "
-            "COCO with diffusers' train_text_to_image.py, then generate substitute",
+            f"{chosen.generations} generations, {' and '.join(chosen.modes)}: Stable Diffusion fine-tuned on D(alpha) "
+            "of COCO with diffusers' train_text_to_image.py, then generate substitute",
             models=(GENERATOR,),
             images=runs * COCO,
             gpu_hours=runs * (24 + COCO * _SECONDS / 3600),

@@ -7,8 +7,8 @@ Collapse Inevitable?, 2024). The UNet learns on from the generation before; the 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from equipoise.data.atomic import write_whole
 from equipoise.data.mixing import substitution_count
 from equipoise.data.results import draw_order
 from equipoise.errors import InputError
@@ -72,7 +71,10 @@ def mixed_pictures(real: Pairs, made: Sequence[Pairs], mode: str, alpha: float, 
 def fitted_generator(
     start: Path, pairs: Pairs, out: Path, work: Path, *, steps: int, seed: int, say: Callable[[str], None]
 ) -> None:
-    """The generator in ``start``, its UNet trained on for ``steps`` on ``pairs``, in ``out``; a stopped run goes on."""
+    """The generator in ``start``, its UNet trained on for ``steps`` on ``pairs``, in ``out``; a stopped run goes on.
+
+    ``work`` holds what it goes on from, and is gone when ``out`` is there, which appears whole.
+    """
     import torch
 
     vae = autoencoder(FOLDER / "vae")
@@ -92,7 +94,11 @@ def fitted_generator(
 
     schedule = Schedule(steps=steps, batch=BATCH, rate=RATE, warmup=5, weight_decay=0.0, save_every=20)
     parts = {"vae": vae, "text_encoder": text, "tokenizer": words, "unet": unet}
-    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, work, out, say, None, GENERATION_BIASED)
+    saving = work / "saving"
+    shutil.rmtree(saving, ignore_errors=True)
+    train_pipeline("StableDiffusionPipeline", parts, loss, schedule, work, saving, say, None, GENERATION_BIASED)
+    saving.replace(out)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def generation_rows(
@@ -108,7 +114,7 @@ def generation_rows(
     The lean is of the pictures whose caption names no gender (``unnamed``).
     """
     seen = judged(np.stack([np.asarray(picture) for picture in pictures]))
-    free = np.flatnonzero(np.asarray(unnamed))
+    free = [i for i, is_open in enumerate(unnamed) if is_open]
     lean, _ = lean_of([occupations[i] for i in free], seen["gender"][free].tolist())
     here, there = encoder.encode_images(list(pictures)), encoder.encode_images(list(real))
     shape = manifold_scores(there, here)
@@ -129,9 +135,3 @@ def generation_rows(
 
 def _cells(metric: str, found: Estimate) -> dict[str, Any]:
     return {"metric": metric, "value": found.value, "low": found.ci_low, "high": found.ci_high, "n": found.n}
-
-
-def write_rows(path: Path, frame: pd.DataFrame, about: Mapping[str, Any]) -> None:
-    """Keep measured rows with what they are of."""
-    kept = {**about, "rows": json.loads(frame.to_json(orient="records"))}
-    write_whole(path, (json.dumps(kept, indent=1) + "\n").encode())

@@ -23,6 +23,7 @@ from equipoise.measure.images.clip_score import clip_score
 from equipoise.measure.retrieval import recall_at_k, recall_by_group, scan
 from equipoise.measure.retrieval.sources import Embeddings
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.models.runtime import quiet
 from equipoise.recipes.contamination.models import LockedClip
 from equipoise.recipes.demo_parts import grainy
 from equipoise.recipes.train_mini.evaluate import ClipFolder, gender_gaps, injected, slope
@@ -95,7 +96,8 @@ def _row(metric: str, found: Estimate | float, axis: str = "", group: str = "") 
 
 def clip_rows(folder: Path, n: int, *, sets: int = SETS) -> pd.DataFrame:
     """All that is measured of the CLIP in ``folder``, on ``n`` pictures and ``sets`` pairs of each occupation."""
-    clip = LockedClip(folder)
+    with quiet():
+        clip = LockedClip(folder)
     scenes = test_scenes(n)
     images = clip.images(scenes)
     texts = clip.texts([captions(scene, 1, "full")[0] for scene in scenes])
@@ -176,8 +178,8 @@ def caption_rows(captioner: Any, encoder: Any, n: int) -> tuple[pd.DataFrame, li
             rows.append(_row(f"LIC, {axis}", found.lic, axis))
     mentions = Mentions.of(said, Lexicon.load("equipoise"))
     by = _groups(scenes, "gender")
-    for definition, name in (("any_opposite", "Eq. 8"), ("burns_all", "Burns")):
-        rows.append(_row(f"Error ({name})", error(mentions, by, definition=definition, draws=DRAWS), "gender"))
+    rows.append(_row("Error (Eq. 8)", error(mentions, by, definition="any_opposite", draws=DRAWS), "gender"))
+    rows.append(_row("Error (Burns)", error(mentions, by, definition="burns_all", draws=DRAWS), "gender"))
     quality = caption_quality(said, references, metrics=("bleu_4", "cider"))
     rows += [_row(name, quality[key].estimate) for key, name in (("bleu_4", "BLEU-4"), ("cider", "CIDEr"))]
     fit = clip_score(encoder.encode_images(pictures), encoder.encode_texts(said))

@@ -9,6 +9,7 @@ from the biased world, and only their decoder learns.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -27,11 +28,12 @@ from equipoise.train import TrainSettings
 from equipoise.train.fitting import carried_out, prepared_training
 from equipoise.train.rows import Parts, TrainingRows
 from equipoise.train.task import Inputs, Row, checkpoint_of, drawn_texts, fresh_model, save_stock
+from equipoise.train.tasks.captioner import CaptionerTask
 from equipoise.train.tasks.clip import ClipTask, codes_of
 from equipoise.world import preset
 from equipoise.world.tables import write_table
 
-__all__ = ["EYES", "LockedClip", "LockedClipTask", "by_source", "paired_training", "start_clip"]
+__all__ = ["EYES", "LockedCaptionerTask", "LockedClip", "LockedClipTask", "by_source", "paired_training", "start_clip"]
 
 EYES = "mini:clip-fair"
 _TALKATIVE = {"gender": 0.8, "skin_tone": 0.4, "age": 0.4}
@@ -79,8 +81,46 @@ class LockedClipTask(ClipTask):
         return images, normalize(self.how.texts(model, inputs["texts"]).float(), dim=-1)
 
 
+class LockedCaptionerTask(CaptionerTask):
+    """The task ``captioner`` for a vision-encoder-decoder whose encoder stays as it is: each picture is looked at once,
+    and alone.
+    """
+
+    name = "locked-captioner"
+    looks = False
+
+    def open(self, checkpoint: Any, rows: TrainingRows, *, fresh: bool = False) -> Any:
+        """The captioner in ``checkpoint``, and what it sees in every row."""
+        import torch
+
+        model = super().open(checkpoint, rows, fresh=fresh)
+        self._seen: dict[str, Any] = {}
+        with torch.no_grad():
+            for row in rows.rows(range(len(rows))):
+                key = blake2b(row["image"].tobytes(), digest_size=16, person=b"captioner").digest()
+                if key not in _SEEN:
+                    shown = processed(self.processor, [row["image"]])["pixel_values"]
+                    _SEEN[key] = model.encoder(pixel_values=shown).last_hidden_state[0]
+                self._seen[row["image_id"]] = _SEEN[key]
+        return model
+
+    def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
+        """What the encoder sees in the pictures, and the tokens of each caption between its start and its end."""
+        import torch
+
+        seen = torch.stack([self._seen[row["image_id"]] for row in rows])
+        return {"seen": seen, **self.token_inputs(drawn_texts(rows, self.caption, step))}
+
+    def logits(self, model: Any, inputs: Inputs) -> Any:
+        """(n, length - 1, vocabulary) what the decoder expects at every place."""
+        return model(encoder_outputs=(inputs["seen"],), decoder_input_ids=inputs["tokens"][:, :-1]).logits
+
+
 class LockedClip(ClipFolder):
-    """A CLIP folder with the common eyes, asked for unit vectors: a batch of scenes is looked at once for all models."""
+    """A CLIP folder with the common eyes, asked for unit vectors; a batch of scenes is looked at once for all models.
+
+    Only for models whose image tower is that of all others.
+    """
 
     def of_pixels(self, shown: Any) -> NDArray[np.float64]:
         """Of pictures as the model sees them."""
@@ -97,8 +137,11 @@ class LockedClip(ClipFolder):
 def start_clip(out: Path, *, pictures: int, steps: int, rate: float) -> None:
     """The CLIP that all arms begin from, in ``out/start``."""
     blank = out / "blank"
-    if not (blank / "model.safetensors").is_file():
-        _without_words(blank)
+    if not blank.is_dir():
+        saving = out / "_saving"
+        shutil.rmtree(saving, ignore_errors=True)
+        _without_words(saving)
+        saving.replace(blank)
     world = preset("fair").changed(name="words", activity_share=1.0, two_people=0.0, mention=_TALKATIVE)
     place = out / "pictures"
     table = Table.open(place) if (place / MANIFEST).is_file() else write_table(place, world, pictures, n_captions=1)
@@ -163,6 +206,6 @@ def paired_training(
         freeze=(freeze,),
         save_every=50,
     )
-    learner = LockedClipTask() if task == "clip" else task
+    learner = LockedClipTask() if task == "clip" else LockedCaptionerTask()
     training = prepared_training(learner, table, init=init, settings=settings, choose=by_source(sources), device="cpu")
     carried_out(training, out, quiet=True, readers=0)

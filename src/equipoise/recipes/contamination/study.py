@@ -49,6 +49,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     for seed, arm, alpha in arms:
         if chosen.captioned if arm == "real" else arm in chosen.captioned:
             steps.append(_captioner(seed, arm, alpha, chosen))
+    steps += [_shown(seed, chosen) for seed in seeds]
     return [*steps, *_generations(options.seed, chosen)]
 
 
@@ -61,7 +62,7 @@ def _cells(chosen: ContaminationSettings) -> Iterator[tuple[str, float]]:
 
 
 def _start(chosen: ContaminationSettings) -> StudyStep:
-    sizes = {"pictures": chosen.start_pictures, "steps": chosen.start_steps, "rate": START_RATE}
+    sizes: dict[str, Any] = {"pictures": chosen.start_pictures, "steps": chosen.start_steps, "rate": START_RATE}
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.contamination.models import start_clip
@@ -98,7 +99,9 @@ def _sources(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
 
     world = {"strength": data.STRENGTH, "mention": data.MENTION}
     steps = [StudyStep(f"real-{seed}", f"Real pictures, seed {seed}", real, about | world, (), True, _few(size))]
-    for arm in dict.fromkeys((*(["biased"] if "blurred" in chosen.arms else []), *chosen.arms)):
+    needed: tuple[str, ...] = ("biased",) if "blurred" in chosen.arms else ()
+    needed = ("biased", "placebo") if chosen.generations else needed
+    for arm in dict.fromkeys((*needed, *chosen.arms)):
         how: dict[str, Any] = {"denoising": data.DENOISING} if arm in data.GENERATORS else {}
         how |= {"blur": data.BLUR} if arm == "blurred" else {}
         minutes = 0.0026 * chosen.pictures if arm in data.GENERATORS else 0.1
@@ -186,6 +189,21 @@ def _captioner(seed: int, arm: str, alpha: float, chosen: ContaminationSettings)
     return StudyStep(f"captioner-{label}", title, work, settings, (f"data-{label}",), True, cost)
 
 
+def _shown(seed: int, chosen: ContaminationSettings) -> StudyStep:
+    kinds = ("real", *chosen.arms)
+
+    def work(home: StudyHome, out: Path) -> None:
+        from equipoise.recipes.contamination.data import SEEN
+        from equipoise.recipes.contamination.shown import write_shown
+
+        seen = {kind: pd.read_csv(home.step(f"{kind}-{seed}") / SEEN) for kind in kinds}
+        write_shown(out, {kind: _pictures(home, f"{kind}-{seed}") for kind in kinds}, seen)
+
+    needs = tuple(f"{kind}-{seed}" for kind in kinds)
+    cost = StepCost(("mini:detector",), cpu_minutes=0.2)
+    return StudyStep(f"shown-{seed}", f"What the pictures show, seed {seed}", work, {}, needs, False, cost)
+
+
 def _generations(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
     steps: list[StudyStep] = []
     if not chosen.generations:
@@ -205,7 +223,9 @@ def _generation_zero(seed: int, chosen: ContaminationSettings, cost: StepCost) -
         real = _real_rows(home, seed, chosen.again)
         for kind in ("biased", "placebo"):
             made = _pictures(home, f"{kind}-{seed}")
-            of = dict(zip(*(made.to_pandas(["image_id", "source_id"])[c] for c in ("source_id", "image_id")), strict=True))
+            of = dict(
+                zip(*(made.to_pandas(["image_id", "source_id"])[c] for c in ("source_id", "image_id")), strict=True)
+            )
             shown = dict(made.images())
             pictures = [shown[of[name]] for name in real["image_id"]]
             _measured_generation(out, f"rows-{kind}.csv", pictures, real)
@@ -234,7 +254,7 @@ def _generation(seed: int, mode: str, number: int, chosen: ContaminationSettings
         pairs = generations.mixed_pictures(own, made, mode, chosen.again_alpha, seed)
         start = FOLDER / generations.FIRST_GENERATOR.removeprefix("mini:")
         start = home.step(before[-1]) / MODEL if number > 1 else start
-        if not (out / MODEL / "model_index.json").is_file():
+        if not (out / MODEL).is_dir():
             generations.fitted_generator(
                 start, pairs, out / MODEL, out / "_work", steps=chosen.again_steps, seed=seed, say=home.say
             )
@@ -258,7 +278,8 @@ def _real_rows(home: StudyHome, seed: int, n: int) -> pd.DataFrame:
     frame = table.to_pandas(["image_id", "caption", "subject", "params"]).head(n)
     shown = dict(table.images())
     unnamed = ["gender" not in named_axes(scene_of(params, world)) for params in frame["params"]]
-    return frame.assign(unnamed=unnamed, picture=[shown[name] for name in frame["image_id"]])
+    pictures = pd.Series([shown[name] for name in frame["image_id"]], index=frame.index, dtype=object)
+    return frame.assign(unnamed=unnamed, picture=pictures)
 
 
 def _measured_generation(out: Path, name: str, pictures: Any, real: pd.DataFrame) -> None:
@@ -289,7 +310,9 @@ COVERS = (
     Covered("T6, F6", "person preference", "the same"),
     Covered("F7", "sharpness of the figures", "real and generated pictures"),
     Covered("F8", "who is shown where the caption names nobody", "the judge, on real and generated pictures"),
-    Covered("T1: SPICE", "a metric of scene graphs", why_not="it needs Java: equipoise captions --java on the captions"),
+    Covered(
+        "T1: SPICE", "a metric of scene graphs", why_not="it needs Java: equipoise captions --java on the captions"
+    ),
     Covered("by ethnicity", "rows of FairFace and PHASE", why_not="the world has no ethnicity; scale full has"),
 )
 

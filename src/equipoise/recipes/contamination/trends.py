@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -172,7 +173,7 @@ def _distance(p: Floats) -> Floats:
 def _by_seed(measured: pd.DataFrame, metric: str) -> dict[int, dict[float, float]]:
     rows = measured[measured["metric"] == metric]
     return {
-        int(seed): dict(zip(some["alpha"].astype(float), some["value"].astype(float), strict=True))
+        int(str(seed)): dict(zip(some["alpha"].astype(float), some["value"].astype(float), strict=True))
         for seed, some in rows.groupby("seed")
     }
 
@@ -181,7 +182,7 @@ def _steps(values: Mapping[int, Mapping[float, float]]) -> tuple[Floats, Floats]
     steps, widths = [], []
     for of_seed in values.values():
         alphas = sorted(of_seed)
-        for here, there in zip(alphas, alphas[1:], strict=False):
+        for here, there in pairwise(alphas):
             steps.append(of_seed[there] - of_seed[here])
             widths.append(there - here)
     if not steps:

@@ -66,9 +66,13 @@ class CaptionerTask:
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """Pixels, and the tokens of each caption between its start and its end."""
+        pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
+        return {"pixels": pixels, **self.token_inputs(drawn_texts(rows, self.caption, step))}
+
+    def token_inputs(self, texts: Sequence[str]) -> Inputs:
+        """(n, length) tokens of each caption between its start and its end, and which are there."""
         import torch
 
-        texts = drawn_texts(rows, self.caption, step)
         if self.is_prefix:
             texts = [text if text.endswith(self.stop) else text + self.stop for text in texts]
         ids = [self._ids(text) for text in texts]
@@ -76,8 +80,7 @@ class CaptionerTask:
         pad = self.end if isinstance(self.end, int) else self.end[0]
         tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in ids])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
-        pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
-        return {"pixels": pixels, "tokens": tokens, "there": there}
+        return {"tokens": tokens, "there": there}
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The cross-entropy of each next token, averaged over the tokens of the whole batch."""
@@ -87,11 +90,14 @@ class CaptionerTask:
         if self.is_prefix:
             logits, wanted = self._prefix_logits(model, inputs["pixels"], tokens, there), tokens
         else:
-            out = model(pixel_values=inputs["pixels"], decoder_input_ids=tokens[:, :-1])
-            logits, wanted, there = out.logits, tokens[:, 1:], there[:, 1:]
+            logits, wanted, there = self.logits(model, inputs), tokens[:, 1:], there[:, 1:]
         labels = wanted.masked_fill(there == 0, _IGNORED)
         summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
         return summed / processes.total(float(there.sum()))
+
+    def logits(self, model: Any, inputs: Inputs) -> Any:
+        """(n, length - 1, vocabulary) what the decoder of a vision-encoder-decoder expects at every place."""
+        return model(pixel_values=inputs["pixels"], decoder_input_ids=inputs["tokens"][:, :-1]).logits
 
     def save(self, model: Any, folder: Path) -> None:
         """What :class:`~equipoise.models.hf.captioners.HuggingFaceCaptioner` opens."""
