@@ -30,6 +30,7 @@ NOT_RUN = {
     r"classifier lstm": "takes an hour; tests/audit/captions/classifiers trains small ones",
     r"^equipoise demo|runs/demo": "takes minutes; tests/recipes/test_demo.py runs it",
     r"recipe (gabinsight|lic|gensynth|counterfactual-sets)": "takes minutes; tests/recipes runs the studies",
+    r"recipe contamination (?!.*dry-run)": "takes minutes; tests/recipes/test_contamination.py runs it",
     r"^equipoise tournament": "takes minutes; tests/mitigate/tournament runs it on a small table",
     r"libra synthesise captions.jsonl.* -o": "needs captions of hundreds of scenes; tests/mitigate/libra makes them",
     r"cache clear --key": "names a key of one's own cache; tests/engine/test_cache.py clears one",

@@ -89,7 +89,7 @@ def test_trends_of_nested_data_without_a_trend_are_found_in_5_percent_at_most(no
     """A random walk over nested shares; noise of the training only makes the test more cautious."""
     rng = np.random.default_rng(1)
     walks = np.cumsum(rng.normal(size=(4000, 3, 6)), axis=2) + noise * rng.normal(size=(4000, 3, 6))
-    p = trends._p_values(np.diff(walks, axis=2).reshape(4000, 1, 15), np.full(15, 0.2))
+    p = trends._p_values(np.diff(walks, axis=2).reshape(4000, 1, 15), np.full(15, 0.2), np.eye(15))
     rate = float((p < 0.05).mean())
     assert rate < 0.06
     assert noise or rate > 0.04
@@ -108,7 +108,7 @@ def test_the_smallest_slope_is_found_four_times_in_five() -> None:
     rng = np.random.default_rng(3)
     steps = rng.normal(size=(4000, 1, 15)) * np.sqrt(0.2)
     smallest = trends.minimum_detectable_effect(sd=float(np.sqrt(1 / 0.2)), n=15)
-    p = trends._p_values(steps + 0.2 * smallest, np.full(15, 0.2))
+    p = trends._p_values(steps + 0.2 * smallest, np.full(15, 0.2), np.eye(15))
     assert float((p < 0.05).mean()) == pytest.approx(0.8, abs=0.03)
 
 
@@ -159,6 +159,30 @@ def test_uniformity_keeps_its_level_where_metrics_move_together_and_finds_trends
     found = trends.uniformity(_metrics(2.0, rng), names, draws=199)
     assert found is not None
     assert found.p <= 0.05
+
+
+def _noisy(share: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Twelve metrics of three seeds, without trends; a share of the variance of steps is noise of single models."""
+    rows = []
+    for seed in range(3):
+        for metric in range(12):
+            walk = np.cumsum(rng.normal(size=6)) * np.sqrt(1 - share) + rng.normal(size=6) * np.sqrt(share / 2)
+            rows += [(f"m{metric}", seed, alpha, v) for alpha, v in zip(np.linspace(0, 1, 6), walk, strict=True)]
+    return pd.DataFrame(rows, columns=["metric", "seed", "alpha", "value"])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
+def test_noise_of_trainings_is_told_from_that_of_pictures_and_p_values_are_even_then(share: float) -> None:
+    rng = np.random.default_rng(7)
+    names = [f"m{i}" for i in range(12)]
+    frames = [_noisy(share, rng) for _ in range(40)]
+    assert trends.noise_share(frames[:8], names) == pytest.approx(share, abs=0.15)
+    p = []
+    for frame in frames:
+        table, layout = trends._table(frame, names)
+        assert layout is not None
+        p += trends._p_values(table, layout.widths, layout.covariance(share)).tolist()
+    assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
 def test_correlation_by_hand() -> None:

@@ -23,7 +23,7 @@ from scipy import stats
 from equipoise.errors import InputError
 from equipoise.measure.stats import holm, minimum_detectable_effect
 
-__all__ = ["AlphaTrend", "UniformityCheck", "alpha_trend", "trends_of", "uniformity", "verdict"]
+__all__ = ["AlphaTrend", "UniformityCheck", "alpha_trend", "noise_share", "trends_of", "uniformity", "verdict"]
 
 Floats = NDArray[np.float64]
 LEAST_STEPS = 3
@@ -113,6 +113,8 @@ class UniformityCheck:
     p: float
     n: int
     draws: int
+    share: float = 0.0
+    """Of the noise of single trainings, that was taken into account."""
 
     def __str__(self) -> str:
         return (
@@ -122,40 +124,100 @@ class UniformityCheck:
 
 
 def uniformity(
-    measured: pd.DataFrame, metrics: Sequence[str], *, draws: int = 999, seed: int = 0
+    measured: pd.DataFrame, metrics: Sequence[str], *, share: float = 0.0, draws: int = 999, seed: int = 0
 ) -> UniformityCheck | None:
     """Are the p-values of the trends of ``metrics`` spread evenly? ``None`` where nothing can be tested.
 
-    Metrics of one model move together, so that even p-values lie closer than independent ones would. The chance level
-    is therefore redrawn: the steps from share to share turn their sign by a coin, all metrics of a step together.
+    ``share`` is that of the noise of single trainings in a step (:func:`noise_share`): where there is some, the
+    p-values of :func:`alpha_trend` are too large on purpose, and those that are checked take it into account (the same
+    slope by generalised least squares). Metrics of one model move together, so the chance level is redrawn: the
+    independent parts of the steps turn their sign by a coin, those of all metrics together.
     """
-    steps, width = [], None
-    for name in metrics:
-        if (measured["metric"] == name).any():
-            made, width = _steps(_by_seed(measured, name))
-            steps.append(made)
-    if width is None or len(width) < LEAST_STEPS:
+    table, layout = _table(measured, metrics)
+    if layout is None or layout.n < LEAST_STEPS or not len(table):
         return None
-    table = np.stack(steps)
-    table = table[np.abs(table).max(axis=1) > 0]
-    if not len(table):
-        return None
-    own = _distance(_p_values(table[None], width))[0]
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(draws, 1, len(width)))
-    redrawn = _distance(_p_values(table[None] * signs, width))
+    root = np.linalg.cholesky(layout.covariance(share))
+    own = _distance(_p_values(table[None], layout.widths, layout.covariance(share)))[0]
+    parts = np.linalg.solve(root, table.T).T
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(draws, 1, layout.n))
+    redrawn = _distance(_p_values((parts[None] * signs) @ root.T, layout.widths, layout.covariance(share)))
     p = (1 + int((redrawn >= own - 1e-12).sum())) / (1 + draws)
-    return UniformityCheck(float(own), p, len(table), draws)
+    return UniformityCheck(float(own), p, len(table), draws, share)
 
 
-def _p_values(steps: Floats, widths: Floats) -> Floats:
+def noise_share(arms: Sequence[pd.DataFrame], metrics: Sequence[str]) -> float:
+    """How much of a step is noise of single trainings, and not of the pictures that were exchanged: from 0 to 1.
+
+    Noise of a model stands in two steps with opposite signs, so that neighbouring steps are correlated by -1/2 where
+    there is nothing else, and not at all where there is none. The share, in tenths, is the likeliest over all metrics
+    of all ``arms`` together, each with a slope and a spread of its own (restricted maximum likelihood).
+    """
+    shares = np.linspace(0.0, 1.0, 11)
+    total = np.zeros(len(shares))
+    for measured in arms:
+        table, layout = _table(measured, metrics)
+        if layout is None or layout.n < LEAST_STEPS:
+            continue
+        for place, share in enumerate(shares):
+            spread, precision = _fitted(table, layout.widths, layout.covariance(float(share)))[1:]
+            moving = spread > 0
+            volume = float(np.linalg.slogdet(layout.covariance(float(share)))[1])
+            likelihood = -0.5 * ((layout.n - 1) * np.log(spread[moving]) + volume + np.log(precision))
+            total[place] += float(likelihood.sum())
+    return float(shares[int(np.argmax(total))])
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The steps of all seeds under each other: how wide each is, and of which seed."""
+
+    widths: Floats
+    seeds: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.widths)
+
+    def covariance(self, share: float) -> Floats:
+        """(m, m) of the steps: of the pictures as their widths, of single trainings -1/2 between neighbours."""
+        seeds = np.array(self.seeds)
+        together = (seeds[:, None] == seeds) & (np.abs(np.subtract.outer(np.arange(self.n), np.arange(self.n))) == 1)
+        noise = np.eye(self.n) - 0.5 * together
+        return np.asarray((1 - share) * np.diag(self.widths / self.widths.mean()) + share * noise)
+
+
+def _table(measured: pd.DataFrame, metrics: Sequence[str]) -> tuple[Floats, _Layout | None]:
+    """(metrics, m) the steps of every metric that was measured of all models and moves, and their layout."""
+    rows: list[Floats] = []
+    layout: _Layout | None = None
+    for name in metrics:
+        if not (measured["metric"] == name).any():
+            continue
+        by_seed = _by_seed(measured, name)
+        steps, widths = _steps(by_seed)
+        seeds = tuple(seed for seed, values in by_seed.items() for _ in range(len(values) - 1))
+        layout = layout or _Layout(widths, seeds)
+        if seeds == layout.seeds and np.abs(steps).max() > 0:
+            rows.append(steps)
+    return (np.stack(rows) if rows else np.zeros((0, 0))), layout
+
+
+def _fitted(steps: Floats, widths: Floats, covariance: Floats) -> tuple[Floats, Floats, float]:
+    """Slopes of steps (..., m) by generalised least squares, their variances but for the precision, and that."""
+    inverse = np.linalg.inv(covariance)
+    precision = float(widths @ inverse @ widths)
+    slope = steps @ (inverse @ widths) / precision
+    rest = steps - slope[..., None] * widths
+    spread = np.einsum("...i,ij,...j->...", rest, inverse, rest) / (len(widths) - 1)
+    return np.asarray(slope), np.asarray(spread), precision
+
+
+def _p_values(steps: Floats, widths: Floats, covariance: Floats) -> Floats:
     """(b, metrics) p-values of steps (b, metrics, m)."""
-    m = steps.shape[-1]
-    slope = steps.sum(axis=-1) / widths.sum()
-    rest = steps / np.sqrt(widths) - slope[..., None] * np.sqrt(widths)
-    error = np.sqrt((rest**2).sum(axis=-1) / (m - 1) / widths.sum())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(error > 0, np.abs(slope) / np.where(error > 0, error, 1.0), np.inf)
-    return np.asarray(2 * stats.t.sf(t, m - 1))
+    slope, spread, precision = _fitted(steps, widths, covariance)
+    error = np.sqrt(spread / precision)
+    t = np.where(error > 0, np.abs(slope) / np.where(error > 0, error, 1.0), np.inf)
+    return np.asarray(2 * stats.t.sf(t, len(widths) - 1))
 
 
 def _distance(p: Floats) -> Floats:
