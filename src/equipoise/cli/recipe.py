@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from equipoise.cli.making import OVERWRITE
+from equipoise.errors import InputError
 from equipoise.recipes.studies import STUDIES
 
 EXAMPLES = {
@@ -19,6 +21,7 @@ EXAMPLES = {
     "inpainting": "inpainting --quick -o runs/inpainting",
     "socialcounterfactuals": "socialcounterfactuals --scale full --dry-run",
     "gabinsight": "gabinsight -o runs/gabinsight",
+    "contamination": "contamination --quick -o runs/contamination",
 }
 
 
@@ -127,48 +130,98 @@ def chance_table(
             write_whole(path, csv_text(part.tables[0].frame).encode())
 
 
+OUT = typer.Option(None, "--out", "-o", help="The folder for the study; runs/NAME unless given.")
+SCALE = typer.Option("mini", "--scale", help="mini: offline, on a CPU. full: the paper's models and data.")
+GIVEN = typer.Option(
+    [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
+)
+DRY_RUN = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing.")
+QUICK = typer.Option(False, "--quick", help="Less of everything, where the study has such a form.")
+SEED = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn.")
+
+
+def _carried_out(name: str, out: Path | None, *, dry_run: bool, overwrite: bool, **options: Any) -> None:
+    """Do a study, or print its plan."""
+    from equipoise.recipes.studies.frame import plan_text, run_study
+
+    study = STUDIES.load(name)
+    chosen = study.options(**options)
+    if dry_run:
+        typer.echo(plan_text(study, chosen))
+        return
+    folder = out or Path(f"runs/{name}")
+    done = run_study(study, folder, chosen, lambda text: typer.echo(text, err=True), overwrite=overwrite)
+    typer.echo(str(done))
+    typer.echo(f"wrote {done.page}, {folder / 'tables'} and {folder / 'figures'}", err=True)
+
+
 def _study(name: str, summary: str, citation: str, example: str) -> None:
     """One command for one paper."""
 
     def command(
-        out: Path = typer.Option(Path(f"runs/{name}"), "--out", "-o", help="The folder for the study."),
-        scale: str = typer.Option(
-            "mini", "--scale", help="mini: offline, on a CPU. full: the paper's models and data."
-        ),
+        out: Path = OUT,
+        scale: str = SCALE,
         models: str = typer.Option(
             "", "--models", "-m", help="The models to ask, separated by commas; @PAPER: those of a paper."
         ),
-        given: list[str] = typer.Option(
-            [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
-        ),
-        dry_run: bool = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing."),
-        quick: bool = typer.Option(False, "--quick", help="Less of everything, where the study has such a form."),
-        seed: int = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn."),
+        given: list[str] = GIVEN,
+        dry_run: bool = DRY_RUN,
+        quick: bool = QUICK,
+        seed: int = SEED,
         overwrite: bool = OVERWRITE,
     ) -> None:
         from equipoise.audit.published import models_named
-        from equipoise.recipes.studies.frame import plan_text, run_study
 
-        study = STUDIES.load(name)
         chosen = models_named(part.strip() for part in models.split(",") if part.strip())
-        options = study.options(scale=scale, models=chosen, given=given, seed=seed, quick=quick)
-        if dry_run:
-            typer.echo(plan_text(study, options))
-            return
-        done = run_study(study, out, options, lambda text: typer.echo(text, err=True), overwrite=overwrite)
-        typer.echo(str(done))
-        typer.echo(f"wrote {done.page}, {out / 'tables'} and {out / 'figures'}", err=True)
+        options = {"scale": scale, "models": chosen, "given": given, "seed": seed, "quick": quick}
+        _carried_out(name, out, dry_run=dry_run, overwrite=overwrite, **options)
 
-    command.__doc__ = (
+    command.__doc__ = _told(summary, citation, example)
+    app.command(name)(command)
+
+
+def _told(summary: str, citation: str, example: str) -> str:
+    return (
         f"{summary}\n\n{citation}. Ends in one page and a folder of tables and figures, the published numbers beside "
         "the measured. Stopped, it goes on with the same command.\n\n"
         f"Example: [bold]equipoise recipe {example}[/bold]\n"
     )
-    app.command(name)(command)
+
+
+def contamination(
+    out: Path = OUT,
+    scale: str = SCALE,
+    alpha: str = typer.Option("", "--alpha", help="Shares of generated images, as 0,0.5,1; 0 to 1 in fifths."),
+    seeds: int = typer.Option(None, "--seeds", min=1, help="How many seeds; more reuse those that are done; 3."),
+    generations: int = typer.Option(
+        None, "--generations", min=0, help="How often the generator learns from its own pictures; 3, 0: never."
+    ),
+    mode: str = typer.Option("both", "--mode", help="accumulate: they lie beside the real ones; replace; or both."),
+    dry_run: bool = DRY_RUN,
+    quick: bool = QUICK,
+    seed: int = SEED,
+    overwrite: bool = OVERWRITE,
+) -> None:
+    """(Its words are set below.)"""
+    told = {"alphas": _shares(alpha) if alpha else None, "seeds": seeds, "generations": generations, "mode": mode}
+    own = {name: value for name, value in told.items() if value is not None}
+    options = {"scale": scale, "seed": seed, "quick": quick, "own": own}
+    _carried_out("contamination", out, dry_run=dry_run, overwrite=overwrite, **options)
+
+
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"--alpha {text}: give shares from 0 to 1, separated by commas, as 0,0.5,1") from None
 
 
 for _name, _entry in STUDIES.entries().items():
-    _study(_name, _entry.summary, _entry.citation, EXAMPLES[_name])
+    if _name == "contamination":  # it has options of its own
+        contamination.__doc__ = _told(_entry.summary, _entry.citation, EXAMPLES[_name])
+        app.command(_name)(contamination)
+    else:
+        _study(_name, _entry.summary, _entry.citation, EXAMPLES[_name])
 
 
 if __name__ == "__main__":

@@ -36,8 +36,13 @@ for _name, _summary, _citation in (
         "Does a model know who does what, or does it guess by stereotype?",
         "GABInsight (Abdollahi et al., arXiv 2407.21001)",
     ),
+    (
+        "contamination",
+        "What generated images do to the models that learn from them, and to the next generation.",
+        "Would Deep Generative Models Amplify Bias in Future Models? (Chen et al., CVPR 2024)",
+    ),
 ):
-    _own = _name in ("libra", "inpainting")  # studies in a package of their own
+    _own = _name in ("libra", "inpainting", "contamination")  # studies in a package of their own
     _home = f"equipoise.recipes.{_name}.study" if _own else f"equipoise.recipes.studies.{_name}"
     STUDIES.add(
         _name,

@@ -63,6 +63,8 @@ class StudyOptions(Settings):
     seed: Annotated[int, Field(ge=0)] = 0
     quick: bool = False
     """Less of everything, for studies that have such a form."""
+    own: dict[str, Any] = field(default_factory=dict)
+    """What one study alone is told, as its own class of settings takes it."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ class Study:
     limits: tuple[str, ...] = ()
     quickens: bool = False
     """Whether it has a quick form."""
+    own: type[Settings] | None = None
+    """The settings of this study alone."""
 
     def options(
         self,
@@ -130,6 +134,7 @@ class Study:
         given: Sequence[str] = (),
         seed: int = 0,
         quick: bool = False,
+        own: Mapping[str, Any] | None = None,
     ) -> StudyOptions:
         """The options from what a user types; a name that the study does not take is refused."""
         if quick and not (self.quickens and scale == "mini"):
@@ -144,7 +149,12 @@ class Study:
             if not Path(path).exists():
                 raise InputError(f"--from {text}: {path} does not exist")
             paths[name] = path
+        if own and self.own is None:
+            raise InputError(f"the study {self.name} has no settings of its own, such as {next(iter(own))}")
+        if own and self.own is not None:
+            self.own().having(own)  # refuses what does not fit
         chosen = {"scale": scale, "models": tuple(models), "given": paths, "seed": seed, "quick": quick}
+        chosen["own"] = dict(own or {})
         return StudyOptions().having(chosen)
 
     def _name_of(self, path: str) -> str:

@@ -105,9 +105,14 @@ class CaptionerTask:
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """Pixels, and the tokens of each caption between its start and its end."""
+        pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
+        found = {"pixels": pixels, **self.token_inputs(drawn_texts(rows, self.caption, step))}
+        return found | self._hidden(rows) if self.form == "equalizer" else found
+
+    def token_inputs(self, texts: Sequence[str]) -> Inputs:
+        """(n, length) tokens of each caption between its start and its end, and which are there."""
         import torch
 
-        texts = drawn_texts(rows, self.caption, step)
         if self.is_prefix:
             texts = [text if text.endswith(self.stop) else text + self.stop for text in texts]
         ids = [self._ids(text) for text in texts]
@@ -115,9 +120,7 @@ class CaptionerTask:
         pad = self.end if isinstance(self.end, int) else self.end[0]
         tokens = torch.tensor([row + [pad] * (longest - len(row)) for row in ids])
         there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
-        pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
-        found = {"pixels": pixels, "tokens": tokens, "there": there}
-        return found | self._hidden(rows) if self.form == "equalizer" else found
+        return {"tokens": tokens, "there": there}
 
     def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
         """Pixels of the pictures without their people, and in which of them there was anybody."""
@@ -135,17 +138,18 @@ class CaptionerTask:
         from torch.nn.functional import cross_entropy
 
         tokens, there = inputs["tokens"], inputs["there"]
-        logits = self._logits(model, inputs["pixels"], tokens, there)
+        logits = self.logits(model, inputs)
         wanted, there_too = (tokens, there) if self.is_prefix else (tokens[:, 1:], there[:, 1:])
         if self.form == "equalizer":
-            hidden = self._logits(model, inputs["hidden"], tokens, there)
+            hidden = self.logits(model, {**inputs, "pixels": inputs["hidden"]})
             return self.equalizer.loss(logits, hidden, wanted, there_too, inputs["peopled"], processes)
         labels = wanted.masked_fill(there_too == 0, _IGNORED)
         summed = cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=_IGNORED, reduction="sum")
         return summed / processes.total(float(there_too.sum()))
 
-    def _logits(self, model: Any, pixels: Any, tokens: Any, there: Any) -> Any:
+    def logits(self, model: Any, inputs: Inputs) -> Any:
         """(n, t, vocabulary) what is expected at every place of the caption after its start."""
+        pixels, tokens, there = inputs["pixels"], inputs["tokens"], inputs["there"]
         if self.is_prefix:
             return self._prefix_logits(model, pixels, tokens, there)
         return model(pixel_values=pixels, decoder_input_ids=tokens[:, :-1]).logits

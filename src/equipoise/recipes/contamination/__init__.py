@@ -1,0 +1,1 @@
+"""What happens to models when generated images enter their data: the study ``equipoise recipe contamination``."""

@@ -1,0 +1,351 @@
+"""What the study of contamination shows: truth beside measured, trends with verdicts, controls, generations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from equipoise.recipes.contamination.measures import CAPTIONER_METRICS, CLIP_METRICS
+from equipoise.recipes.contamination.settings import ARMS, settings_of
+from equipoise.recipes.contamination.shown import gallery, shown_rows
+from equipoise.recipes.contamination.trends import UniformityCheck, noise_share, trends_of, uniformity
+from equipoise.recipes.studies.common import paper_table
+from equipoise.recipes.studies.frame import StudyHome
+from equipoise.report.charts import scatter
+from equipoise.report.study import StudyFigure, StudyPart, StudyTable
+
+__all__ = ["SEES", "correlation", "measured_models", "parts_of"]
+
+SEES = 0.9
+"""Zero-shot gender below this, and a CLIP enters no table: the bias of a model that cannot see is not a finding."""
+BIAS = "gap-odds slope"
+SIGHT = "zero-shot gender"
+
+
+def parts_of(home: StudyHome) -> list[StudyPart]:
+    """Everything that the study shows."""
+    clips, captioners = (measured_models(home, kind) for kind in ("clip", "captioner"))
+    clips, sight = _seeing(clips)
+    truth = _truth(home)
+    parts = [_truth_part(clips, truth, sight)] if len(clips) else [_blind_part(sight)]
+    parts += _trend_parts(clips, CLIP_METRICS, "CLIPs", "Tables 2 to 6", home)
+    parts += _trend_parts(captioners, CAPTIONER_METRICS, "captioners", "Table 1", home)
+    blurred = _blur_part(clips)
+    parts += [blurred] if blurred else []
+    again = _generation_part(home)
+    parts += [again] if again else []
+    return [*parts, *_shown_parts(home), _published()]
+
+
+def measured_models(home: StudyHome, kind: str) -> pd.DataFrame:
+    """What was measured of every model of a kind: ``arm``, ``seed``, ``alpha`` and the columns of its rows.
+
+    What nothing was replaced in counts as the beginning of every arm.
+    """
+    frames = []
+    for mark in sorted((home.folder / "steps").glob(f"{kind}-*.json")):
+        arm, seed, alpha = mark.stem.removeprefix(f"{kind}-").rsplit("-", 2)
+        rows = pd.read_csv(home.step(mark.stem) / "rows.csv")
+        frames.append(rows.assign(arm=arm, seed=int(seed), alpha=float(alpha)))
+    if not frames:
+        return pd.DataFrame(columns=["arm", "seed", "alpha", "metric", "axis", "group", "value", "chance"])
+    return pd.concat(frames, ignore_index=True)
+
+
+def _of_arm(frame: pd.DataFrame, arm: str) -> pd.DataFrame:
+    """The models of an arm, those in which nothing was replaced among them."""
+    return frame[frame["arm"].isin([arm, "real"])]
+
+
+def _arms(frame: pd.DataFrame) -> list[str]:
+    return [arm for arm in ARMS if (frame["arm"] == arm).any()]
+
+
+def _seeing(clips: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of CLIPs that can see, and the zero-shot accuracy of all."""
+    sight = clips[clips["metric"] == SIGHT][["arm", "seed", "alpha", "value"]]
+    able = sight[sight["value"] >= SEES][["arm", "seed", "alpha"]]
+    return clips.merge(able, on=["arm", "seed", "alpha"]), sight
+
+
+def _blind_part(sight: pd.DataFrame) -> StudyPart:
+    frame = sight.rename(columns={"value": "measured"}).assign(chance=0.5)
+    text = f"No CLIP tells women and men apart at {SEES:g} of the pictures, so nothing is said of their bias."
+    table = StudyTable("sight", "Zero-shot gender", frame[["arm", "seed", "alpha", "measured", "chance"]])
+    return StudyPart("Truth", "Does bias follow the data?", (text,), (table,), (), f"{len(sight)} CLIPs")
+
+
+def _truth(home: StudyHome) -> pd.DataFrame:
+    rows = []
+    for path in sorted((home.folder / "steps").glob("data-*/truth.json")):
+        arm, seed, alpha = path.parent.name.removeprefix("data-").rsplit("-", 2)
+        told = json.loads(path.read_text(encoding="utf-8"))
+        rows.append({"arm": arm, "seed": int(seed), "alpha": float(alpha), "truth": told["slope"]})
+    return pd.DataFrame(rows, columns=["arm", "seed", "alpha", "truth"])
+
+
+def correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> dict[str, Any]:
+    """Pearson's correlation with Fisher's interval and its p-value against 0, as the cells of a table.
+
+    >>> correlation([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 2.0, 4.0])["n"]
+    4
+    """
+    n = len(x)
+    cells: dict[str, Any] = {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": n}
+    if n < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return cells
+    found = stats.pearsonr(np.asarray(x), np.asarray(y))
+    cells |= {"measured": float(found.statistic), "p": float(found.pvalue)}
+    if n > 3:
+        low, high = found.confidence_interval(level)
+        cells |= {"low": float(low), "high": float(high)}
+    return cells
+
+
+def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -> StudyPart:
+    bias = clips[clips["metric"] == BIAS].merge(truth, on=["arm", "seed", "alpha"])
+    rows, points = [], []
+    for arm in _arms(clips):
+        some = _of_arm(bias, arm)
+        rows.append({"models": arm, **correlation(some["truth"].tolist(), some["value"].tolist())})
+        points.append(some.assign(arm=arm))
+    rows.append({"models": "all", **correlation(bias["truth"].tolist(), bias["value"].tolist())})
+    table = StudyTable("truth", "Correlation of the CLIPs' bias with the truth of their data", pd.DataFrame(rows))
+    both = pd.concat(points, ignore_index=True) if points else bias.assign(arm="real")
+    levels = (
+        both.groupby(["arm", "alpha"], sort=False)
+        .agg(**{"truth of D(alpha)": ("truth", "mean"), "measured": ("value", "mean"), "sd": ("value", "std")})
+        .reset_index()
+        .assign(n=both.groupby(["arm", "alpha"], sort=False).size().to_numpy(), chance=0.0)
+    )
+    shown = bias.assign(x=bias["truth"], y=bias["value"], label=_labels(bias))
+    svg = scatter(shown, "lean of D(alpha), counted", "gap-odds slope of its CLIP", name="truth", series="arm")
+    figure = StudyFigure("truth", "Truth and measured", f"One point per CLIP, {len(shown)} of them.", svg, shown)
+    curve = both.assign(x=both["alpha"], y=both["value"], label=_labels(both))
+    svg = scatter(curve, "alpha", "gap-odds slope", name="curve", series="arm", line=False)
+    caption = "One point per CLIP; colours are arms, " + ", ".join(_arms(clips)) + "."
+    second = StudyFigure("curve", "Bias over alpha", caption, svg, curve)
+    least = sight["value"].min()
+    left_out = int((sight["value"] < SEES).sum())
+    text = (
+        "The truth of a table is how steeply the log-odds of a woman rise over occupations with those of the biased "
+        "world, counted in its pictures by mini:judge; a CLIP's gap-odds slope is how steeply its score of women less "
+        "that of men rises, in counterfactual pairs, for a prompt that names the work alone.",
+        f"Zero-shot gender of the {len(sight)} CLIPs is at least {least:.2f}; {left_out} are below {SEES:g} and left "
+        "out. Intervals take the models for independent, which those of one seed are not quite.",
+    )
+    first = StudyTable("levels", "Truth and bias by share", levels, digits=3)
+    return StudyPart(
+        "Truth", "Does bias follow the data?", text, (table, first), (figure, second), f"{len(bias)} CLIPs"
+    )
+
+
+def _labels(frame: pd.DataFrame) -> list[str]:
+    rows = zip(frame["arm"], frame["seed"], frame["alpha"], strict=True)
+    return [f"{arm}, seed {seed}, alpha {alpha:g}" for arm, seed, alpha in rows]
+
+
+def _trend_parts(
+    models: pd.DataFrame, metrics: Sequence[str], what: str, name: str, home: StudyHome
+) -> list[StudyPart]:
+    alphas = settings_of(home.options).shares
+    if not _arms(models) or len(alphas) < 2:
+        return []
+    whole = models[models["group"].isna() | (models["group"] == "")]
+    trends, texts = [], []
+    for arm in _arms(models):
+        some = _of_arm(whole, arm)
+        found = trends_of(some, metrics)
+        trends.append(found.assign(arm=arm))
+        words = found["verdict"].str.split(" ").str[0]
+        up, down = (int((words == word).sum()) for word in ("rises", "falls"))
+        texts.append(f"{arm}: of {len(found)} metrics {up} rise and {down} fall.")
+        if arm == "placebo":
+            share = noise_share([_of_arm(whole, one) for one in _arms(models)], metrics)
+            texts.append(_evenness(uniformity(some, metrics, share=share), uniformity(some, metrics)))
+    frame = pd.concat(trends, ignore_index=True)
+    texts += _contrasts(whole, metrics)
+    frame = frame[["arm", *[column for column in frame if column != "arm"]]]
+    intro = (
+        f"Slopes over alpha from 0 to 1 of every metric, over {what} of {models['seed'].nunique()} seeds, tested by "
+        "steps from share to share; p-values are corrected over the metrics of an arm (Holm). n is the number of "
+        "steps; the smallest slope is what would have been found four times in five."
+    )
+    tables = (
+        StudyTable(f"trends-{what}", f"Trends of {what}", frame, digits=3),
+        StudyTable(f"levels-{what}", f"{what} at the first and last share", _levels(whole, metrics), digits=3),
+        *_by_group(models, what),
+    )
+    return [StudyPart(name, f"Trends of {what}", (intro, *texts), tables, (), f"{_n_models(models)} {what}")]
+
+
+def _evenness(check: UniformityCheck | None, cautious: UniformityCheck | None) -> str:
+    if check is None or cautious is None:
+        return "The p-values of the placebo are too few to be checked."
+    passed = "pass" if check.p > 0.05 else "do not pass"
+    return (
+        f"Placebo: with the share of training noise in a step ({check.share:.1f}, estimated over all arms) taken into "
+        f"account, {check}; they {passed} the check at 5%. Without it the p-values, which the verdicts use, are too "
+        f"large where trainings are noisy: their distance is {cautious.distance:.2f}, p = {cautious.p:.2f}."
+    )
+
+
+def _contrasts(whole: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """For the bias itself, what an arm adds to the placebo of the same seed and share."""
+    texts: list[str] = []
+    keys = ["seed", "alpha", "metric"]
+    if BIAS not in metrics:
+        return texts
+    base = _of_arm(whole, "placebo").set_index(keys)["value"]
+    for arm in _arms(whole):
+        if arm == "placebo" or not len(base):
+            continue
+        own = _of_arm(whole, arm).set_index(keys)["value"]
+        less = (own - base).dropna().reset_index()
+        row = trends_of(less, (BIAS,)).iloc[0]
+        if pd.notna(row["p"]):
+            texts.append(
+                f"{arm} less placebo: the slope of the {BIAS} is {row['measured']:.4f} "
+                f"[{row['low']:.4f}, {row['high']:.4f}], p = {row['p']:.2g}."
+            )
+    return texts
+
+
+def _n_models(models: pd.DataFrame) -> int:
+    return len(models[["arm", "seed", "alpha"]].drop_duplicates())
+
+
+def _levels(whole: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Mean over seeds, spread and chance at the ends of the range."""
+    rows = []
+    for arm in _arms(whole):
+        some = _of_arm(whole, arm)
+        ends = (some["alpha"].min(), some["alpha"].max())
+        for metric in metrics:
+            for alpha in ends:
+                cell = some[(some["metric"] == metric) & (some["alpha"] == alpha)]
+                if len(cell):
+                    values, chance = cell["value"], cell["chance"].mean() if "chance" in cell else None
+                    row = {"arm": arm, "metric": metric, "alpha": f"{alpha:g}", "measured": float(values.mean())}
+                    spread = float(values.std()) if len(values) > 1 else None
+                    rows.append({**row, "sd": spread, "chance": chance, "n": len(values)})
+    return pd.DataFrame(rows)
+
+
+def _by_group(models: pd.DataFrame, what: str) -> list[StudyTable]:
+    """The numbers of single groups, by arm and share: what the paper tabulates."""
+    some = models[models["group"].notna() & (models["group"] != "")]
+    if not len(some):
+        return []
+    frame = (
+        some.groupby(["arm", "alpha", "metric", "axis", "group"], sort=False)
+        .agg(measured=("value", "mean"), sd=("value", "std"), chance=("chance", "mean"), n=("value", "size"))
+        .reset_index()
+    )
+    return [StudyTable(f"groups-{what}", "By group: mean over seeds", frame, digits=3)]
+
+
+def _blur_part(clips: pd.DataFrame) -> StudyPart | None:
+    if not {"blurred", "biased"} <= set(_arms(clips)) or clips["alpha"].nunique() < 2:
+        return None
+    keys = ["seed", "alpha", "metric"]
+    whole = clips[clips["group"].isna() | (clips["group"] == "")]
+    blurred, sharp = (_of_arm(whole, arm).set_index(keys)["value"] for arm in ("blurred", "biased"))
+    less = (blurred - sharp).dropna().reset_index()
+    table = trends_of(less, CLIP_METRICS)
+    text = (
+        "CLIPs of blurred generated pictures less CLIPs of the same pictures as they are, seed by seed and share by "
+        "share: what is shown is the same, so that a trend is one of image quality alone."
+    )
+    return StudyPart(
+        "Blur",
+        "Image quality alone",
+        (text,),
+        (StudyTable("blur", "Trends of blurred less sharp", table, digits=3),),
+        (),
+        "the arms blurred and biased",
+    )
+
+
+def _generation_part(home: StudyHome) -> StudyPart | None:
+    rows = []
+    if home.has("generation-0"):
+        for kind, label in (("placebo", "renders"), ("biased", "generator as it comes")):
+            rows.append(_generation(home.step("generation-0") / f"rows-{kind}.csv", label, 0))
+    for mark in sorted((home.folder / "steps").glob("generation-*-*.json")):
+        mode, number = mark.stem.removeprefix("generation-").rsplit("-", 1)
+        rows.append(_generation(home.step(mark.stem) / "rows.csv", mode, int(number)))
+    if len(rows) < 3:
+        return None
+    frame = pd.concat(rows, ignore_index=True)
+    chosen = settings_of(home.options)
+    text = (
+        f"A UNet learns {chosen.again_steps} steps from D({chosen.again_alpha:g}) with pictures of the generation "
+        f"before and draws {chosen.again} pictures of the same captions. The lean is of pictures whose caption leaves "
+        "the gender open; Vendi and manifold are of the vectors of mini:clip-fair, beside the real pictures. Renders "
+        "are the yardstick: other real pictures of the same captions. One run: intervals are over pictures or "
+        "occupations, not over runs.",
+    )
+    table = StudyTable("generations", "Bias, diversity and quality by generation", frame, digits=3)
+    return StudyPart(
+        "Generations", "What the next generator learns", text, (table,), (), f"{len(rows)} sets of pictures"
+    )
+
+
+def _generation(path: Path, mode: str, number: int) -> pd.DataFrame:
+    rows = pd.read_csv(path).rename(columns={"value": "measured"})
+    return rows.assign(pictures=mode, generation=str(number))[
+        ["pictures", "generation", "metric", "measured", "low", "high", "n"]
+    ]
+
+
+def _shown_parts(home: StudyHome) -> list[StudyPart]:
+    folders = [home.step(mark.stem) for mark in sorted((home.folder / "steps").glob("shown-*.json"))]
+    if not folders:
+        return []
+    sharp, people = shown_rows(folders)
+    text = (
+        "Of captions that leave the gender open: the share of women whom the judge sees, where the biased world leans "
+        "to men, to neither and to women, and the slope over all occupations. Groups are signs, not people."
+    )
+    picture = StudyFigure(
+        "gallery",
+        "Captions that leave the gender open",
+        "Four that lean to men and four that lean to women, most of all in the biased world.",
+        gallery(folders[0], "gallery"),
+    )
+    made = f"{len(folders)} seeds"
+    return [
+        StudyPart(
+            "Figure 7",
+            "Are the figures as sharp?",
+            ("Variance of the Laplacian of the person that mini:detector finds, pair by pair less the real picture.",),
+            (StudyTable("F7", "Sharpness of figures", sharp, digits=4),),
+            (),
+            made,
+        ),
+        StudyPart(
+            "Figure 8",
+            "Who is shown when nobody is named?",
+            (text,),
+            (StudyTable("F8", "Women in pictures of open captions, and the lean", people),),
+            (picture,),
+            made,
+        ),
+    ]
+
+
+def _published() -> StudyPart:
+    note = "On CC3M and COCO with Stable Diffusion 1.5: for comparison of directions, not of numbers."
+    names = {"T1": "captioners", "T5": "self-similarity", "T6": "person preference"}
+    tables = tuple(
+        paper_table("contamination", table, f"Table {table[1:]} as published: {what}") for table, what in names.items()
+    )
+    tables = tuple(table for table in tables if len(table.frame))
+    return StudyPart("Published", "The paper's tables", (note,), tables, (), "published")
