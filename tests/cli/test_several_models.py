@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from equipoise.audit.published import PAPERS, models_named, models_of
 from equipoise.cli.main import app
+from equipoise.data.published import PAPERS, models_named, models_of
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
 from equipoise.world import preset

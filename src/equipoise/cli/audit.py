@@ -103,8 +103,8 @@ def audit(
     [bold]equipoise audit --suite captions-tfidf --captions captions_val2017.json -o runs/tfidf[/bold]
     """
     from equipoise.audit import run, run_captions
-    from equipoise.audit.published import models_named
     from equipoise.audit.suites import SUITES
+    from equipoise.data.published import models_named
     from equipoise.data.settings import toml_of
 
     chosen = SUITES.load(suite)

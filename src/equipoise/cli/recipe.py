@@ -170,7 +170,7 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
         seed: int = SEED,
         overwrite: bool = OVERWRITE,
     ) -> None:
-        from equipoise.audit.published import models_named
+        from equipoise.data.published import models_named
 
         chosen = models_named(part.strip() for part in models.split(",") if part.strip())
         options = {"scale": scale, "models": chosen, "given": given, "seed": seed, "quick": quick}

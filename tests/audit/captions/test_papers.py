@@ -6,7 +6,7 @@ import pytest
 from scipy import stats as sps
 
 from equipoise.audit.captions.run import CaptionSettings, audit_captions
-from equipoise.audit.published import published_values
+from equipoise.data.published import published_values
 
 pytestmark = pytest.mark.slow
 MODELS = ("nic", "nic_st10", "sat", "fc", "transformer", "nic_plus")

@@ -15,7 +15,7 @@ from equipoise.audit.captions.page import (
     words_page,
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
-from equipoise.audit.published import published_values
+from equipoise.data.published import published_values
 from equipoise.engine import Asking
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.stats.estimate import Estimate

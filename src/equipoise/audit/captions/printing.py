@@ -15,7 +15,7 @@ import pandas as pd
 from equipoise.audit.captions.inputs import CaptionInputs
 from equipoise.audit.captions.lic import SEEDS
 from equipoise.audit.captions.settings import CaptionSettings
-from equipoise.audit.published import PublishedValues
+from equipoise.data.published import PublishedValues
 from equipoise.formatting import brackets, plain, text_table
 from equipoise.measure import METRICS
 from equipoise.measure.captions.lic import lic_chance

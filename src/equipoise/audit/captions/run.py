@@ -28,8 +28,8 @@ from equipoise.audit.captions.settings import CaptionSettings
 from equipoise.audit.captions.training import training_words
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
-from equipoise.audit.published import PublishedValues, add_published, published_values
 from equipoise.data.atomic import sha256_of, write_whole
+from equipoise.data.published import PublishedValues, add_published, published_values
 from equipoise.data.runs import Run, check_folder, claimed
 from equipoise.engine import Asking
 from equipoise.engine.progress import Heartbeat

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
-from equipoise.audit.published import published_cell
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
+from equipoise.data.published import published_cell
 from equipoise.data.sampling import balance
 from equipoise.engine.progress import Progress
 from equipoise.errors import InputError

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+
+import pandas as pd
+
+from equipoise.data.published import published_numbers
 
 __all__ = ["PublishedRow", "published_rows"]
 
+_TABLES = {
+    "gensynth": ("GenSynth", ("T2", "T8")),
+    "socialcounterfactuals": ("SocialCounterfactuals", ("T2", "T16", "T17")),
+}
+"""The tables in which papers compare remedies."""
 _NAMES = (
     ("debias", "DebiasCLIP"),
     ("alip", "ALIP"),
@@ -43,11 +50,15 @@ def published_rows(model: str) -> Sequence[PublishedRow]:
     name = next((own for part, own in _NAMES if part in model.lower().replace("_", "")), None)
     if name is None:
         return []
-    text = (files("equipoise.mitigate.tournament") / "published.csv").read_text(encoding="utf-8")
     found = []
-    for row in csv.DictReader(text.splitlines()):
-        base = row["row"].removesuffix(" pretrained").removesuffix(" debiased")
-        if base == name or (name == "CLIP" and base.startswith("CLIP-clip")):
-            sd = float(row["sd"]) if row["sd"] else None
-            found.append(PublishedRow(row["table"], row["row"], row["column"], float(row["value"]), sd))
+    for paper, (title, tables) in _TABLES.items():
+        numbers = published_numbers(paper).numbers
+        for cell in numbers[numbers["table"].isin(tables)].to_dict("records"):
+            row = str(cell["row"])
+            base = row.removesuffix(" pretrained").removesuffix(" debiased")
+            if base == name or (name == "CLIP" and base == "CLIP-clip"):
+                sd = None if pd.isna(cell["sd"]) else float(cell["sd"])
+                found.append(
+                    PublishedRow(f"{title} {cell['table']}", row, str(cell["column"]), float(cell["value"]), sd)
+                )
     return found

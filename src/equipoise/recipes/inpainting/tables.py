@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.published import doubt_sentence, published_numbers
 from equipoise.data import Table, read_results
+from equipoise.data.published import doubt_sentence, published_numbers
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats import holm, mean_interval
 from equipoise.recipes.inpainting.arms import ARMS, TONE_ARMS

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from equipoise.audit.published import published_cell
+from equipoise.data.published import published_cell
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import expected_ndkl, max_skew_law
 from equipoise.report.study import StudyPart, StudyTable

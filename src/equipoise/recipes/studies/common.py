@@ -10,8 +10,8 @@ import pandas as pd
 
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.folders import short_name
-from equipoise.audit.published import doubt_sentence, published_numbers
 from equipoise.data import Table, read_results
+from equipoise.data.published import doubt_sentence, published_numbers
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import scatter
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells

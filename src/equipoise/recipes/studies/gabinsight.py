@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.published import models_of, published_cell, published_numbers
 from equipoise.data import Table, read_results
+from equipoise.data.published import models_of, published_cell, published_numbers
 from equipoise.recipes.studies.common import audit_step, metric_table, paper_table, rows_of, short_name, subject_values
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 from equipoise.report.charts import box_plots, grouped_bars, scatter

@@ -210,7 +210,7 @@ def _judge(home: StudyHome, out: Path) -> None:
 
 def probe_part(home: StudyHome) -> StudyPart:
     """Appendix D.4 as it came out, the paper's numbers beside it."""
-    from equipoise.audit.published import published_cell
+    from equipoise.data.published import published_cell
 
     rows = []
     for row in pd.read_csv(home.step("probes") / "probes.csv").to_dict("records"):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit.published import model_key, published_cell, published_numbers
 from equipoise.data import read_results
+from equipoise.data.published import model_key, published_cell, published_numbers
 from equipoise.measure.captions.lic import lic_chance
 from equipoise.measure.stats import summarise
 from equipoise.recipes.studies.common import paper_table

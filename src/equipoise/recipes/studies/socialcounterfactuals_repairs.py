@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit.published import published_numbers
 from equipoise.data import Table, read_results
+from equipoise.data.published import published_numbers
 from equipoise.recipes.studies.common import paper_table, rows_of, short_name
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import grouped_bars

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.audit.published import models_of, published_cell
 from equipoise.data import Table
+from equipoise.data.published import models_of, published_cell
 from equipoise.recipes.studies.chance import SEGMENTS, chance_part
 from equipoise.recipes.studies.common import (
     metric_table,

@@ -106,7 +106,7 @@ def published_numbers(name: str) -> Paper:
     """
     if name not in PAPERS:
         raise UnknownNameError("paper", name, PAPERS)
-    home = files("equipoise.audit.published")
+    home = files("equipoise.data.published")
     about = _about()["papers"][name]
     with (home / f"{name}.csv").open(encoding="utf-8") as file:
         numbers = pd.read_csv(file, dtype={"table": str, "row": str, "column": str, "doubt": str})
@@ -233,4 +233,4 @@ def _caption_cells(paper: Paper, axis: str, metrics: Mapping[str, str]) -> Itera
 
 @cache
 def _about() -> dict[str, Any]:
-    return tomllib.loads((files("equipoise.audit.published") / "papers.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((files("equipoise.data.published") / "papers.toml").read_text(encoding="utf-8"))

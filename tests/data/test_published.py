@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit.published import (
+from equipoise.data.published import (
     PAPERS,
     add_published,
     doubt_sentence,
