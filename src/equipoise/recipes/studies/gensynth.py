@@ -35,8 +35,10 @@ JUDGE = "mini:judge"
 READS = {"mini": "mini:clip-fair", "full": "hf:sentence-transformers/all-roberta-large-v1"}
 """The text encoder of caption clusters; the paper says RoBERTa and not which."""
 CLUSTERS = 20
-KNN_K = 20
-"""Neighbours of the mini filter: the paper's 50 of 190,000 crops would be a third of the mini pool."""
+CROP = "none"
+"""The filter looks at whole pictures, as these are what is edited: the miniature encoder does not know person crops."""
+KNN_K = 10
+"""Neighbours of the mini filter: the paper's 50 of 190,000 crops would be a sixth of the mini pool."""
 
 
 def _steps(options: StudyOptions) -> list[StudyStep]:
@@ -150,7 +152,7 @@ def _edit_steps(options: StudyOptions, models: tuple[str, ...]) -> list[StudySte
         "filter",
         f"Edits that look real and show the gender asked for, by the neighbours that {sees} sees",
         _filter,
-        {"k": KNN_K, "sees": sees},
+        {"k": KNN_K, "crop": CROP, "sees": sees},
         ("pairs",),
         cost=StepCost((sees,), (), 3 * n, cpu_minutes=0.6),
     )
@@ -298,7 +300,7 @@ def _join(home: StudyHome, out: Path) -> None:
 def _filter(home: StudyHome, out: Path) -> None:
     from equipoise.filters import Models, Step, run
 
-    step = Step.of("knn", {"axis": "gender", "k": KNN_K})
+    step = Step.of("knn", {"axis": AXIS, "k": KNN_K, "crop": CROP})
     models = Models(encoder=SEES["mini"])
     run(Table.open(home.step("pairs")), [step], out, models=models, axes=("gender",), seed=home.options.seed)
 

@@ -236,8 +236,10 @@ def _clusters(home: StudyHome) -> StudyPart:
     cells = {"measured": 100 * some["excess"], "p": some["p_value"], "n": some["n"]}
     frame = pd.DataFrame({"cluster": some["cluster"], "words": some["distinctive_words"], **cells})
     frame = frame.sort_values("measured", ascending=False, ignore_index=True).assign(chance=0.0)
-    points = pd.read_csv(folder / "map_gender.csv")
-    svg = scatter(points.assign(label=points["image_id"]), "", "", name="f2", series="group")
+    points = pd.read_csv(folder / "map_gender.csv").sort_values("group", kind="stable", ignore_index=True)
+    svg = scatter(points.assign(label=points["image_id"]), "", "", name="f2", series="group", line=False)
+    colours = ("blue", "orange", "green", "purple")
+    shown = ", ".join(f"{name} {colour}" for name, colour in zip(sorted(set(points["group"])), colours, strict=False))
     text = (
         "Delta M: how many points more of a cluster's images show a man than of all images. Vectors of captions "
         "without words for a gender, averaged over an image's captions, K-means; the words set a cluster apart. The "
@@ -246,7 +248,7 @@ def _clusters(home: StudyHome) -> StudyPart:
     tables = [StudyTable("T5", "Clusters of captions", frame, digits=1)]
     if home.options.scale != "full":
         tables.append(paper_table("gensynth", "T5", "The paper's Table 5", digits=1))
-    figure = StudyFigure("F2", "Captions of the pool", "One dot per image.", svg, points)
+    figure = StudyFigure("F2", "Captions of the pool", f"One dot per image: {shown}.", svg, points)
     return StudyPart("Table 5 and Figure 2", "Who is in which captions", text, tuple(tables), (figure,), "the pool")
 
 
