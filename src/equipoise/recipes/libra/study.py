@@ -288,9 +288,9 @@ def _full_steps() -> list[StudyStep]:
 
 COVERS = (
     Covered("T3.1", "counts of the biased captions by mix", "synthesis on the world's captions"),
-    Covered("T3.2", "captioners before and after LIBRA", "captioners of strengths 0, 1 and 2, clear and grainy"),
+    Covered("T3.2", "captioners before and after LIBRA", "captioners of strengths 0, 1 and 2"),
     Covered("T3.4, T3.8", "LIBRA against a caption editor (ENT)", "an editor without biased captions"),
-    Covered("T3.5, T3.10", "mixes of swap, fill and merged", "a reviser for each, and for each kind alone"),
+    Covered("T3.5, T3.10", "mixes of swap, fill and merged", "a reviser for each, and without each kind"),
     Covered("T3.6, T3.11", "synthesis against random perturbation", "a reviser of perturbed captions"),
     Covered("T3.9", "without hidden words", "a reviser that reads every word"),
     Covered("T3.3", "LIBRA against the Gender Equalizer", "the captioner of strength 2 taught on by its losses"),
