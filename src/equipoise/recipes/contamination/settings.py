@@ -95,8 +95,8 @@ QUICK = {
     "generations": 1,
     "pictures": 224,
     "tested": 280,
-    "again": 84,
-    "again_steps": 20,
+    "again": 56,
+    "again_steps": 12,
     "start_pictures": 800,
     "start_steps": 200,
 }

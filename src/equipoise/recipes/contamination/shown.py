@@ -93,7 +93,7 @@ def shown_rows(folders: Sequence[Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _thirds(odds: pd.Series) -> dict[str, pd.Series]:
-    return {"men's work": odds < -0.8, "between": odds.abs() <= 0.8, "women's work": odds > 0.8}
+    return {"leans to men": odds < -0.8, "neither": odds.abs() <= 0.8, "leans to women": odds > 0.8}
 
 
 def gallery(folder: Path, name: str) -> str:

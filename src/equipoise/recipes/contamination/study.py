@@ -46,11 +46,12 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     arms = [(seed, arm, alpha) for arm, alpha in _cells(chosen) for seed in seeds]
     steps += [_data(*one, chosen) for one in arms]
     steps += [_clip(*one, chosen) for one in arms]
+    steps += [_shown(seed, chosen) for seed in seeds]
+    steps += _generations(options.seed, chosen)
     for seed, arm, alpha in arms:
         if chosen.captioned if arm == "real" else arm in chosen.captioned:
             steps.append(_captioner(seed, arm, alpha, chosen))
-    steps += [_shown(seed, chosen) for seed in seeds]
-    return [*steps, *_generations(options.seed, chosen)]
+    return steps
 
 
 def _cells(chosen: ContaminationSettings) -> Iterator[tuple[str, float]]:

@@ -137,8 +137,8 @@ def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -
         "The truth of a table is how steeply the log-odds of a woman rise over occupations with those of the biased "
         "world, counted in its pictures by mini:judge; a CLIP's gap-odds slope is how steeply its score of women less "
         "that of men rises, in counterfactual pairs, for a prompt that names the work alone.",
-        f"Zero-shot gender of the {len(sight)} CLIPs is at least {least:.2f}; {left_out} are below {SEES:g} and left "
-        "out. Intervals take the models for independent, which those of one seed are not quite.",
+        f"Zero-shot gender of the {len(sight)} CLIPs is at least {least:.2f}; below {SEES:g} they are left out "
+        f"(left out: {left_out}). Intervals take the models for independent, which those of one seed are not quite.",
     )
     first = StudyTable("levels", "Truth and bias by share", levels, digits=3)
     return StudyPart(
@@ -243,12 +243,16 @@ def _by_group(models: pd.DataFrame, what: str) -> list[StudyTable]:
     some = models[models["group"].notna() & (models["group"] != "")]
     if not len(some):
         return []
-    frame = (
-        some.groupby(["arm", "alpha", "metric", "axis", "group"], sort=False)
-        .agg(measured=("value", "mean"), sd=("value", "std"), chance=("chance", "mean"), n=("value", "size"))
-        .reset_index()
-    )
-    return [StudyTable(f"groups-{what}", "By group: mean over seeds", frame, digits=3)]
+    keys = ["metric", "axis", "group"]
+    frames = []
+    for arm in _arms(some):
+        wide = _of_arm(some, arm).pivot_table(index=keys, columns="alpha", values="value", sort=False)
+        wide.columns = [f"D({alpha:g})" for alpha in wide.columns]
+        frames.append(wide.reset_index().assign(arm=arm))
+    frame = pd.concat(frames, ignore_index=True)
+    frame = frame[["arm", *[column for column in frame if column != "arm"]]]
+    note = "The gaps between groups stand above, with the gap that shuffled labels give."
+    return [StudyTable(f"groups-{what}", "By group: mean over seeds", frame, digits=3, note=note)]
 
 
 def _blur_part(clips: pd.DataFrame) -> StudyPart | None:
