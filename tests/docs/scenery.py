@@ -46,7 +46,6 @@ STAND_INS = {
     "Salesforce/blip-image-captioning-base": "captioner",
     "microsoft/resnet-50": "judge",
     "sd-v1-5": "diffusion",
-    "<repo>": "diffusion",
     "model": "clip",
 }
 """Models that the pages take from the hub, and the miniature that lies in a folder of that name in their place."""
