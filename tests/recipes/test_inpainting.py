@@ -8,14 +8,17 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from equipoise.audit.classify import audit_classifier
 from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
+from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS
+from equipoise.recipes.inpainting.learning import write_predictions
 from equipoise.recipes.inpainting.parity import parity_gap
-from equipoise.recipes.inpainting.photographs import leaning_world, training_sets, write_photographs
+from equipoise.recipes.inpainting.photographs import leaning_world, rewritten, training_sets, write_photographs
 from equipoise.recipes.inpainting.study import STUDY
 from equipoise.recipes.inpainting.tables import parity_sentence
 from equipoise.recipes.studies.frame import run_study
@@ -182,3 +185,23 @@ def test_given_predictions_are_audited_and_set_beside_the_paper(tmp_path):
     assert (tmp_path / "out" / "tables" / "parity.csv").is_file()
     with pytest.raises(InputError, match="no labels"):
         STUDY.steps(STUDY.options(scale="full", given=[f"predictions={tmp_path}"]))
+
+
+def test_predictions_of_redrawn_photographs_name_their_photograph(tmp_path):
+    photos = write_photographs(tmp_path / "photos", leaning_world(), 6, seed=8)
+
+    def redrawn(row):
+        return row | {"image_id": f"{row['image_id']}--part", "source_id": row["image_id"]}
+
+    parts = rewritten(photos, tmp_path / "parts", redrawn, {})
+    for name, table in (("test", photos), ("parts", parts)):
+        write_predictions(FOLDER / "judge", table, tmp_path / f"{name}.csv", "gender")
+    test, drawn = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("test", "parts"))
+    assert drawn["source_id"].tolist() == test["image_id"].tolist() == test["source_id"].tolist()
+    labels = photos.to_pandas(["image_id", "objects", "gender"])
+    labels.assign(objects=labels["objects"].map(";".join)).to_csv(tmp_path / "labels.csv", index=False)
+    found = audit_classifier(
+        tmp_path / "test.csv", tmp_path / "labels.csv", axes=["gender"], pair=PAIR, inpainted=tmp_path / "parts.csv"
+    )
+    delta = found.results[found.results["metric"] == "artefact_delta"]
+    assert delta["value"].tolist() == [0.0], "the same pictures: nothing moves"

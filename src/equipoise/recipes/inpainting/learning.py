@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
@@ -80,8 +81,10 @@ def write_predictions(model: str | Path, table: Table, path: Path, axis: str) ->
     names, pictures = zip(*table.images(), strict=True)
     said = classifier.classify(list(pictures))
     things = said["object"]
-    heads = ["image_id", *things.labels]
-    columns: list[Any] = [names, *np.round(things.probabilities.astype(float), 5).T]
+    made = table.to_pandas(["image_id", "source_id"]).set_index("image_id")["source_id"]
+    heads = ["image_id", "source_id", *things.labels]
+    sources = [name if pd.isna(made[name]) else made[name] for name in names]
+    columns: list[Any] = [names, sources, *np.round(things.probabilities.astype(float), 5).T]
     if axis in said:
         group = said[axis]
         heads.append(axis)

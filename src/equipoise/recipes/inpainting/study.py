@@ -20,6 +20,7 @@ from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome,
 
 __all__ = ["STUDY"]
 
+AUDIT = ClassifierSettings(seeds=3, draws=199)
 AXES = {"gender": ("female", "male"), "skin_tone": ("light", "dark")}
 
 
@@ -163,7 +164,8 @@ def _classifier(name: str, arm: TrainingArm, axis: str, seed: int, size: StudySi
     )
     title = f"classify-audit of {arm.published}, {axis}, seed {seed}"
     needs = (learnt.name, "photographs", "parts")
-    return [learnt, StudyStep(f"audit-{name}-{seed}", title, audit, {}, needs, False, StepCost(cpu_minutes=0.1))]
+    about = {"leakage seeds": AUDIT.seeds, "draws": AUDIT.draws, "twins": "source_id"}
+    return [learnt, StudyStep(f"audit-{name}-{seed}", title, audit, about, needs, False, StepCost(cpu_minutes=0.1))]
 
 
 def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, seed: int) -> None:
@@ -182,7 +184,7 @@ def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, 
         axes=[axis],
         pair=PAIRS[axis],
         name=model.parent.name,
-        settings=ClassifierSettings(seeds=3, draws=199, seed=seed),
+        settings=AUDIT.having({"seed": seed}),
         masked=out / "masked.csv" if names_group else None,
         inpainted=out / "parts.csv" if names_group else None,
     )
