@@ -44,7 +44,7 @@ class ContaminationSettings(Settings):
     mode: Literal["both", "accumulate", "replace"] = "both"
     """Whether generated pictures pile up beside the real ones, or take the place of a share of them."""
     arms: tuple[str, ...] = tuple(ARMS)
-    captioned: tuple[str, ...] = ("biased", "placebo")
+    captioned: tuple[str, ...] = ("biased",)
     """The arms for which captioners are trained too."""
     pictures: Count = 560
     """Real pictures of a seed."""
@@ -54,9 +54,9 @@ class ContaminationSettings(Settings):
     start_steps: Count = 300
     clip_steps: Count = 70
     captioner_steps: Count = 40
-    again: Count = 112
+    again: Count = 56
     """Pictures of a generation of the generator."""
-    again_steps: Count = 24
+    again_steps: Count = 16
     again_alpha: Share = 0.5
 
     def check(self) -> None:
@@ -95,8 +95,6 @@ QUICK = {
     "generations": 1,
     "pictures": 224,
     "tested": 280,
-    "again": 56,
-    "again_steps": 12,
     "start_pictures": 800,
     "start_steps": 200,
 }

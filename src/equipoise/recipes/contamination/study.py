@@ -1,7 +1,7 @@
 """Contamination as a study: what generated images do to the models that learn from them.
 
 On the pictogram world: for each seed a table of real pairs, one picture of every kind of replacement for each of them,
-nested D(alpha), a CLIP trained on every D(alpha) of every arm and a captioner on those of two arms, all from one start
+nested D(alpha), a CLIP trained on every D(alpha) of every arm and a captioner on those of one arm, all from one start
 and with paired batches; the truth of every D(alpha), counted by the judge; and generators that learn from mixtures with
 their own pictures. ``--quick`` has three shares and one seed.
 """
@@ -333,7 +333,7 @@ STUDY = Study(
         "All CLIPs begin from one start that can see: its eyes are those of mini:clip-fair and stay as they are, and "
         "its text tower has read captions of activities, never of work. Captioners begin as mini:captioner, which "
         "learnt from the biased world, and only their decoder learns.",
-        "Captioners are trained for the biased generator and the placebo alone.",
+        "Captioners are trained for the biased generator alone, so that their trends have no placebo beside them.",
         "LIC is by the linear screen over three splits; skin-tone words are not hidden from it.",
     ),
 )
