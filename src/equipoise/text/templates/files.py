@@ -111,6 +111,8 @@ def caption_file(name: str) -> CaptionFile:
 def read_caption_file(path: str | Path) -> CaptionFile:
     """A user's own caption file; what is wrong with it is said with its name and the line or the key."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no file; give the path of a TOML file with [axes]")  # a device has no end
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
