@@ -52,7 +52,7 @@ def alpha_trend(values: Mapping[int, Mapping[float, float]], *, level: float = 0
 
     >>> trend = alpha_trend({0: {0.0: 1.0, 0.5: 1.6, 1.0: 2.0}, 1: {0.0: 1.0, 0.5: 1.4, 1.0: 2.0}})
     >>> round(trend.slope, 6), trend.n_steps, round(trend.p, 4)
-    (1.0, 4, 0.0028)
+    (1.0, 4, 0.0032)
     """
     steps, widths = _steps(values)
     slope = float(steps.sum() / widths.sum())
