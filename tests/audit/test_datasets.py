@@ -130,6 +130,7 @@ def test_a_biased_world_is_recovered(tmp_path):
     assert np.corrcoef(shares["value"], known[shares.index])[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_files_are_whole_and_the_same_each_time(small, tmp_path):
     first = audit_dataset(small.path, tmp_path / "a", axes=["gender"], settings=FAST)
     audit_dataset(small.path, tmp_path / "b", axes=["gender"], settings=FAST)

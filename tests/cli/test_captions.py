@@ -281,6 +281,7 @@ def test_clip_scores_through_an_encoder(home, monkeypatch):
     assert dropped["reason"].tolist() == ["image file missing"]
 
 
+@pytest.mark.slow
 def test_the_images_of_clip_scores_may_be_a_table(home, monkeypatch):
     import numpy as np
     from PIL import Image
@@ -409,6 +410,7 @@ def test_labels_that_differ_in_case_alone_are_one_group(home, tmp_path):
     assert set(asked["group"].dropna()) == {"female", "Male"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [(), ("--folds", "5")])
 def test_unchanged_captions_of_some_masked_images_show_no_change(home, tmp_path, folds):
     rows = json.loads((home / "gender_bad.json").read_text())
@@ -440,6 +442,7 @@ def test_more_seeds_than_the_paper_has_are_refused(home, option):
     assert "seeds = 11: the paper has 10 seeds; give at most 10" in told
 
 
+@pytest.mark.slow
 def test_lic_on_other_seeds_than_lic_m_is_said(home, tmp_path):
     arguments = ("@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
     assert "seeds of the references" not in results_of(home, tmp_path, *arguments)[1]

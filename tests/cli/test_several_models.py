@@ -29,6 +29,7 @@ def audit(sets, out, *models):
     return CliRunner().invoke(app, [*asked, "-o", str(out)])
 
 
+@pytest.mark.slow
 def test_each_model_has_its_folder_and_all_have_one_page(sets, tmp_path):
     out = tmp_path / "both"
     done = audit(sets, out, "mini", "mini:clip-fair", "mini")

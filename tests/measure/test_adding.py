@@ -64,6 +64,7 @@ def test_the_pasted_file_is_clean(action):
     assert done.stdout in (code, "All checks passed!\n", "")
 
 
+@pytest.mark.slow
 def test_the_pasted_file_alone_is_in_the_audit_and_in_the_report(sets, tmp_path):
     folder, audit = sets
     (tmp_path / "first_streak.py").write_text(blocks("python")[0], encoding="utf-8")

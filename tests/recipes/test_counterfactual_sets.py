@@ -103,6 +103,7 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
 
 
 @needs_minis
+@pytest.mark.slow
 def test_the_filter_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_path: Path) -> None:
     found = counterfactual_sets(tmp_path / "run", FEW, quiet, generator=Renderer(wrong=3), progress=False)
     before = figure(found, "before the filter", "gender as asked").value
@@ -115,6 +116,7 @@ def test_the_filter_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_p
 
 
 @needs_minis
+@pytest.mark.slow
 def test_the_judge_is_never_asked_by_the_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from equipoise.models.hf.classifiers import ImageClassifier
 

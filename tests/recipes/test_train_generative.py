@@ -85,6 +85,7 @@ def weights(folder):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [*SMALL, "diffusion", *(pytest.param(part, marks=pytest.mark.slow) for part in PIPELINES[1:])]
 )
@@ -98,12 +99,14 @@ def test_a_stopped_run_goes_on_to_the_same_weights(home, tmp_path, part):
     assert {value.dtype for value in straight.values()} <= {torch.float16, torch.int64}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PIPELINES)
 def test_no_folder_says_where_it_was_made(home, part):
     texts = [path.read_text() for path in (home / part).rglob("*.json")]
     assert not any(str(home) in text for text in texts)
 
 
+@pytest.mark.slow
 def test_stock_diffusers_makes_pictures_from_words(home):
     from diffusers import StableDiffusionPipeline
 
@@ -117,6 +120,7 @@ def test_stock_diffusers_makes_pictures_from_words(home):
     assert any(not torch.equal(different[0][name], different[1][name]) for name in different[0] if "unet" in name)
 
 
+@pytest.mark.slow
 def test_stock_diffusers_inpaints_and_edits(home):
     from diffusers import StableDiffusionInpaintPipeline, StableDiffusionInstructPix2PixPipeline
     from PIL import Image
@@ -134,6 +138,7 @@ def test_stock_diffusers_inpaints_and_edits(home):
     assert pipeline(told, image=picture, num_inference_steps=2).images[0].size == (64, 64)
 
 
+@pytest.mark.slow
 def test_stock_classes_load_the_small_parts(home):
     from diffusers import AutoencoderKL
     from transformers import AutoModelForImageClassification, AutoModelForSemanticSegmentation, pipeline
@@ -204,6 +209,7 @@ def test_editions_do_not_mix(second, tmp_path):
         editions.edition_of(deep)
 
 
+@pytest.mark.slow
 def test_the_command_trains_another_edition_into_a_folder_of_its_own(home, tmp_path):
     from typer.testing import CliRunner
 
@@ -218,6 +224,7 @@ def test_the_command_trains_another_edition_into_a_folder_of_its_own(home, tmp_p
     assert editions.edition_in(home / "diffusion").name == "first"
 
 
+@pytest.mark.slow
 def test_a_larger_autoencoder_is_the_same_function_until_it_learns(home, tmp_path):
     from diffusers import AutoencoderKL
 
@@ -235,6 +242,7 @@ def test_a_larger_autoencoder_is_the_same_function_until_it_learns(home, tmp_pat
     assert editions.edition_of(after).name == "first"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["detector", "diffusion"])
 def test_a_part_learns_on_from_itself_for_the_steps_it_is_given(home, tmp_path, part):
     train(part, tmp_path / "work", tmp_path / "made", quiet, start=home / part, steps=2)
@@ -246,6 +254,7 @@ def test_a_part_learns_on_from_itself_for_the_steps_it_is_given(home, tmp_path, 
         train(part, tmp_path / "work", tmp_path / "made", quiet, steps=2)
 
 
+@pytest.mark.slow
 def test_a_detector_that_knew_no_heads_keeps_what_it_knew(home, tmp_path):
     from transformers import SegformerForSemanticSegmentation
 
@@ -268,6 +277,7 @@ def test_blurred_edges_cost_more_than_a_shifted_colour():
     assert float(vae.edge_errors(shifted, sharp)) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_pipelines_tokens_are_those_of_training(home):
     from diffusers import StableDiffusionPipeline
 
@@ -280,6 +290,7 @@ def test_the_pipelines_tokens_are_those_of_training(home):
     assert all(torch.equal(a, b) for a, b in zip(seen, trained, strict=True))
 
 
+@pytest.mark.slow
 def test_the_decoder_learns_on_alone(home, tmp_path, monkeypatch):
     without = replace(editions.EDITIONS["first"], decoder=None)
     monkeypatch.setitem(editions.EDITIONS, "first", without)
@@ -289,6 +300,7 @@ def test_the_decoder_learns_on_alone(home, tmp_path, monkeypatch):
     assert moved == {"decoder", "post_quant_conv"}
 
 
+@pytest.mark.slow
 def test_the_edit_words_are_single_tokens_and_keep_their_vectors(home):
     from transformers import CLIPTextModel, CLIPTokenizer
 
@@ -384,6 +396,7 @@ def test_every_text_hides_a_word_and_labels_it():
     assert torch.equal(labels[asked], torch.tensor(plain["input_ids"])[asked])
 
 
+@pytest.mark.slow
 def test_every_generation_file_says_how_to_run(home):
     for part in PIPELINES:
         settings = json.loads((home / part / "generation.json").read_text())
@@ -391,6 +404,7 @@ def test_every_generation_file_says_how_to_run(home):
         assert settings["guidance"] > 1
 
 
+@pytest.mark.slow
 def test_a_finer_generator_begins_as_a_coarser_one(second, tmp_path):
     coarse, _, _ = diffusion.opened(second / "diffusion")
     fine = diffusion.refined(coarse, editions.SECOND)
@@ -405,6 +419,7 @@ def test_a_finer_generator_begins_as_a_coarser_one(second, tmp_path):
     assert (tmp_path / "d" / "model_index.json").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["edit", "inpaint"])
 def test_an_editor_and_an_inpainter_learn_on_with_more_words(home, tmp_path, part):
     from transformers import CLIPTokenizer
@@ -414,6 +429,7 @@ def test_an_editor_and_an_inpainter_learn_on_with_more_words(home, tmp_path, par
     assert len(words("darker-skinned")["input_ids"]) == 5, "darker, a hyphen and skinned, each one token"
 
 
+@pytest.mark.slow
 def test_boxes_are_given_as_the_edit_command_gives_them(home):
     from PIL import Image
 

@@ -220,5 +220,5 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path):
     bad.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read"):
         captions_from_file(bad)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is no file"):
         captions_from_file(tmp_path)
