@@ -216,7 +216,8 @@ def _shares(text: str) -> list[float]:
         raise InputError(f"--alpha {text}: give shares from 0 to 1, separated by commas, as 0,0.5,1") from None
 
 
-for _name, _entry in STUDIES.entries().items():
+for _name in sorted(EXAMPLES):  # asked for by name, so that --help does not look for plug-ins
+    _entry = STUDIES.get(_name)
     if _name == "contamination":  # it has options of its own
         contamination.__doc__ = _told(_entry.summary, _entry.citation, EXAMPLES[_name])
         app.command(_name)(contamination)
