@@ -50,26 +50,36 @@ def test_every_setting_is_tried():
 
 
 @pytest.mark.parametrize("suite", SUITES.names())
-@pytest.mark.parametrize("name", GIVEN)
-def test_a_setting_that_is_not_read_is_refused(suite, name, tmp_path):
+def test_a_setting_that_is_not_read_is_refused(suite):
     chosen = SUITES.load(suite)
-    value, flags = GIVEN[name]
-    file = tmp_path / "settings.toml"
-    file.write_text(f"{name} = {json.dumps(value)}\n")
+    for name, (value, _) in GIVEN.items():
+        if name in chosen.settings:
+            wanted = tuple(value) if isinstance(value, list) else value
+            assert getattr(chosen.configured({name: value}), name) == wanted
+        else:
+            for given in (value, getattr(chosen.defaults, name)):  # the usual one too: it would not be read
+                with pytest.raises(InputError, match=f"suite '{suite}' does not read"):
+                    chosen.configured({name: given})
+
+
+@pytest.mark.parametrize("suite", SUITES.names())
+def test_the_command_line_and_files_are_refused_alike(suite, tmp_path):
+    """Two settings that the suite does not read and one that it does, other ones for each suite."""
+    chosen = SUITES.load(suite)
+    turn = SUITES.names().index(suite)
+    names = [*list(GIVEN)[turn:], *list(GIVEN)[:turn]]
     source = ["--captions", "none"] if not chosen.needs_model else ["mini", "-t", "none"]
     common = ["audit", *source, "-s", suite, "-o", str(tmp_path / "out")]
-    if name in chosen.settings:
-        wanted = tuple(value) if isinstance(value, list) else value
-        assert getattr(chosen.configured({name: value}), name) == wanted
-        assert "does not read" not in refused(*common, *flags, "--config", str(file))
-        return
-    usual = getattr(chosen.defaults, name)
-    for given in (value, usual):  # what is usual is refused as well: it would not be read
-        with pytest.raises(InputError, match=f"suite '{suite}' does not read"):
-            chosen.configured({name: given})
-    assert f"suite '{suite}' does not read" in refused(*common, "--config", str(file))
-    if flags:
+    file = tmp_path / "settings.toml"
+    for name in [name for name in names if name not in chosen.settings and GIVEN[name][1]][:2]:
+        value, flags = GIVEN[name]
+        file.write_text(f"{name} = {json.dumps(value)}\n")
+        assert f"suite '{suite}' does not read" in refused(*common, "--config", str(file))
         assert f"suite '{suite}' does not read {flags[0]}" in refused(*common, *flags)
+    for name in [name for name in names if name in chosen.settings][:1]:
+        value, flags = GIVEN[name]
+        file.write_text(f"{name} = {json.dumps(value)}\n")
+        assert "does not read" not in refused(*common, *flags, "--config", str(file))
     assert not (tmp_path / "out").exists()
 
 

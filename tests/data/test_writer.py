@@ -44,20 +44,29 @@ with TableWriter(path, schema_for("images", axes=["gender"]), config={"n": n_sha
         writer.finish(n_shards)
 """
 
-# Imports cost more than the work: this process imports once and forks a child for each line [path, failpoint].
-SERVER = f"""
+# The same by the one call that writes a whole table.
+CREATE = """
+import sys
+from equipoise.data import Table
+
+rows = ({"image_id": str(i), "image": b"x" * 5000} for i in range(400))
+Table.create(sys.argv[1], rows, rows_per_shard=40)
+"""
+
+# Imports cost more than the work: this process imports once and forks a child for each line [path, failpoint, code].
+SERVER = """
 import json, os, sys, traceback
 import numpy as np
 import equipoise.data.layers, equipoise.data.validation, equipoise.data.writer
 
 for line in sys.stdin:
-    path, failpoint = json.loads(line)
+    path, failpoint, code = json.loads(line)
     pid = os.fork()
     if pid == 0:
         os.environ["EQUIPOISE_FAILPOINT"] = failpoint
         sys.argv, sys.stdout = ["-c", path, "12", "0", "0"], open(os.devnull, "w")
         try:
-            exec({CHILD!r}, {{}})
+            exec(code, {})
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -73,8 +82,8 @@ def forked() -> Iterator[Callable[..., int]]:
     assert server.stdin is not None
     assert server.stdout is not None
 
-    def run(path: Path, failpoint: str = "") -> int:
-        print(json.dumps([str(path), failpoint]), file=server.stdin, flush=True)
+    def run(path: Path, failpoint: str = "", code: str = CHILD) -> int:
+        print(json.dumps([str(path), failpoint, code]), file=server.stdin, flush=True)
         return int(server.stdout.readline())
 
     yield run
@@ -141,6 +150,7 @@ def test_a_writer_killed_at_a_named_moment_leaves_no_half_shard_and_resumes_to_t
     assert files_of(folder) == undisturbed
 
 
+@pytest.mark.slow
 def test_a_writer_killed_again_and_again_at_random_ends_with_the_same_bytes(
     tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
@@ -161,18 +171,12 @@ def test_a_writer_killed_again_and_again_at_random_ends_with_the_same_bytes(
     assert files_of(folder) == undisturbed
 
 
-def test_create_killed_leaves_no_half_shard_and_can_start_again(tmp_path: Path) -> None:
-    code = (
-        "import sys; from equipoise.data import Table\n"
-        "Table.create(sys.argv[1], ({'image_id': str(i), 'image': b'x' * 5000} for i in range(400)), rows_per_shard=40)"
-    )
+def test_create_killed_leaves_no_half_shard_and_can_start_again(tmp_path: Path, forked: Callable[..., int]) -> None:
     for moment in ("shard.before_rename:3", "file.before_rename:6", "table.before_finish"):
         folder = tmp_path / moment.replace(":", "-")
-        run = [sys.executable, "-c", code, str(folder)]
-        killed = subprocess.run(run, env={**os.environ, "EQUIPOISE_FAILPOINT": moment}, timeout=60)
-        assert killed.returncode == -signal.SIGKILL
+        assert forked(folder, moment, CREATE) == -signal.SIGKILL
         assert_no_half_shard(folder)
-        subprocess.run(run, check=True, timeout=60)
+        assert forked(folder, code=CREATE) == 0
         table = Table.open(folder)
         table.validate()
         assert len(table) == 400

@@ -102,7 +102,7 @@ def test_a_captioner_that_gives_too_few_is_refused(people: Table) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
-@pytest.mark.parametrize("batches", [1, 3, 5])
+@pytest.mark.parametrize("batches", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 5))])
 def test_captions_go_on_after_a_kill(batches: int, people: Table, children: Any, tmp_path: Path) -> None:
     order = {"table": str(people.path), "out": str(tmp_path / "said.json"), "cache": str(tmp_path / "cache")}
     pid = children.start("captions", **order, log=str(tmp_path / "first"))

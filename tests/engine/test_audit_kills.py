@@ -78,11 +78,8 @@ def kill_and_go_on(seed: int, undisturbed: Undisturbed, children: Any, home: Pat
     assert files(home / "out") == undisturbed.results
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_audit_that_is_killed_goes_on(
-    seed: int, undisturbed: Undisturbed, children: Any, tmp_path: Path, files: Any
-) -> None:
-    kill_and_go_on(seed, undisturbed, children, tmp_path, files)
+def test_an_audit_that_is_killed_goes_on(undisturbed: Undisturbed, children: Any, tmp_path: Path, files: Any) -> None:
+    kill_and_go_on(0, undisturbed, children, tmp_path, files)
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def test_killed_again_and_again_at_the_same_moment(
     check_result(tmp_path, expected, files)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_killed_at_random_moments(
     seed: int, undisturbed: tuple[Path, Path, float], children: Any, tmp_path: Path, files: Any
 ) -> None:

@@ -88,6 +88,7 @@ def test_a_second_run_reads_what_the_first_wrote(world, known, tmp_path, monkeyp
         run(world, read_steps("people"), tmp_path / "out", models=Models(encoder=known))
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bytes(world, known, tmp_path):
     script = textwrap.dedent(
         """

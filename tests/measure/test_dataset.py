@@ -103,6 +103,7 @@ def test_representation_matches_plain_loops_and_the_exact_law(seed, n_groups, n_
     assert found.distance.n == len(distances)
 
 
+@pytest.mark.slow
 def test_few_images_are_lopsided_by_chance_and_the_null_says_so():
     rng = np.random.default_rng(0)
     p, excess = [], []

@@ -412,6 +412,7 @@ def test_probe_finds_a_leak_and_only_a_leak(method):
     assert leaky.kept.sum() == 120
 
 
+@pytest.mark.slow
 def test_probe_interval_covers():
     # AUC of a unit shift in one known direction is Phi(1 / sqrt 2) = .7602
     rng = np.random.default_rng(0)

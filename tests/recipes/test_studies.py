@@ -106,7 +106,9 @@ def test_what_a_study_does_not_take_is_refused(tmp_path):
     assert one.options(given=[str(tmp_path)]).given == {"table": str(tmp_path)}
 
 
-@pytest.mark.parametrize("killed", ["first", "second", "third", "page"])
+@pytest.mark.parametrize(
+    "killed", ["second", *(pytest.param(name, marks=pytest.mark.slow) for name in ("first", "third", "page"))]
+)
 def test_a_killed_study_goes_on_where_it_was(tmp_path, killed):
     """SIGKILL in a step, or while the page is written; the second call does only what was not finished."""
     script = textwrap.dedent(

@@ -166,6 +166,7 @@ def measured(rng, images, strength, seed=0, **settings):
     return found.estimate
 
 
+@pytest.mark.slow
 def test_captions_like_their_references_amplify_nothing():
     rng = np.random.default_rng(0)
     found = [measured(rng, 80, 0.0, seed) for seed in range(40)]
@@ -177,7 +178,7 @@ def test_captions_like_their_references_amplify_nothing():
 def test_ba_rises_with_the_planted_bias():
     rng = np.random.default_rng(1)
     strengths = [0.0, 0.25, 0.5, 0.75, 1.0]
-    values = [measured(rng, 1000, strength, draws=9, replicates=10).value for strength in strengths]
+    values = [measured(rng, 600, strength, draws=2, replicates=2).value for strength in strengths]
     assert sps.spearmanr(strengths, values).statistic >= 0.9
     assert measured(rng, 800, 1.0).p_value <= 0.02
 

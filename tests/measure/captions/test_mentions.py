@@ -271,6 +271,7 @@ def test_divergence_of_equal_groups_is_chance():
     assert covered > 180
 
 
+@pytest.mark.slow
 def test_divergence_intervals_cover():
     rng = np.random.default_rng(5)
     shares = np.array([[0.7, 0.2, 0.1], [0.9, 0.05, 0.05]])
