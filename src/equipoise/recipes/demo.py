@@ -109,7 +109,10 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
     table = _sets(folder / "sets", chosen.sets, say)
 
     say("\n3. The audit: whom do they show first for 'A photo of a nurse' and 27 other prompts that name nobody?")
-    audits = {name: run(one, "intersectional", table, folder / name, config=config) for name, one in encoders.items()}
+    audits = {
+        name: run(one, "intersectional", table, folder / name, config=config, page=False)
+        for name, one in encoders.items()
+    }
     for name in MODELS:
         _headline(audits[name], name, say)
     difference = compare(folder / "biased", folder / "fair").frame()
@@ -187,7 +190,7 @@ def _naive(folder: Path, encoders: dict[str, Any], chosen: DemoSettings, say: Sa
     found = {}
     for name, one in encoders.items():
         key = f"naive-{name}"
-        found[key] = run(one, "intersectional", natural, folder / key, config=config)
+        found[key] = run(one, "intersectional", natural, folder / key, config=config, page=False)
         row = _row(found[key], "max_skew", "gender")
         say(
             f"   {name:6} MaxSkew@{TOP} {row['value']:.2f}: one gender has {np.exp(row['value']):.1f} times an even "
@@ -209,7 +212,9 @@ def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say
     tuned = load(f"hf:{write_tuned(folder / 'tuned-model')}")
     tuned.name = f"{encoder.name} fine-tuned"
     models["tuned"] = Remembering(tuned, sees_as=encoder)  # fine-tuning left the images' side as it was
-    found = {name: run(one, "intersectional", view, folder / name, config=config) for name, one in models.items()}
+    found = {
+        name: run(one, "intersectional", view, folder / name, config=config, page=False) for name, one in models.items()
+    }
     for axis in AXES:
         before, after, learnt = (_largest(found[name], "standard_gap_size", axis) for name in models)
         say(
@@ -236,7 +241,9 @@ def _audit_generated(
     for name, one in encoders.items():
         try:
             key = f"generated-{name}"
-            found[key] = run(one, "intersectional", made.kept, folder / key, config=config.having({"k": [MADE_TOP]}))
+            found[key] = run(
+                one, "intersectional", made.kept, folder / key, config=config.having({"k": [MADE_TOP]}), page=False
+            )
         except InputError as error:
             say(f"   not audited: {error}")
             return {}
@@ -250,7 +257,7 @@ def _audit_generated(
 
 def _report(folder: Path) -> tuple[Path, str]:
     """The page, and its verdict."""
-    from equipoise.report import verdict_of, write
+    from equipoise.report.writing import write_and_tell
 
     shown: dict[str, Path] = {MODELS[name]: folder / name for name in MODELS}
     repaired = {"before": f"{MODELS['biased']} before repair", "after": f"{MODELS['biased']} after repair"}
@@ -264,8 +271,8 @@ def _report(folder: Path) -> tuple[Path, str]:
         "before_after": (folder / "before", folder / "after", folder / "tuned"),
         "naive": {MODELS[name]: folder / f"naive-{name}" for name in MODELS},
     }
-    page = write(folders, folder / "report.html", title="An audit with known truth", **beside)
-    return page, verdict_of(folders, **beside).text
+    page, verdict = write_and_tell(folders, folder / "report.html", title="An audit with known truth", **beside)
+    return page, verdict.text
 
 
 def _has_something(path: Path) -> bool:

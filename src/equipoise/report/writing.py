@@ -21,7 +21,7 @@ from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 from equipoise.report.verdict.judging import BiasVerdict
 
-__all__ = ["verdict_of", "write", "write_into"]
+__all__ = ["verdict_of", "write", "write_and_tell", "write_into"]
 
 MANIFEST = "_files.json"
 """The list of what a page put beside itself, so that the next one clears that and nothing else."""
@@ -52,6 +52,19 @@ def write(
     card for each model and a dataset card for each table in the format of the Hugging Face hub, and ``_files.json``,
     the list of these files: a page that is written again clears those of the page before, and no other.
     """
+    return write_and_tell(folders, out, title=title, truth=truth, before_after=before_after, naive=naive)[0]
+
+
+def write_and_tell(
+    folders: str | Path | Folders,
+    out: str | Path,
+    *,
+    title: str | None = None,
+    truth: str | Path | pd.DataFrame | None = None,
+    before_after: Sequence[str | Path] | None = None,
+    naive: Folders = (),
+) -> tuple[Path, BiasVerdict]:
+    """Write the page as :func:`write` does; also return its verdict, which would be worked out twice otherwise."""
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
@@ -71,7 +84,7 @@ def write(
         write_whole(beside / name, text.encode())
     write_whole(beside / MANIFEST, (json.dumps(sorted(files), indent=1, ensure_ascii=False) + "\n").encode())
     write_whole(page, rendered(contents, beside.name).encode())
-    return page
+    return page, contents.verdict
 
 
 def verdict_of(

@@ -50,7 +50,7 @@ def audit_step(
     """One model under one suite over a table, as a step that goes on where it was."""
 
     def work(home: StudyHome, out: Path) -> None:
-        run(model, suite, table(home), out, config=AuditConfig().having(dict(config)))
+        run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)
 
     label = f"{name or suite}-{short_name(model)}"
     title = f"{model} under {suite}" + (f", {about}" if about else "")
