@@ -34,7 +34,6 @@ from equipoise.recipes.contamination.data import (
 )
 from equipoise.recipes.contamination.generations import mixed_pictures
 from equipoise.recipes.contamination.settings import ContaminationSettings
-from equipoise.recipes.contamination.tables import correlation
 from equipoise.recipes.studies import STUDIES
 from equipoise.recipes.studies.frame import plan_text, run_study
 from equipoise.text import Lexicon
@@ -183,12 +182,6 @@ def test_noise_of_trainings_is_told_from_that_of_pictures_and_p_values_are_even_
         assert layout is not None
         p += trends._p_values(table, layout.widths, layout.covariance(share)).tolist()
     assert stats.kstest(p, "uniform").pvalue > 0.01
-
-
-def test_correlation_by_hand() -> None:
-    cells = correlation([0.0, 1.0, 2.0, 3.0], [0.0, 2.0, 1.0, 3.0])
-    assert cells["measured"] == pytest.approx(0.8)
-    assert correlation([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])["measured"] is None
 
 
 # Pictures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ import pandas as pd
 from equipoise.errors import InputError
 from equipoise.formatting import amount
 from equipoise.measure.notes import pair_of
+from equipoise.measure.stats import Estimate
+from equipoise.measure.stats.correlation import pearson
 from equipoise.report.findings import axis_name, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing
@@ -34,22 +37,23 @@ class Recovered:
     table: pd.DataFrame
     """One row per subject: ``subject``, ``injected`` (log-odds of the first group, not the second), ``measured``."""
 
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """Pearson's r over subjects with its interval and p-value; ``None`` where one side does not vary."""
+        flat = len(self.table) == 0 or np.ptp(self.table["injected"]) < 1e-9  # log-odds of nothing, but for rounding
+        return None if flat else pearson(self.table["injected"], self.table["measured"])
+
     @property
     def correlation(self) -> float | None:
         """Pearson's r over subjects; ``None`` where one side does not vary."""
-        x, y = self.table["injected"].to_numpy(float), self.table["measured"].to_numpy(float)
-        if len(x) < _LEAST or np.ptp(x) < 1e-9 or np.ptp(y) < 1e-12:
-            return None
-        return float(np.corrcoef(x, y)[0, 1])
+        return None if self.estimate is None else self.estimate.value
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95% interval of the correlation (Fisher's z)."""
-        r = self.correlation
-        if r is None or len(self.table) < 4:
+        if self.estimate is None or self.estimate.ci_low is None or self.estimate.ci_high is None:
             return None
-        z, half = math.atanh(min(1 - 1e-9, max(-1 + 1e-9, r))), 1.959964 / math.sqrt(len(self.table) - 3)
-        return math.tanh(z - half), math.tanh(z + half)
+        return self.estimate.ci_low, self.estimate.ci_high
 
     @property
     def same_direction(self) -> tuple[int, int]:

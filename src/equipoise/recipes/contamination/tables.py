@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy import stats
 
 from equipoise.recipes.contamination.measures import CAPTIONER_METRICS, CLIP_METRICS
 from equipoise.recipes.contamination.settings import ARMS, settings_of
 from equipoise.recipes.contamination.shown import gallery, shown_rows
 from equipoise.recipes.contamination.trends import UniformityCheck, noise_share, trends_of, uniformity
-from equipoise.recipes.studies.common import paper_table
+from equipoise.recipes.studies.common import correlation_cells, paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.charts import scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable
 
-__all__ = ["SEES", "correlation", "measured_models", "parts_of"]
+__all__ = ["SEES", "measured_models", "parts_of"]
 
 SEES = 0.9
 """Zero-shot gender below this, and a CLIP enters no table: the bias of a model that cannot see is not a finding."""
@@ -90,32 +87,14 @@ def _truth(home: StudyHome) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["arm", "seed", "alpha", "truth"])
 
 
-def correlation(x: Sequence[float], y: Sequence[float], level: float = 0.95) -> dict[str, Any]:
-    """Pearson's correlation with Fisher's interval and its p-value against 0, as the cells of a table.
-
-    >>> correlation([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 2.0, 4.0])["n"]
-    4
-    """
-    n = len(x)
-    cells: dict[str, Any] = {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": n}
-    if n < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return cells
-    found = stats.pearsonr(np.asarray(x), np.asarray(y))
-    cells |= {"measured": float(found.statistic), "p": float(found.pvalue)}
-    if n > 3:
-        low, high = found.confidence_interval(level)
-        cells |= {"low": float(low), "high": float(high)}
-    return cells
-
-
 def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -> StudyPart:
     bias = clips[clips["metric"] == BIAS].merge(truth, on=["arm", "seed", "alpha"])
     rows, points = [], []
     for arm in _arms(clips):
         some = _of_arm(bias, arm)
-        rows.append({"models": arm, **correlation(some["truth"].tolist(), some["value"].tolist())})
+        rows.append({"models": arm, **correlation_cells(some["truth"], some["value"])})
         points.append(some.assign(arm=arm))
-    rows.append({"models": "all", **correlation(bias["truth"].tolist(), bias["value"].tolist())})
+    rows.append({"models": "all", **correlation_cells(bias["truth"], bias["value"])})
     table = StudyTable("truth", "Correlation of the CLIPs' bias with the truth of their data", pd.DataFrame(rows))
     both = pd.concat(points, ignore_index=True) if points else bias.assign(arm="real")
     levels = (

@@ -6,18 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
 from equipoise.data.published import doubt_sentence, published_numbers
+from equipoise.measure.stats.correlation import pearson
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import scatter
 from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 
 __all__ = [
     "audit_step",
+    "correlation_cells",
     "given_table",
     "metric_table",
     "paper_table",
@@ -91,6 +95,18 @@ def paper_table(paper: str, table: str, title: str, *, rows: str = "", digits: i
     return StudyTable(f"{table}-published", title, frame.reset_index(drop=True), digits=digits)
 
 
+def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:
+    """Pearson's correlation as the cells of a table, empty where one side does not vary.
+
+    >>> correlation_cells([1.0, 2, 3, 4], [1.0, 2, 2, 4])["measured"].__round__(3)
+    0.923
+    """
+    one = pearson(x, y)
+    if one is None:
+        return {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": len(np.asarray(x))}
+    return {"measured": one.value, "low": one.ci_low, "high": one.ci_high, "chance": 0.0, "p": one.p_value, "n": one.n}
+
+
 def recovered_part(
     folders: Mapping[str, Path], world: str, *, axes: Sequence[str] = ()
 ) -> tuple[StudyTable, list[StudyFigure]]:
@@ -105,8 +121,7 @@ def recovered_part(
         for one in recovered(read_given({name: folder}).series[0], known):
             if axes and one.axis not in axes:
                 continue
-            low, high = one.interval or (None, None)
-            cells = {"measured": one.correlation, "low": low, "high": high, "chance": 0.0, "n": len(one.table)}
+            cells = correlation_cells(one.table["injected"], one.table["measured"])
             rows.append({"model": name, "axis": one.axis, "pair": " - ".join(one.pair), **cells})
             some = one.table.assign(model=name, axis=one.axis, pair=" - ".join(one.pair))
             points.append(some.rename(columns={"injected": "x", "measured": "y", "subject": "label"}))

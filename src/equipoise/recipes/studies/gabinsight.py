@@ -10,12 +10,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from equipoise.data import Table, read_results
 from equipoise.data.published import models_of, published_cell, published_numbers
-from equipoise.recipes.studies.common import audit_step, metric_table, paper_table, rows_of, short_name, subject_values
+from equipoise.recipes.studies.common import (
+    audit_step,
+    correlation_cells,
+    metric_table,
+    paper_table,
+    rows_of,
+    short_name,
+    subject_values,
+)
 from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
 from equipoise.report.charts import box_plots, grouped_bars, scatter
 from equipoise.report.study import StudyFigure, StudyPart, StudyTable, measured_cells
@@ -242,10 +249,10 @@ def _truth(folders: dict[str, Path]) -> StudyPart:
     for model, folder in folders.items():
         lean = _lean(folder, put_in)
         both = pd.DataFrame({"x": put_in, "y": lean}).dropna()
-        if len(both) < 3 or np.ptp(both["x"]) < 1e-9 or np.ptp(both["y"]) < 1e-12:
+        cells = correlation_cells(both["x"], both["y"])
+        if cells["measured"] is None:
             continue
-        r = float(np.corrcoef(both["x"], both["y"])[0, 1])
-        rows.append({"model": model, "measured": r, "chance": 0.0, "n": len(both)})
+        rows.append({"model": model, **cells})
         points.append(both.rename_axis("label").reset_index().assign(model=model))
     table = StudyTable(
         "truth", "Correlation over activities of what was put in with what is measured", pd.DataFrame(rows)

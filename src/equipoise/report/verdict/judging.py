@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
-from scipy import stats as sps
 
 from equipoise.measure.stats import holm
 from equipoise.report.findings import bias_rows, is_placebo, perceived
@@ -234,7 +232,8 @@ def _grounds(
         metric = next((m for m in DIRECTIONS if any(r.metric == m for r in mine)), None)
         rows += [r.row for r in mine if r.metric == metric]
     known = [t for t in truths if t.correlation is not None and t.interval is not None]
-    p = [float(at) for at in holm([*(float(row["p_value"]) for row in rows), *map(_p_of, known)])]
+    truths_p = [one.estimate.p_value for one in known if one.estimate is not None and one.estimate.p_value is not None]
+    p = [float(at) for at in holm([*(float(row["p_value"]) for row in rows), *truths_p])]
     clear: dict[tuple[str, str], Reading] = {}
     for row, at in zip(rows, p, strict=False):
         reading = read_row(row, at, spreads=spreads)
@@ -248,12 +247,6 @@ def _grounds(
         if at < LEVEL and t.interval is not None and t.interval[0] > 0
     }
     return clear, follow
-
-
-def _p_of(truth: Recovered) -> float:
-    """Two-sided, by Fisher's z."""
-    r = min(1 - 1e-12, max(-1 + 1e-12, truth.correlation or 0.0))
-    return 2 * float(sps.norm.sf(abs(math.atanh(r)) * math.sqrt(max(1, len(truth.table) - 3))))
 
 
 def _subjects(series: Series, axis: str, rests_on: Reading) -> int | None:
