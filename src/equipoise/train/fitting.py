@@ -25,12 +25,11 @@ from equipoise.engine.progress import NoProgress, Progress
 from equipoise.errors import InputError
 from equipoise.models.folders import key_of
 from equipoise.train.batches import Mixed, ReadAheadSteps, Stream, mixed, rows_at
-from equipoise.train.loop import Validation, run
+from equipoise.train.loop import Course, Validation, run
 from equipoise.train.parameters import choose_parameters, count
 from equipoise.train.processes import Processes, started_processes
 from equipoise.train.rows import Parts, TrainingRows, parted
 from equipoise.train.settings import TrainSettings
-from equipoise.train.state import Course
 from equipoise.train.task import TASKS, Inputs, Task, checkpoint_of
 
 __all__ = ["LOSSES", "Trained", "Training", "fit", "prepared_training"]
