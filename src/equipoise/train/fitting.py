@@ -11,7 +11,7 @@ import io
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -346,8 +346,3 @@ def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:
 
 def _opened(table: str | Path | Table) -> Table:
     return table if isinstance(table, Table) else Table.open(table)
-
-
-def with_settings(training: Training, **changes: Any) -> Training:
-    """The same training with other settings."""
-    return replace(training, settings=training.settings.having(changes))
