@@ -55,7 +55,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
 def _photographs(size: StudySize, options: StudyOptions) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.generate import MaskConfig, plan_mask, run
-        from equipoise.recipes.inpainting.captioning import CAPTIONS, write_lines
+        from equipoise.recipes.inpainting.learning import CAPTIONS, write_lines
         from equipoise.recipes.inpainting.photographs import leaning_world, write_photographs
 
         world = leaning_world()
@@ -193,7 +193,7 @@ def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, 
 
 def _captioner(name: str, seed: int, size: StudySize) -> list[StudyStep]:
     def learn(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.captioning import train_captioner_arm, write_captions
+        from equipoise.recipes.inpainting.learning import train_captioner_arm, write_captions
 
         train_captioner_arm(name, home.step("sets"), out / "model", size.speaking, seed)
         photographs = home.step("photographs")
@@ -216,7 +216,7 @@ def _revised(seed: int) -> list[StudyStep]:
         from equipoise.engine import Asking
         from equipoise.mitigate.libra.applying import CaptionRow, revise_all
         from equipoise.models import load
-        from equipoise.recipes.inpainting.captioning import read_lines, write_lines
+        from equipoise.recipes.inpainting.learning import read_lines, write_lines
 
         photographs = home.step("photographs")
         for which in ("test", "masked"):
@@ -235,7 +235,7 @@ def _revised(seed: int) -> list[StudyStep]:
 
 def _caption_audit(name: str, seed: int) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.captioning import audit_of
+        from equipoise.recipes.inpainting.learning import audit_of
 
         photographs = home.step("photographs")
         captions = home.step(f"caption-{name}-{seed}") / "test.jsonl"

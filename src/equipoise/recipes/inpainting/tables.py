@@ -231,7 +231,7 @@ def _drawn(home: StudyHome) -> StudyPart:
 
 
 def _captioners(home: StudyHome) -> StudyPart:
-    from equipoise.recipes.inpainting.captioning import caption_ratio
+    from equipoise.recipes.inpainting.learning import caption_ratio
 
     metrics = {"METEOR": ("meteor_approximate", 100.0), "CLIPScore": ("clip_score", 100.0), "LIC": ("lic", 1.0)}
     called = {name: ARMS[name].published for name in ARMS} | {"libra": "LIBRA"}
@@ -287,7 +287,7 @@ def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart
 
 def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
     from equipoise.errors import InputError
-    from equipoise.recipes.inpainting.captioning import caption_delta
+    from equipoise.recipes.inpainting.learning import caption_delta
 
     sources = Table.open(home.step("parts") / "plain").to_pandas(["image_id", "source_id"])
     origin = dict(zip(sources["image_id"], sources["source_id"], strict=True))
