@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks import cpu_seconds
 from equipoise.measure import retrieval as r
 from equipoise.measure import stats
 from equipoise.measure.retrieval.recall import recall_at_k
@@ -21,15 +22,6 @@ def run():
     yield from _many_pools()
     yield from _nulls()
     yield from _a_million_images()
-
-
-def _cpu(work, times=1):
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def _unit(rng, n, d):
@@ -61,7 +53,7 @@ def _metrics_over_the_bare_product():
         found["all"] = r.evaluate(source, groups, k=k, depth=depth, pair=("0", "1"), targets=targets)
         recall_at_k(found["all"].ranks, k)
 
-    times = {work.__name__: _cpu(work, 3) for work in (product, usual, bare, every_metric)}
+    times = {work.__name__: cpu_seconds(work, 3) for work in (product, usual, bare, every_metric)}
     same = (np.sort(found["usual"], axis=1) == np.sort(found["bare"], axis=1)).mean()
     title = f"Q = {n_queries:,}, N = {n_images:,}, D = {d}"
     yield {
@@ -80,7 +72,7 @@ def _metrics_over_the_bare_product():
         "ok": times["every_metric"] <= 1.3 * times["usual"],
         "note": f"argpartition {times['usual']:.2f} s, product {times['product']:.2f} s; {same:.4%} alike",
     }
-    null = _cpu(lambda: r.chance(found["all"], draws=20, seed=1))
+    null = cpu_seconds(lambda: r.chance(found["all"], draws=20, seed=1))
     yield {
         "name": "its null, labels shuffled over the shared pool: a draw",
         "value": null / 20 * 1000,
@@ -131,7 +123,7 @@ def _ndkl():
         result = r.evaluate(r.Scores(scores[None]), groups, k=n, depth=n, metrics=["ndkl"])
         found["ours"] = float(result.values["ndkl"][0])
 
-    slow, fast = _cpu(row_by_row, 3), _cpu(ours, 50)
+    slow, fast = cpu_seconds(row_by_row, 3), cpu_seconds(ours, 50)
     yield {
         "name": f"NDKL of one query, N = k = {n:,}, ranking included: times faster than row by row",
         "value": slow / fast,
@@ -150,7 +142,7 @@ def _bootstrap():
         values = r.max_skew(counts, np.full(12, 1 / 12))
         stats.bootstrap_means(values, replicates=1000)
 
-    seconds = _cpu(replicates, 3)
+    seconds = cpu_seconds(replicates, 3)
     yield {
         "name": "1,000-replicate bootstrap of MaxSkew over 1,000 queries",
         "value": seconds,
@@ -174,8 +166,8 @@ def _many_pools():
             own = np.flatnonzero(pool == subject)
             own[np.argsort(-(images[own] @ queries[subject]), kind="stable")[:12]]
 
-    ours = _cpu(lambda: r.rank(r.Embeddings(queries, images), 12, candidates=candidates), 3)
-    slow = _cpu(loop)
+    ours = cpu_seconds(lambda: r.rank(r.Embeddings(queries, images), 12, candidates=candidates), 3)
+    slow = cpu_seconds(loop)
     yield {
         "name": f"{n_subjects:,} queries with pools of their own: times faster than a loop over queries",
         "value": slow / ours,
@@ -196,8 +188,8 @@ def _nulls():
     groups = r.Groups(gender, ("female", "male"))
     scores = np.broadcast_to(rng.standard_normal(len(gender)), (n_subjects, len(gender)))
     found = r.evaluate(r.Scores(scores), groups, k=12, candidates=r.Candidates(pool, np.arange(n_subjects)))
-    plain = _cpu(lambda: r.chance(found, sets=sets, draws=300), 3)
-    stratified = _cpu(lambda: r.chance(found, sets=sets, strata=tone, draws=300), 3)
+    plain = cpu_seconds(lambda: r.chance(found, sets=sets, draws=300), 3)
+    stratified = cpu_seconds(lambda: r.chance(found, sets=sets, strata=tone, draws=300), 3)
     yield {
         "name": f"null inside set x skin tone, {len(gender):,} images: over the null inside sets alone",
         "value": stratified / plain,
@@ -209,7 +201,7 @@ def _nulls():
     n_images, n_queries, k = 50_000, 200, 1000
     groups = r.Groups(rng.integers(0, 4, n_images), tuple("abcd"))
     scores = rng.standard_normal((n_queries, n_images), dtype=np.float32)
-    seconds = _cpu(lambda: r.chance(r.evaluate(r.Scores(scores), groups, k=k), draws=1000))
+    seconds = cpu_seconds(lambda: r.chance(r.evaluate(r.Scores(scores), groups, k=k), draws=1000))
     yield {
         "name": f"{n_images:,} images, {n_queries} queries, K = {k:,}: all metrics with 1,000 draws of their null",
         "value": seconds,

@@ -1,9 +1,8 @@
 """Fitting every remedy over its own largest product, decomposition or pass, and transform over the bare product."""
 
-import time
-
 import numpy as np
 
+from benchmarks import cpu_seconds
 from equipoise.mitigate import Bend, ClipClip, Inlp, Leace, Projection, Rerank, Residual
 from equipoise.mitigate.rerank import det_const_sort
 
@@ -13,22 +12,22 @@ N, D, SETS = 100_000, 512, 10_000
 def run():
     vectors, groups, sets = _data()
     for name, remedy, work, what in _cases(vectors, groups, sets):
-        bare, ours = _cpu(work, 2), _cpu(lambda remedy=remedy: remedy.fit(vectors, groups, sets=sets), 2)
+        bare, ours = cpu_seconds(work, 2), cpu_seconds(lambda remedy=remedy: remedy.fit(vectors, groups, sets=sets), 2)
         yield _row(f"fit {name}, {N:,} x {D}, over {what}", ours / bare, 3.0, f"{ours:.2f} s")
     matrix = np.random.default_rng(1).normal(size=(D, D)).astype(np.float32)
-    bare = _cpu(lambda: vectors @ matrix, 3)
+    bare = cpu_seconds(lambda: vectors @ matrix, 3)
     kept = vectors[:, : D - 100]
     for name, remedy in (("projection", Projection()), ("leace", Leace()), ("inlp", Inlp())):
         fitted = remedy.fit(vectors[:4000], {"gender": groups["gender"][:4000]})
-        ours = _cpu(lambda fitted=fitted: fitted.transform(vectors), 3)
+        ours = cpu_seconds(lambda fitted=fitted: fitted.transform(vectors), 3)
         yield _row(f"transform by {name}, over the bare product", ours / bare, 1.3, f"{ours:.2f} s")
     fitted = ClipClip(100).fit(vectors[:4000], {"gender": groups["gender"][:4000]})
-    ours = _cpu(lambda: fitted.transform(vectors), 3)
+    ours = cpu_seconds(lambda: fitted.transform(vectors), 3)
     yield _row("transform by clip-clip, over the bare product", ours / bare, 1.3, f"{kept.shape[1]} numbers stay")
     fitted = Residual(steps=20).fit(vectors[:4000], {"gender": groups["gender"][:4000]})
     first, second = (np.ascontiguousarray(m.T) for m in (fitted.state()["first"], fitted.state()["second"]))
-    own = _cpu(lambda: (vectors @ first) @ second, 3)
-    ours = _cpu(lambda: fitted.transform(vectors), 3)
+    own = cpu_seconds(lambda: (vectors @ first) @ second, 3)
+    ours = cpu_seconds(lambda: fitted.transform(vectors), 3)
     yield _row("transform by residual, over the bare product of 512 x 512", ours / bare, 1.3, f"{ours:.2f} s")
     yield {"name": "transform by residual, over its own two products", "value": ours / own, "unit": "times"}
     yield from _reranking()
@@ -74,17 +73,8 @@ def _cases(vectors, groups, sets):
 def _reranking():
     rng = np.random.default_rng(2)
     scores = [np.sort(rng.random(500))[::-1] for _ in range(4)]
-    ours = _cpu(lambda: [det_const_sort(scores, [0.25] * 4, 100) for _ in range(100)], 2)
+    ours = cpu_seconds(lambda: [det_const_sort(scores, [0.25] * 4, 100) for _ in range(100)], 2)
     yield {"name": "re-ranking the first 100 of 2,000, per query", "value": ours / 100 * 1e3, "unit": "ms"}
-
-
-def _cpu(work, times=1):
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def _row(name, value, limit, note):

@@ -1,12 +1,12 @@
 """Quality, embedding and agreement metrics against the way each is commonly computed, in one run and one thread."""
 
-import time
 import tracemalloc
 
 import numpy as np
 from scipy import linalg, ndimage
 from scipy.spatial.distance import cdist
 
+from benchmarks import cpu_seconds
 from equipoise.measure import embedding
 from equipoise.measure import images as quality
 from equipoise.measure.groups import Groups
@@ -21,15 +21,6 @@ def run():
     yield from _self_similarity()
     yield from _agreement()
     yield from _probe()
-
-
-def _cpu(work, times=1):
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def _ratio(name, slow, fast, least, note):
@@ -59,12 +50,12 @@ def _frechet():
     def by_eigenvalues():
         found["ours"] = quality.frechet_from_moments(first, second)
 
-    slow, fast = _cpu(by_root), _cpu(by_eigenvalues, 3)
+    slow, fast = cpu_seconds(by_root), cpu_seconds(by_eigenvalues, 3)
     same = abs(found["root"] - found["ours"]) / found["root"]
     yield _ratio(
         f"Fréchet distance, D = {d}: times faster than sqrtm", slow, fast, 3, f"relative difference {same:.0e}"
     )
-    whole = _cpu(lambda: quality.frechet_distance(x, y))
+    whole = cpu_seconds(lambda: quality.frechet_distance(x, y))
     yield {
         "name": "Fréchet distance with its interval: cost over the value alone",
         "value": whole / fast,
@@ -78,8 +69,8 @@ def _frechet():
 def _kernel():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(3000, 512)), rng.normal(0.05, 1, size=(3000, 512))
-    fast = _cpu(lambda: quality.kernel_distance(x, y))
-    slow = _cpu(lambda: quality.kid(x, y, subsets=20)) * 5
+    fast = cpu_seconds(lambda: quality.kernel_distance(x, y))
+    slow = cpu_seconds(lambda: quality.kid(x, y, subsets=20)) * 5
     yield _ratio(
         "kernel distance of all 3,000 + 3,000 rows with jackknife: times faster than 100 subsets of 1,000",
         slow,
@@ -111,8 +102,8 @@ def _manifold():
     same = np.allclose(full(), ours())
     yield _ratio(
         "precision, recall, density, coverage: times faster than full matrices",
-        _cpu(full),
-        _cpu(ours),
+        cpu_seconds(full),
+        cpu_seconds(ours),
         1.5,
         f"4,000 + 4,000 rows, D = 64; same values: {same}",
     )
@@ -153,8 +144,8 @@ def _ssim():
     same = np.abs(square_window() - quality.ssim(a, b, data_range=1.0).values).max()
     yield _ratio(
         "SSIM: times faster than an 11 x 11 window image by image",
-        _cpu(square_window),
-        _cpu(lambda: quality.ssim(a, b, data_range=1.0), 2),
+        cpu_seconds(square_window),
+        cpu_seconds(lambda: quality.ssim(a, b, data_range=1.0), 2),
         2,
         f"20 pairs of 256 x 256; largest difference {same:.0e}",
     )
@@ -171,8 +162,8 @@ def _self_similarity():
     same = abs(all_pairs() - embedding.mean_cosine(rows))
     yield _ratio(
         "self-similarity of 6,000 images: times faster than all pairs",
-        _cpu(all_pairs),
-        _cpu(lambda: embedding.mean_cosine(rows), 5),
+        cpu_seconds(all_pairs),
+        cpu_seconds(lambda: embedding.mean_cosine(rows), 5),
         20,
         f"D = 256; difference {same:.0e}",
     )
@@ -182,7 +173,7 @@ def _agreement():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 1000)
     ratings = np.where(rng.random((1000, 5)) < 0.6, truth[:, None], rng.integers(0, 5, (1000, 5)))
-    fast = _cpu(lambda: agreement.krippendorff_alpha(ratings, metric="ordinal", replicates=1000), 2)
+    fast = cpu_seconds(lambda: agreement.krippendorff_alpha(ratings, metric="ordinal", replicates=1000), 2)
 
     def recompute():
         for _ in range(5):
@@ -191,7 +182,7 @@ def _agreement():
 
     yield _ratio(
         "Krippendorff's alpha, 1,000 bootstrap replicates: times faster than one call each",
-        _cpu(recompute) * 200,
+        cpu_seconds(recompute) * 200,
         fast,
         20,
         "1,000 items, 5 annotators; 5 calls timed",
@@ -202,8 +193,8 @@ def _probe():
     rng = np.random.default_rng(0)
     groups = Groups(rng.integers(0, 2, 600), ("a", "b"))
     x = rng.normal(size=(600, 128))
-    fast = _cpu(lambda: embedding.linear_probe(x, groups, method="ridge", permutations=200))
-    one = _cpu(lambda: embedding.linear_probe(x, groups, method="ridge", permutations=0), 3)
+    fast = cpu_seconds(lambda: embedding.linear_probe(x, groups, method="ridge", permutations=200))
+    one = cpu_seconds(lambda: embedding.linear_probe(x, groups, method="ridge", permutations=0), 3)
     yield _ratio(
         "ridge probe with 200 shuffles: times faster than fitting each anew",
         one * 201,

@@ -17,7 +17,6 @@ __all__ = [
     "csv_text",
     "excess_interval",
     "factor",
-    "file_size",
     "for_spreadsheet",
     "interval",
     "joined",
@@ -204,19 +203,6 @@ def p_plain(value: Any) -> str:
     ('<0.001', '0.031', '')
     """
     return "" if missing(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def file_size(n_bytes: float) -> str:
-    """A number of bytes.
-
-    >>> file_size(512), file_size(1_234_567)
-    ('512 B', '1.2 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} B" if unit == "B" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.1f} TB"
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

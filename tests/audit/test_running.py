@@ -326,9 +326,9 @@ def test_settings_come_from_a_file(tmp_path):
     assert (settings.axes, settings.k, settings.level, settings.draws) == (("gender",), (5,), 0.9, 77)
     (tmp_path / "a.toml").write_text("k = ")
     with pytest.raises(InputError, match="not valid TOML"):
-        AuditConfig.from_toml(tmp_path / "a.toml")
+        AuditConfig().having_toml(tmp_path / "a.toml")
     with pytest.raises(InputError, match="no such file"):
-        AuditConfig.from_toml(tmp_path / "b.toml")
+        AuditConfig().having_toml(tmp_path / "b.toml")
 
 
 def test_every_suite_is_described():

@@ -117,7 +117,7 @@ def test_a_setting_of_the_wrong_type_or_size_is_one_sentence(name, value, senten
     file = tmp_path / "settings.toml"
     file.write_text(f"{name} = {json.dumps(value).replace('NaN', 'nan').replace('Infinity', 'inf')}\n")
     with pytest.raises(InputError, match=re.escape(sentence)):
-        AuditConfig.from_toml(file)
+        AuditConfig().having_toml(file)
 
 
 def test_settings_of_every_kind_are_checked_in_the_same_way():

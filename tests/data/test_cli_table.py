@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from equipoise.cli.tables.table import app
+from equipoise.cli.table import app
 from equipoise.data import Table
 from equipoise.data.readers import READERS
 from equipoise.errors import InputError

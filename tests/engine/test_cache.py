@@ -10,7 +10,7 @@ from equipoise.cli.cache import app
 from equipoise.engine import EmbeddingStore
 from equipoise.engine.cache import cache_root, default_store_root
 from equipoise.engine.content import text_ids
-from equipoise.engine.stores import clear_stores, stores
+from equipoise.engine.store import clear_stores, stores
 from equipoise.errors import InputError
 
 

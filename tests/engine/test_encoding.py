@@ -15,7 +15,7 @@ from equipoise.data import Table
 from equipoise.engine import Asking, EmbeddingStore, embed, vector_batches, vectors
 from equipoise.engine.asking import file_vectors
 from equipoise.engine.progress import Progress
-from equipoise.engine.stores import stores
+from equipoise.engine.store import stores
 from equipoise.errors import InputError, UnknownNameError
 
 

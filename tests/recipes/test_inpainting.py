@@ -17,13 +17,12 @@ from equipoise.measure.groups import Groups
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS
 from equipoise.recipes.inpainting.learning import write_predictions
-from equipoise.recipes.inpainting.parity import parity_gap
 from equipoise.recipes.inpainting.photographs import leaning_world, rewritten, training_sets, write_photographs
 from equipoise.recipes.inpainting.study import STUDY
-from equipoise.recipes.inpainting.tables import parity_sentence
+from equipoise.recipes.inpainting.tables import parity_gap, parity_sentence
 from equipoise.recipes.studies.frame import run_study
 from equipoise.train.losses import LOSSES
-from equipoise.train.presets import PRESETS, preset_of
+from equipoise.train.settings import PRESETS, preset_of
 
 PAIR = ("male", "female")
 

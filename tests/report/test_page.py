@@ -221,7 +221,7 @@ def test_a_model_without_bias_is_not_called_fair(runs, tmp_path):
 
 
 def test_the_top_pictures_are_those_that_the_audit_counted(runs):
-    from equipoise.report.page.ranking import read_ranking
+    from equipoise.report.page.gallery import read_ranking
 
     (one,) = read_given([runs / "biased"]).series
     ranking = read_ranking(one, [])

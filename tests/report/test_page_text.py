@@ -9,7 +9,7 @@ import pandas as pd
 
 from equipoise.data.results import read_results, write_results
 from equipoise.report import read_given, verdict_of, write
-from equipoise.report.page.text import caption_numbers, dataset_text
+from equipoise.report.page.tables import caption_numbers, dataset_text
 
 from .folders import folder, of_sets, row
 

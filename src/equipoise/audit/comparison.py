@@ -25,7 +25,6 @@ from equipoise.measure.stats.estimate import Estimate
 __all__ = ["compare"]
 
 _SAME = ["metric", "variant", "suite", "pool", "axis", "group", "k"]
-_PAIRED_KINDS = ("audit", "captions")
 _RESULTS = "results.parquet"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,10 +11,9 @@ from equipoise.data.settings import Settings
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.retrieval.variants import VARIANTS
 
-__all__ = ["PROMPT_POOLS", "AuditConfig"]
+__all__ = ["AuditConfig"]
 
 PromptPool = Literal["embed_mean_unit", "embed_mean_raw", "metric_mean"]
-PROMPT_POOLS = get_args(PromptPool)
 Seed = Annotated[int, Field(ge=0)]
 
 

@@ -28,7 +28,7 @@ def info(
     Example: [bold]equipoise cache info[/bold]
     """
     from equipoise.engine.cache import default_store_root
-    from equipoise.engine.stores import stores
+    from equipoise.engine.store import stores
 
     _check_root(root)
     found, said = stores(root), _answers(root)
@@ -63,7 +63,7 @@ def clear(
     Example: [bold]equipoise cache clear --key clip-2a02e0de7ab0db3b[/bold]
     """
     from equipoise.engine.answers import answer_stores
-    from equipoise.engine.stores import chosen_stores, clear_stores
+    from equipoise.engine.store import chosen_stores, clear_stores
 
     _check_root(root)
     said = [info for info in _answers(root) if key in (None, info.key)]

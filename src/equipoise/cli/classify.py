@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from equipoise.cli.making import OVERWRITE
-from equipoise.cli.report import tell_verdict, write_page
+from equipoise.cli.report import tell_results
 
 
 def classify_audit(
@@ -74,11 +74,4 @@ def classify_audit(
         settings=settings,
         overwrite=overwrite,
     )
-    typer.echo(str(done))
-    for note in done.notes:
-        typer.echo(f"note: {note}", err=True)
-    if done.folder is not None:
-        tell_verdict(done.folder)
-        typer.echo(f"results in {done.folder}", err=True)
-        if page:
-            write_page(done.folder)
+    tell_results(done, page)

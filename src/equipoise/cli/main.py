@@ -1,4 +1,4 @@
-"""The ``equipoise`` command: groups, the ``--debug`` and ``--version`` flags, and errors as one sentence."""
+"""The ``equipoise`` command: groups, ``--debug`` and ``--version`` flags, ``doctor``, and errors as one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from equipoise.cli import (
     captions,
     classify,
     dataset,
-    doctor,
     dossier,
     embed,
     filter,
@@ -28,12 +27,12 @@ from equipoise.cli import (
     recipe,
     report,
     review,
+    table,
     text,
     world,
 )
 from equipoise.cli import recipe as demo
 from equipoise.cli.repair import libra, mitigate, tournament, train
-from equipoise.cli.tables import table
 from equipoise.errors import InputError, one_line, system_error, system_sentence
 from equipoise.formatting import shown
 
@@ -61,7 +60,25 @@ PEOPLE = "People"
 
 app.add_typer(text.app, name="text", rich_help_panel=WORDS)
 app.command("demo", rich_help_panel=START)(demo.demo)
-app.command("doctor", rich_help_panel=START)(doctor.doctor)
+
+
+@app.command("doctor", rich_help_panel=START)
+def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON for a program to read.")) -> None:
+    """Say what is installed, what is missing with its pip line, and what would go wrong here.
+
+    Example: [bold]equipoise doctor --json > doctor.json[/bold]
+    """
+    from equipoise.diagnosis import examine, tell
+
+    found = examine()
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        typer.echo(tell(found))
+
+
 app.add_typer(table.app, name="table", rich_help_panel=TABLES)
 app.add_typer(cache.app, name="cache", rich_help_panel=TABLES)
 app.add_typer(world.app, name="world", rich_help_panel=MODELS)

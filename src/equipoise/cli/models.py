@@ -21,7 +21,7 @@ def list_models(as_json: bool = JSON) -> None:
 
     Example: [bold]equipoise models list[/bold]
     """
-    from equipoise.models.catalog import catalog, told
+    from equipoise.models.loading import catalog, told
 
     if as_json:
         import json
@@ -51,7 +51,7 @@ def check(
     """
     from equipoise.models import check as checked
     from equipoise.models import load
-    from equipoise.models.catalog import described
+    from equipoise.models.loading import described
 
     model = load(spec, kind, device=device, dtype=dtype, allow_pickle=allow_pickle)
     about, report = described(model), checked(model)

@@ -108,3 +108,15 @@ def write_page(folder: object) -> None:
 
     page, problem = write_into(str(folder))
     typer.echo(f"report in {page}" if page else f"note: no report was written: {problem}", err=True)
+
+
+def tell_results(done: Any, page: bool) -> None:
+    """Print what an audit found, with its notes and its verdict, and write its page where one is wanted."""
+    typer.echo(str(done))
+    for note in done.notes:
+        typer.echo(f"note: {note}", err=True)
+    if done.folder is not None:
+        tell_verdict(done.folder)
+        typer.echo(f"results in {done.folder}", err=True)
+        if page:
+            write_page(done.folder)

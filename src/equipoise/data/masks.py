@@ -39,7 +39,6 @@ __all__ = [
     "decompress_counts",
     "encode",
     "from_box",
-    "polygon_area",
     "to_box",
 ]
 
@@ -194,17 +193,6 @@ def from_box(box: Sequence[float], height: int, width: int) -> Mask:
     left, right = _pixels_between(x, x + w, width)
     mask[top:bottom, left:right] = True
     return mask
-
-
-def polygon_area(ring: Sequence[float]) -> float:
-    """The area inside one ring ``[x0, y0, x1, y1, ...]``, by the shoelace formula.
-
-    >>> polygon_area([0, 0, 4, 0, 4, 3])
-    6.0
-    """
-    points = np.asarray(ring, dtype=float).reshape(-1, 2)
-    x, y = points[:, 0], points[:, 1]
-    return float(abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2)
 
 
 def _as_mask(mask: Any) -> Mask:

@@ -72,11 +72,6 @@ class Settings:
         """The same with the settings in a TOML file."""
         return self.having(toml_of(path))
 
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Self:
-        """The settings in a TOML file, and the usual ones for the rest."""
-        return cls().having_toml(path)
-
     def plain(self) -> dict[str, Any]:
         """The settings as plain data."""
         return asdict(self)

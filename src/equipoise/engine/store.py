@@ -1,4 +1,7 @@
-"""The embedding store: an image or a text is encoded once by each encoder, and never again."""
+"""The embedding store: an image or a text is encoded once by each encoder, and never again.
+
+:func:`stores` says which are kept, :func:`clear_stores` removes them.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,10 @@ from equipoise.engine.cache import (
 )
 from equipoise.engine.content import Ids, as_ids, hex_of, ids_from_hex, image_ids, text_ids
 from equipoise.engine.segments import Segment
-from equipoise.errors import InputError
+from equipoise.errors import InputError, closest
 from equipoise.memory import is_out_of_memory
 
-__all__ = ["EmbeddingStore"]
-
+__all__ = ["EmbeddingStore", "chosen_stores", "clear_stores", "stores"]
 
 MOST_SEGMENTS = 64
 """More than these, and the smaller half is merged into one."""
@@ -392,3 +394,43 @@ def in_halves(encode: Callable[[list[Any]], Any], batch: list[Any]) -> Any:
     # Outside the handler: the exception's frames held the memory that the halves need.
     half = len(batch) // 2
     return np.concatenate([in_halves(encode, batch[:half]), in_halves(encode, batch[half:])])
+
+
+def stores(root: str | Path | None = None) -> list[StoreInfo]:
+    """The embedding stores below ``root`` (default: the cache), by key."""
+    place = Path(root) if root is not None else default_store_root()
+    folders = sorted(place.iterdir()) if place.is_dir() else []
+    infos = [
+        EmbeddingStore.in_folder(folder).info()
+        for folder in folders
+        if read_marker(folder) is not None and not folder.is_symlink()
+    ]
+    return sorted(infos, key=lambda info: info.key)
+
+
+def chosen_stores(root: str | Path | None = None, *, key: str | None = None) -> list[StoreInfo]:
+    """The stores below ``root``, or the one of ``key``; an unknown key is answered with the closest ones."""
+    infos = stores(root)
+    if key is None:
+        return infos
+    if key not in [info.key for info in infos]:
+        place = root if root is not None else default_store_root()
+        if not infos:
+            raise InputError(f"no embeddings of {key!r} are kept in {place}; nothing is kept there")
+        near = closest(key, [info.key for info in infos], n=1) or [info.key for info in infos]
+        hint = f"did you mean {near[0]!r}?" if len(near) == 1 else f"kept are: {', '.join(near)}"
+        raise InputError(f"no embeddings of {key!r} are kept in {place}; {hint}")
+    return [info for info in infos if info.key == key]
+
+
+def clear_stores(root: str | Path | None = None, *, key: str | None = None) -> list[StoreInfo]:
+    """Delete the embedding stores below ``root`` (or the one of ``key``) and return what they were.
+
+    Only folders that say that they are a store are touched, and one that holds anything else is refused whole.
+    """
+    infos = chosen_stores(root, key=key)
+    for info in infos:
+        refuse_strange_files(info.path)
+    for info in infos:
+        EmbeddingStore.in_folder(info.path).delete()
+    return infos

@@ -25,7 +25,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
 from equipoise.measure.stats.shares import share_interval
 
-__all__ = ["BiasTest", "Within", "bias_test", "global_p_values", "strata_of"]
+__all__ = ["BiasTest", "Within", "bias_test", "strata_of"]
 
 
 EXACT_LIMIT = 40_000_000
@@ -148,46 +148,6 @@ def bias_test(
         chosen.name,
         note,
     )
-
-
-def global_p_values(
-    failed: Any, groups: Groups, strata: Any, *, draws: int = 999, seed: int = 0, chunk: int = 64
-) -> Floats:
-    """(b,) p-values of b filters at once, ``failed`` (b, n): the same test, by one matrix product a block of draws.
-
-    For simulations: all filters share their shuffles.
-
-    >>> groups = Groups.from_values(["f", "m"] * 40)
-    >>> global_p_values(np.arange(80)[None] % 2 == 0, groups, np.repeat(np.arange(40), 2)).tolist()
-    [0.001]
-    """
-    y = np.asarray(failed, dtype=np.float32)
-    defined = groups.labels >= 0
-    rng = np.random.default_rng(seed)
-    y, labels = _without_ties(y[:, defined], rng).astype(np.float32), groups.labels[defined]
-    codes = np.unique(np.asarray(strata)[defined], return_inverse=True)[1]
-    shares = _shares(labels, codes, groups.n_groups)
-    sums = np.stack([np.bincount(codes, row, len(shares)) for row in y])
-    squares = np.stack([np.bincount(codes, row.astype(np.float64) ** 2, len(shares)) for row in y])
-    size = np.bincount(codes).astype(np.float64)
-    scatter = np.clip(squares - sums**2 / size, 0, None)
-    weight = np.where(size > 1, scatter * size / np.maximum(size - 1, 1), 0.0)
-    expected = sums @ shares
-    spread = np.sqrt(np.clip(weight @ (shares * (1 - shares)), 0, None))
-    own = np.stack([y @ (labels == g).astype(np.float32) for g in range(groups.n_groups)], axis=1)
-    z = np.abs(_scaled(own - expected, spread)).max(axis=1)
-    above = np.zeros(len(y), dtype=np.int64)
-    left = draws
-    while left:
-        now = min(chunk, left)
-        for block in permuted_labels(labels, now, rng, codes):
-            largest = np.zeros((len(block), len(y)))
-            for g in range(groups.n_groups):
-                counts = (block == g).astype(np.float32) @ y.T
-                largest = np.maximum(largest, np.abs(_scaled(counts - expected[:, g], spread[:, g])))
-            above += (largest >= z - _TIE).sum(axis=0)
-        left -= now
-    return np.asarray((1 + above) / (draws + 1))
 
 
 @dataclass(frozen=True)

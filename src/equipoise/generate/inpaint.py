@@ -50,6 +50,13 @@ TOGETHER = 8
 """About so many images are drawn in one call, of several photographs where each has few."""
 
 
+def check_choices(by: str, caption: str) -> None:
+    """Refuse a kind of mask, or a choice among captions, that there is not."""
+    for what, value, known in (("kind of mask", by, BY), ("caption choice", caption, CAPTIONS)):
+        if value not in known:
+            raise UnknownNameError(what, value, known)
+
+
 @dataclass(frozen=True)
 class InpaintConfig:
     """How persons are drawn anew."""
@@ -76,12 +83,7 @@ class InpaintConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, known in (
-            ("kind of mask", self.by, BY),
-            ("caption choice", self.caption, CAPTIONS),
-        ):
-            if value not in known:
-                raise UnknownNameError(what, value, known)
+        check_choices(self.by, self.caption)
         if not self.groups or not self.guidance:
             raise InputError("name at least one group and one guidance scale")
         for axis, groups in self.axes.items():

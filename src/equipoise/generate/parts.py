@@ -14,8 +14,8 @@ from typing import Any
 
 from equipoise.data.people import people_of
 from equipoise.data.table import Table
-from equipoise.errors import InputError, UnknownNameError
-from equipoise.generate.inpaint import BY, CAPTIONS, TEXTS, TOGETHER, make_inpaints, person_in_scene, world_prompt
+from equipoise.errors import InputError
+from equipoise.generate.inpaint import TEXTS, TOGETHER, check_choices, make_inpaints, person_in_scene, world_prompt
 from equipoise.generate.keeping import Kept, scene_in
 from equipoise.generate.persons import SECOND_OVER, people_in, placed_rows
 from equipoise.generate.plans import Task, WorkPlan, drawn, examples_of, seed_of, settings_of
@@ -50,9 +50,7 @@ class PartsConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind of mask", self.by, BY), ("caption choice", self.caption, CAPTIONS)):
-            if value not in known:
-                raise UnknownNameError(what, value, known)
+        check_choices(self.by, self.caption)
         if not self.guidance > 0:
             raise InputError(f"guidance={self.guidance!r}: a guidance scale above 0 is expected")
 

@@ -39,20 +39,8 @@ __all__ = [
     "stats",
 ]
 
-_FACES = (
-    "binding",
-    "captions",
-    "classify",
-    "counterfactual",
-    "dataset",
-    "embedding",
-    "images",
-    "retrieval",
-    "stats",
-)
-
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _FACES:
+    if name in __all__:
         return import_module(f"equipoise.measure.{name}")
     raise AttributeError(f"module 'equipoise.measure' has no attribute {name!r}")

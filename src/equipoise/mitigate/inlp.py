@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import LinearRemedy, fitted_on, indicators
+from equipoise.mitigate.base import LinearRemedy, covariance_within, fitted_on, indicators, within_sets
 from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
-from equipoise.mitigate.within import covariance_within, within_sets
 
 __all__ = ["Inlp"]
 

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators
+from equipoise.mitigate.base import LinearRemedy, checked_share, covariance_within, fitted_on, indicators, within_sets
 from equipoise.mitigate.protocol import Axes, checked_groups, checked_vectors
-from equipoise.mitigate.within import covariance_within, within_sets
 
 __all__ = ["Leace"]
 

@@ -35,9 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators
+from equipoise.mitigate.base import LinearRemedy, checked_share, fitted_on, indicators, within_sets
 from equipoise.mitigate.protocol import Axes, FittedOn, Labelled, checked_groups, checked_vectors
-from equipoise.mitigate.within import within_sets
 
 __all__ = ["VARIANTS", "Projection"]
 

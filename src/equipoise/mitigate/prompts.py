@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.errors import InputError
+from equipoise.text import neutralise
 from equipoise.text.english.articles import with_article
-from equipoise.text.functions import neutralise
 
 __all__ = ["PromptSets", "default_prompts", "named", "names_group", "read_prompts"]
 

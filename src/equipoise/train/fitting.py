@@ -11,7 +11,7 @@ import io
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,11 @@ from equipoise.engine.progress import NoProgress, Progress
 from equipoise.errors import InputError
 from equipoise.models.folders import key_of
 from equipoise.train.batches import Mixed, ReadAheadSteps, Stream, mixed, rows_at
-from equipoise.train.loop import Validation, run
+from equipoise.train.loop import Course, Validation, run
 from equipoise.train.parameters import choose_parameters, count
 from equipoise.train.processes import Processes, started_processes
 from equipoise.train.rows import Parts, TrainingRows, parted
 from equipoise.train.settings import TrainSettings
-from equipoise.train.state import Course
 from equipoise.train.task import TASKS, Inputs, Task, checkpoint_of
 
 __all__ = ["LOSSES", "Trained", "Training", "fit", "prepared_training"]
@@ -347,8 +346,3 @@ def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:
 
 def _opened(table: str | Path | Table) -> Table:
     return table if isinstance(table, Table) else Table.open(table)
-
-
-def with_settings(training: Training, **changes: Any) -> Training:
-    """The same training with other settings."""
-    return replace(training, settings=training.settings.having(changes))

@@ -145,11 +145,6 @@ def fedora() -> Canvas:
     return d.ellipse(0, -0.5, 1.55, 0.2, "#8b6b45")
 
 
-def headband() -> Canvas:
-    """A measuring tape worn as a band."""
-    return Canvas().line([(-0.98, -0.45), (0.98, -0.45)], 0.26, "#ffe14d", "#8a6d00")
-
-
 def wool_hat() -> Canvas:
     """A knitted hat, worn by anyone."""
     d = Canvas().poly(oval(0, -0.42, 1.08, 1.05, 180, 360), "#2aa198").dot(0, -1.55, 0.28, "#fdf6e3")

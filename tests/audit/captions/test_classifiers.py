@@ -42,7 +42,7 @@ def test_the_layer_and_its_gradients_are_those_of_torch():
     torch = pytest.importorskip("torch")
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-    from equipoise.models.caption_classifiers.bilstm import bilstm
+    from equipoise.models.caption_classifiers.lstm import bilstm
 
     torch.manual_seed(0)
     lstm = torch.nn.LSTM(7, 5, bidirectional=True)

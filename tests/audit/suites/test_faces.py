@@ -15,12 +15,12 @@ from equipoise.audit.subjects import moving_cells
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites import faces as faces_suite
 from equipoise.audit.suites._probes import own_text_means, prompt_sensitivity
-from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.measure.embedding import person_preference, self_similarity
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.group_means import group_means
+from equipoise.text.templates.persons import group_nouns, group_phrases, worded_by_rule
 
 SUITE = SUITES.load("faces")
 FAST = AuditConfig(draws=99)

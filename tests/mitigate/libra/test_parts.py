@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InputError
 from equipoise.mitigate.libra.classifier import CrossFittedClassifier
-from equipoise.mitigate.libra.filters import is_authentic, is_misread, tells_more
 from equipoise.mitigate.libra.masking import content_spans, filled, mask_count, with_masks
-from equipoise.mitigate.libra.mixes import MIXES, mix_of, mixed, sizes
-from equipoise.mitigate.libra.neighbours import NeighbourFiller
-from equipoise.mitigate.libra.pairs import KINDS, CaptionPair
-from equipoise.mitigate.libra.synonyms import synonyms_by
+from equipoise.mitigate.libra.neighbours import NeighbourFiller, synonyms_by
+from equipoise.mitigate.libra.pairs import KINDS, MIXES, CaptionPair, mix_of, mixed, sizes
+from equipoise.mitigate.libra.synthesis import is_authentic, is_misread, tells_more
 from equipoise.text import Lexicon
 
 

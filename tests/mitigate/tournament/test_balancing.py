@@ -41,7 +41,6 @@ def test_rows_are_drawn_as_the_remedy_says(name):
 
 def test_data_remedies_take_part_where_they_can():
     assert [one.name for one in contenders("all") if one.data] == list(BALANCINGS)
-    assert contenders(["data:as-is"])[0].is_trained
     both = [Contender("leace", "leace"), *contenders(["data:as-is"])]
     told = []
     problem = why_not("mini:clip", None, {})

@@ -11,9 +11,9 @@ from equipoise.mitigate import Projection, fit_on_table, save
 from equipoise.mitigate.conformance import PlantedVectors
 from equipoise.mitigate.tournament import TournamentSettings, tournament
 from equipoise.mitigate.tournament.contenders import contenders, recorded_subjects
-from equipoise.mitigate.tournament.published import published_rows
 from equipoise.mitigate.tournament.running import splits_of
 from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow, best_training_free, finding, front
+from equipoise.mitigate.tournament.showing import published_rows
 
 SUBJECTS = [f"job{i}" for i in range(14)]
 HOW = TournamentSettings(k=4, draws=60)

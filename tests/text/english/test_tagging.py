@@ -14,7 +14,6 @@ from equipoise.text.english.tagging import (
     TAGS,
     ContentWord,
     content_vocabulary,
-    content_words,
     is_function_word,
     tag_tokens,
 )
@@ -80,18 +79,6 @@ def test_capital_letters_do_not_matter():
 
 def test_no_words_no_tags():
     assert tag_tokens([]) == []
-    assert content_words([]) == []
-
-
-def test_content_words_leave_out_function_words():
-    found = content_words("the two men are slowly riding a small bike".split())
-    assert found == [
-        ("men", "noun"),
-        ("slowly", "adverb"),
-        ("riding", "verb"),
-        ("small", "adjective"),
-        ("bike", "noun"),
-    ]
 
 
 def test_the_vocabulary_counts_tokens_among_the_most_common_words():

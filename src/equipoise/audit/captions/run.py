@@ -23,9 +23,8 @@ from equipoise.audit.captions.page import (
     words_page,
 )
 from equipoise.audit.captions.printing import caption_table, masked_table
-from equipoise.audit.captions.reading import CaptionColumns
+from equipoise.audit.captions.reading import CaptionColumns, read_records
 from equipoise.audit.captions.settings import CaptionSettings
-from equipoise.audit.captions.training import training_words
 from equipoise.audit.captions.verdict import CaptionJudgement, adjust_over_models, judgements
 from equipoise.audit.findings import Findings
 from equipoise.data.atomic import sha256_of, write_whole
@@ -35,12 +34,14 @@ from equipoise.engine import Asking
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
+from equipoise.measure.captions.amplification import select_words
 from equipoise.measure.stats.permutation import holm
+from equipoise.text import Lexicon
 
 if TYPE_CHECKING:
     from equipoise.audit.captions.lic import Lic
 
-__all__ = ["CaptionAudit", "CaptionSettings", "audit_captions"]
+__all__ = ["CaptionAudit", "CaptionSettings", "audit_captions", "training_words"]
 
 SUITE = "captions"
 WORK = "_work"
@@ -338,3 +339,18 @@ def _group_sizes(inputs: CaptionInputs) -> dict[str, int]:
     """How many labelled images each group has."""
     ids = set().union(*(model.captions for model in inputs.models))
     return dict(sorted(Counter(str(inputs.labels[i]) for i in ids).items()))
+
+
+def training_words(path: str | Path, lexicon: Lexicon, least: int) -> tuple[str, ...]:
+    """Content words among the thousand commonest of these captions, at least ``least`` times with each group.
+
+    Hirota et al. (CVPR 2022) have 290 of them from COCO's training captions, with ``least`` = 100.
+    """
+    captions = [(record.image_id, text) for record in read_records(path) for text in record.captions]
+    human = HumanCaptions(tuple(name for name, _ in captions), tuple(text for _, text in captions), lexicon)
+    chosen = select_words(human.tokens, human.named, content=human.content, exclude=lexicon.words(), least=least)
+    if not chosen.words:
+        raise InputError(
+            f"{path}: no word stands in {least} training captions of each group; lower --ba-least, or leave it out"
+        )
+    return chosen.words

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.audit.config import AuditConfig
+from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Column, Findings, Key
-from equipoise.audit.subjects import SetStructure
+from equipoise.audit.subjects import SetStructure, SubjectQueries, pool_name
 from equipoise.measure import METRICS
 from equipoise.measure.notes import no_interval, note
 from equipoise.measure.retrieval import (
@@ -33,7 +34,7 @@ from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = ["add_draws", "add_retrieval", "add_values", "metrics_of", "seeded_estimate"]
+__all__ = ["add_draws", "add_retrieval", "add_subjects", "add_values", "metrics_of", "seeded_estimate"]
 
 
 def seeded_estimate(
@@ -193,3 +194,35 @@ def _add_notes(findings: Findings, retrieved: Retrieved, null: Chance, where: st
     for reason, count in retrieved.dropped.items():
         if count:
             findings.note(f"{where}: {count} queries left out ({reason})")
+
+
+def add_subjects(
+    findings: Findings,
+    evidence: Evidence,
+    queries: SubjectQueries,
+    groups: Groups,
+    config: AuditConfig,
+    *,
+    k: int,
+    axis: str,
+    pools: NDArray[Any],
+    structure: SetStructure,
+    pair: tuple[str, str] | None,
+) -> None:
+    """:func:`add_retrieval` where the queries of each subject rank a pool of their own; ``pools`` (N,), -1: in none."""
+    add_retrieval(
+        findings,
+        queries.source,
+        groups,
+        config,
+        k=k,
+        axis=axis,
+        pool=pool_name(evidence.frame[pools >= 0]),
+        queries=queries.names,
+        tie_order=evidence.tie_order(config.seed),
+        candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+        structure=structure,
+        pair=pair,
+        subjects=queries.one_each,
+        clusters=np.array(queries.names),
+    )

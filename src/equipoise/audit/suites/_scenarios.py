@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from equipoise.audit.asking import check_groups
 from equipoise.audit.config import AuditConfig
-from equipoise.audit.wording import group_nouns
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.binding import SCENARIOS, Scenes
 from equipoise.text.templates.binding import Activity, activities
+from equipoise.text.templates.persons import group_nouns
 
 __all__ = ["Contrast", "binding_axis", "contrasts", "gab_activity"]
 

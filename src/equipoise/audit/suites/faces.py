@@ -21,13 +21,19 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import moving_cells, pool_name
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._probes import MOST_TEMPLATES, own_text_means, prompt_sensitivity
-from equipoise.audit.wording import group_nouns, group_phrases, worded_by_rule
 from equipoise.errors import InputError
 from equipoise.measure.embedding import linear_probe, person_preference, self_similarity, zero_shot_accuracy
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import GroupMeans, group_means
-from equipoise.text.templates.persons import PersonPrompts, person_prompts, zero_shot_prompts
+from equipoise.text.templates.persons import (
+    PersonPrompts,
+    group_nouns,
+    group_phrases,
+    person_prompts,
+    worded_by_rule,
+    zero_shot_prompts,
+)
 
 __all__ = ["SUITE"]
 

@@ -31,7 +31,7 @@ from equipoise.audit.subjects import (
 )
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._counterfactual import add_counterfactual
-from equipoise.audit.suites._retrieval import add_retrieval
+from equipoise.audit.suites._retrieval import add_subjects
 from equipoise.data.labels import without_twins
 from equipoise.measure.retrieval import Candidates, rank
 
@@ -116,21 +116,17 @@ def _measure_axes(
     groups = groups_to_rank(groups, structure, inside, findings)
     present = int((groups.take(inside).counts() > 0).sum())
     for k in config.k or (max(2, present),):
-        add_retrieval(
+        add_subjects(
             findings,
-            queries.source,
+            evidence,
+            queries,
             groups,
             config,
             k=k,
             axis=" x ".join(axes),
-            pool=pool_name(evidence.frame[inside]),
-            queries=queries.names,
-            tie_order=evidence.tie_order(config.seed),
-            candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+            pools=pools,
             structure=structure,
             pair=pair_among(groups, config),
-            subjects=queries.one_each,
-            clusters=np.array(queries.names),
         )
 
 

@@ -20,15 +20,13 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import (
     groups_to_rank,
-    pool_name,
     set_structure,
     subject_queries,
     subject_texts,
     subjects_asked,
 )
 from equipoise.audit.suite import Suite
-from equipoise.audit.suites._retrieval import add_retrieval
-from equipoise.measure.retrieval import Candidates
+from equipoise.audit.suites._retrieval import add_subjects
 
 __all__ = ["SUITE", "chosen_k"]
 
@@ -84,21 +82,17 @@ def _measure_given(
             continue
         queries = subject_queries(evidence, asked, config)
         structure = set_structure(evidence.frame, config, [axis], inside)
-        add_retrieval(
+        add_subjects(
             findings,
-            queries.source,
+            evidence,
+            queries,
             groups_to_rank(groups, structure, inside, findings),
             config,
             k=k,
             axis=name,
-            pool=pool_name(evidence.frame[inside]),
-            queries=queries.names,
-            tie_order=evidence.tie_order(config.seed),
-            candidates=Candidates(image_pool=pools, query_pool=queries.pools),
+            pools=pools,
             structure=structure,
             pair=pair_among(groups, config),
-            subjects=queries.one_each,
-            clusters=np.array(queries.names),
         )
 
 

@@ -56,7 +56,7 @@ def synthesise(
     from equipoise.audit.captions.reading import CaptionColumns, read_records
     from equipoise.data.runs import check_folder
     from equipoise.mitigate.libra import SynthesisSettings, synthesise_into
-    from equipoise.mitigate.libra.mixes import mix_of
+    from equipoise.mitigate.libra.pairs import mix_of
     from equipoise.mitigate.libra.synthesis import named_captions
     from equipoise.text import Lexicon
 

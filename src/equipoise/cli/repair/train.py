@@ -65,8 +65,7 @@ def train(
     from equipoise.train import TASKS
     from equipoise.train.estimate import estimated
     from equipoise.train.fitting import carried_out, prepared_training
-    from equipoise.train.presets import preset_of
-    from equipoise.train.settings import TrainSettings
+    from equipoise.train.settings import TrainSettings, preset_of
 
     if names:
         for entry in TASKS:

@@ -6,11 +6,8 @@ generator on them and their pictures; :func:`revise_all` applies one to the capt
 
 from equipoise.mitigate.libra.applying import CaptionRow, Revised, apply_into, revise_all
 from equipoise.mitigate.libra.learning import fit_reviser, pairs_in
-from equipoise.mitigate.libra.mixes import MIXES, mixed
-from equipoise.mitigate.libra.pairs import CaptionPair
-from equipoise.mitigate.libra.running import synthesise_into
-from equipoise.mitigate.libra.settings import SynthesisSettings
-from equipoise.mitigate.libra.synthesis import Synthesis, synthesise
+from equipoise.mitigate.libra.pairs import MIXES, CaptionPair, SynthesisSettings, mixed
+from equipoise.mitigate.libra.synthesis import Synthesis, synthesise, synthesise_into
 
 __all__ = [
     "MIXES",

@@ -15,8 +15,8 @@ from typing import Any
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.runs import claimed
+from equipoise.engine.answers import Asked, revisions
 from equipoise.engine.asking import Asking, image_batches
-from equipoise.engine.revisions import Asked, revisions
 from equipoise.engine.unreadable import Unreadable
 from equipoise.errors import InputError
 from equipoise.formatting import for_spreadsheet

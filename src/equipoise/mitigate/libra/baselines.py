@@ -11,8 +11,7 @@ from typing import Any
 
 from equipoise.mitigate.libra.masking import content_spans, filled, is_word, with_masks
 from equipoise.mitigate.libra.neighbours import NeighbourFiller
-from equipoise.mitigate.libra.pairs import CaptionPair
-from equipoise.mitigate.libra.settings import SynthesisSettings
+from equipoise.mitigate.libra.pairs import CaptionPair, SynthesisSettings
 from equipoise.mitigate.libra.synthesis import named_captions
 from equipoise.text import Lexicon
 

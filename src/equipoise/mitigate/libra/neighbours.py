@@ -1,17 +1,22 @@
-"""A filler without a model: the words that stand between the same neighbours in the captions themselves."""
+"""A filler without a model: the words that stand between the same neighbours in the captions themselves.
+
+And the words that no filler may put in, because they mean the same: by WordNet, where nltk has it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
 
 import numpy as np
 
 from equipoise.errors import InputError
 from equipoise.models.hf.fillers import check_sampling, drawn_place, generator_for
 
-__all__ = ["NeighbourFiller"]
+__all__ = ["NeighbourFiller", "synonyms_by"]
 
 _MASK = "[MASK]"
 _TOKEN = re.compile(r"\[MASK\]|\w+(?:-\w+)*|['’]\w+|[^\w\s]")
@@ -82,3 +87,35 @@ class NeighbourFiller:
 
 def _tokens(text: str) -> list[str]:
     return [token.lower() for token in _TOKEN.findall(text)]
+
+
+def synonyms_by(wanted: str) -> tuple[Callable[[str], frozenset[str]], str]:
+    """The synonyms of a word, and where they are from: ``wordnet``, or ``none`` where nobody can say.
+
+    >>> synonyms_by("allowed")[1]
+    'none'
+    """
+    if wanted == "allowed":
+        return _no_synonyms, "none"
+    try:
+        wordnet = import_module("nltk.corpus").wordnet
+        wordnet.ensure_loaded()
+    except (ModuleNotFoundError, LookupError):
+        if wanted == "wordnet":
+            raise InputError(
+                "synonyms = wordnet needs nltk with WordNet: pip install nltk, then python -m nltk.downloader wordnet; "
+                "or say synonyms = allowed"
+            ) from None
+        return _no_synonyms, "none"
+
+    @cache
+    def synonyms(word: str) -> frozenset[str]:
+        return frozenset(
+            str(name).lower().replace("_", " ") for meaning in wordnet.synsets(word) for name in meaning.lemma_names()
+        )
+
+    return synonyms, "wordnet"
+
+
+def _no_synonyms(word: str) -> frozenset[str]:
+    return frozenset()

@@ -3,33 +3,49 @@
 - *swap*: a caption whose other words are read as another group is said of that group;
 - *fill*: some of its content words are replaced such that the others tell its group more surely;
 - *merged*: a filled caption whose other words are read as another group is said of that group.
+
+:func:`synthesise_into` writes the pairs into a folder, one per line, with how many of everything there were.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from equipoise.array_types import Flags
+from equipoise.data.atomic import write_whole
+from equipoise.data.runs import claimed
 from equipoise.errors import InputError
 from equipoise.measure.captions.masking import MASK, masked, tokens_of
 from equipoise.mitigate.libra.classifier import cross_fitted
-from equipoise.mitigate.libra.filters import is_authentic, is_misread, tells_more
 from equipoise.mitigate.libra.masking import Span, content_spans, filled, is_word, with_masks
-from equipoise.mitigate.libra.mixes import mix_of, mixed
-from equipoise.mitigate.libra.neighbours import NeighbourFiller
-from equipoise.mitigate.libra.pairs import KINDS, CaptionPair
-from equipoise.mitigate.libra.settings import SynthesisSettings
-from equipoise.mitigate.libra.synonyms import synonyms_by
+from equipoise.mitigate.libra.neighbours import NeighbourFiller, synonyms_by
+from equipoise.mitigate.libra.pairs import KINDS, CaptionPair, SynthesisSettings, mix_of, mixed
 from equipoise.text import Lexicon
 from equipoise.text.english.tagging import is_function_word
 
-__all__ = ["LEAST", "NamedCaptions", "Synthesis", "named_captions", "synthesise"]
+__all__ = [
+    "LEAST",
+    "PAIRS",
+    "NamedCaptions",
+    "Synthesis",
+    "filler_named",
+    "is_authentic",
+    "is_misread",
+    "named_captions",
+    "synthesise",
+    "synthesise_into",
+    "tells_more",
+]
 
 LEAST = 20
 """A group with fewer captions teaches a classifier nothing."""
@@ -313,3 +329,82 @@ class _Synthesiser:
 
     def _named_words(self, text: str) -> list[tuple[str, str]]:
         return [(match.word, match.group) for match in self.lexicon.find(text)]
+
+
+def is_authentic(p_real: ArrayLike, least: float) -> Flags:
+    """(n,) whether people could have written it: its probability is above ``least``.
+
+    >>> is_authentic([0.2, 0.3, 0.4], 0.3).tolist()
+    [False, False, True]
+    """
+    return np.asarray(np.asarray(p_real) > least)
+
+
+def tells_more(before: ArrayLike, after: ArrayLike, groups: ArrayLike, margin: float) -> Flags:
+    """(n,) whether the filled caption is read as its own group, and by more than ``margin`` more surely than before.
+
+    ``before`` and ``after`` (n, groups) are probabilities; ``groups`` (n,) the group that each caption names.
+
+    >>> tells_more([[0.5, 0.5]] * 3, [[0.8, 0.2], [0.6, 0.4], [0.2, 0.8]], [0, 0, 0], 0.2).tolist()
+    [True, False, False]
+    """
+    first, last, own = np.asarray(before), np.asarray(after), np.asarray(groups)
+    rows = np.arange(len(own))
+    right = last.argmax(axis=1) == own
+    return np.asarray(right & (last[rows, own] - first[rows, own] > margin))
+
+
+def is_misread(probabilities: ArrayLike, groups: ArrayLike) -> Flags:
+    """(n,) whether a caption's other words are read as another group than the one it names.
+
+    >>> is_misread([[0.8, 0.2], [0.4, 0.6]], [0, 0]).tolist()
+    [False, True]
+    """
+    return np.asarray(np.asarray(probabilities).argmax(axis=1) != np.asarray(groups))
+
+
+PAIRS = "pairs.jsonl"
+
+
+def filler_named(name: str, *, device: str = "") -> Any:
+    """The masked language model of this name; none for ``captions``, whose words come from the captions themselves."""
+    from equipoise.models import load
+
+    if name == "captions":
+        return None
+    return load(name, kind="filler", **({"device": device} if device else {}))
+
+
+def synthesise_into(
+    out: str | Path,
+    captions: Sequence[str],
+    images: Sequence[str],
+    settings: SynthesisSettings | None = None,
+    *,
+    source: str = "",
+    device: str = "",
+    say: Callable[[str], None] = lambda _: None,
+    overwrite: bool = False,
+) -> Synthesis:
+    """:func:`synthesise` into the folder ``out``: ``pairs.jsonl``, and counts and settings in ``run.json``."""
+    how = settings or SynthesisSettings()
+    if device and how.filler == "captions" and not how.classifier.startswith("bert"):
+        raise InputError(
+            f"device {device!r}: neither the filler (captions) nor the classifier ({how.classifier}) runs on a device; "
+            "leave it out"
+        )
+    filler = filler_named(how.filler, device=device)
+    told = json.dumps([list(images), list(captions)], ensure_ascii=True).encode()
+    of = {"captions": source, "sha256": hashlib.sha256(told).hexdigest(), "filler": getattr(filler, "key", "captions")}
+    with claimed(out, "pairs", of=of, settings=how.plain(), overwrite=overwrite) as home:
+        made = synthesise(captions, images, how, filler=filler, device=device, say=say)
+        if not made.pairs:
+            found = ", ".join(f"{n:,} {kind}" for kind, n in made.counts["found"].items())
+            raise InputError(
+                f"no pairs in the mix {how.mix}: the captions give {found}; give more captions, another mix, or milder "
+                "filters with --set margin=0.1 or --set authenticity=0.1"
+            )
+        lines = (json.dumps(pair.plain(), ensure_ascii=False) + "\n" for pair in made.pairs)
+        write_whole(home.stage / PAIRS, "".join(lines).encode())
+        home.publish(counts=made.counts)
+    return made

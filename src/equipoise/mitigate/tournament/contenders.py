@@ -34,11 +34,6 @@ class Contender:
     seen: tuple[str, ...] | None = field(default=())
     """The subjects that it was fitted on, where others fitted it; ``None`` where nobody says."""
 
-    @property
-    def is_trained(self) -> bool:
-        """Whether a model was trained for it, rather than a map of vectors fitted."""
-        return bool(self.checkpoint or self.data)
-
 
 def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -> list[Contender]:
     """Those that are asked for: ``all``, names such as ``leace`` or ``data:sub-sampling``, and folders of remedies.

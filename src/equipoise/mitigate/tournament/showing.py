@@ -1,24 +1,30 @@
-"""A tournament as a table in Markdown, as rows of results, and as a page of its own."""
+"""A tournament as a table in Markdown, as rows of results, and as a page of its own.
+
+What papers report of a model of that name stands beside it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
+from equipoise.data.published import published_numbers
 from equipoise.formatting import NOTHING, amount, csv_text, interval, markdown_table, signed
 from equipoise.measure.notes import no_null
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.mitigate.tournament.published import PublishedRow, published_rows
 from equipoise.mitigate.tournament.scoring import TournamentCell, TournamentRow
 from equipoise.mitigate.tournament.settings import TournamentSettings
-from equipoise.report.page.pareto import ParetoPoint, pareto_figure
+from equipoise.report.charts import ParetoPoint, pareto_figure
 from equipoise.report.svg import asset, standalone
 
-__all__ = ["columns_of", "result_rows", "table_of", "written_page"]
+__all__ = ["columns_of", "published_rows", "result_rows", "table_of", "written_page"]
 
 MARK = "†"
 """Behind the name of whoever was fitted on subjects that are shown, or does not say on which."""
@@ -203,3 +209,56 @@ def _published(known: Sequence[PublishedRow]) -> str:
         '<section id="published"><h2>What papers report of this model</h2><p>On other images, with other definitions: '
         f"beside ours, not against them.</p><table><thead>{head}</thead><tbody>{lines}</tbody></table></section>"
     )
+
+
+_TABLES = {
+    "gensynth": ("GenSynth", ("T2", "T8")),
+    "socialcounterfactuals": ("SocialCounterfactuals", ("T2", "T16", "T17")),
+}
+"""The tables in which papers compare remedies."""
+_NAMES = (
+    ("debias", "DebiasCLIP"),
+    ("alip", "ALIP"),
+    ("flava", "FLAVA"),
+    ("laion400m", "OpenCLIP (LAION 400M)"),
+    ("laion2b", "OpenCLIP (LAION 2B)"),
+    ("clip-vit-base-patch32", "CLIP"),
+)
+"""What a model's name contains, in lower case, and whom the papers mean by it; the first that fits."""
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One published number."""
+
+    table: str
+    """The paper and its table."""
+    row: str
+    column: str
+    value: float
+    sd: float | None = None
+
+
+def published_rows(model: str) -> Sequence[PublishedRow]:
+    """The published numbers of a model by its name; none where no paper has it.
+
+    >>> [(row.table, row.value) for row in published_rows("hf:openai/clip-vit-base-patch32")][:1]
+    [('GenSynth T2', 0.27)]
+    >>> published_rows("mini:clip")
+    []
+    """
+    name = next((own for part, own in _NAMES if part in model.lower().replace("_", "")), None)
+    if name is None:
+        return []
+    found = []
+    for paper, (title, tables) in _TABLES.items():
+        numbers = published_numbers(paper).numbers
+        for cell in numbers[numbers["table"].isin(tables)].to_dict("records"):
+            row = str(cell["row"])
+            base = row.removesuffix(" pretrained").removesuffix(" debiased")
+            if base == name or (name == "CLIP" and base == "CLIP-clip"):
+                sd = None if pd.isna(cell["sd"]) else float(cell["sd"])
+                found.append(
+                    PublishedRow(f"{title} {cell['table']}", row, str(cell["column"]), float(cell["value"]), sd)
+                )
+    return found

@@ -400,7 +400,7 @@ for _kind, _target, _title, _cite, _example in (
         "distilbert-base-uncased",
     ),
 ):
-    _family(_kind, f"hf.sentences:{_target}", _title, _cite, _example)
+    _family(_kind, f"hf.encoder:{_target}", _title, _cite, _example)
 
 
 def family_of(checkpoint: Checkpoint) -> Any:

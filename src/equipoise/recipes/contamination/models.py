@@ -10,7 +10,7 @@ from the biased world, and only their decoder learns.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,20 @@ _SEEN: dict[bytes, Any] = {}
 """What the eyes make of pictures, by a fingerprint of the picture: no model moves them, so one look is enough."""
 
 
+def _looked_at(rows: TrainingRows, look: Callable[[Any], Any], whose: bytes = b"") -> dict[str, Any]:
+    """What ``look`` makes of the picture of every row, by image id; ``whose`` eyes they are is part of the name."""
+    import torch
+
+    seen: dict[str, Any] = {}
+    with torch.no_grad():
+        for row in rows.rows(range(len(rows))):
+            key = blake2b(row["image"].tobytes(), digest_size=16, person=whose).digest()
+            if key not in _SEEN:
+                _SEEN[key] = look(row["image"])
+            seen[row["image_id"]] = _SEEN[key]
+    return seen
+
+
 class LockedClipTask(ClipTask):
     """The task ``clip`` for models whose image tower stays as it is: each picture is looked at once, and alone, so that
     what is seen does not depend on the pictures beside it. The projection of what is seen learns.
@@ -53,16 +67,10 @@ class LockedClipTask(ClipTask):
 
     def open(self, checkpoint: Any, rows: TrainingRows, *, fresh: bool = False) -> Any:
         """The dual encoder in ``checkpoint``, and what it sees in every row."""
-        import torch
-
         model = super().open(checkpoint, rows, fresh=fresh)
-        self._seen: dict[str, Any] = {}
-        with torch.no_grad():
-            for row in rows.rows(range(len(rows))):
-                key = blake2b(row["image"].tobytes(), digest_size=16).digest()
-                if key not in _SEEN:
-                    _SEEN[key] = model.vision_model(**processed(self.processor, [row["image"]])).pooler_output[0]
-                self._seen[row["image_id"]] = _SEEN[key]
+        self._seen = _looked_at(
+            rows, lambda image: model.vision_model(**processed(self.processor, [image])).pooler_output[0]
+        )
         return model
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
@@ -91,17 +99,13 @@ class LockedCaptionerTask(CaptionerTask):
 
     def open(self, checkpoint: Any, rows: TrainingRows, *, fresh: bool = False) -> Any:
         """The captioner in ``checkpoint``, and what it sees in every row."""
-        import torch
-
         model = super().open(checkpoint, rows, fresh=fresh)
-        self._seen: dict[str, Any] = {}
-        with torch.no_grad():
-            for row in rows.rows(range(len(rows))):
-                key = blake2b(row["image"].tobytes(), digest_size=16, person=b"captioner").digest()
-                if key not in _SEEN:
-                    shown = processed(self.processor, [row["image"]])["pixel_values"]
-                    _SEEN[key] = model.encoder(pixel_values=shown).last_hidden_state[0]
-                self._seen[row["image_id"]] = _SEEN[key]
+
+        def look(image: Any) -> Any:
+            shown = processed(self.processor, [image])["pixel_values"]
+            return model.encoder(pixel_values=shown).last_hidden_state[0]
+
+        self._seen = _looked_at(rows, look, b"captioner")
         return model
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:

@@ -2,7 +2,8 @@
 
 Each photograph is drawn anew as every group, a filter chooses among candidates, and classifiers and captioners that
 learnt from the chosen pictures (S_synthetic, S_augment) are compared with those that learnt from photographs, resampled
-ones, or with another loss. ``--quick`` is a small form of it with fewer arms and one seed.
+ones, or with another loss. ``--quick`` is a small form of it with fewer arms and one seed; at full scale the study says
+what has to be made where there are GPUs, with which commands, and audits what was predicted there.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.data import Table
 from equipoise.errors import InputError
 from equipoise.recipes.inpainting.arms import ARMS, FULL, MINI, QUICK, TONE_ARMS, StudySize, TrainingArm
-from equipoise.recipes.inpainting.full import full_steps
 from equipoise.recipes.inpainting.tables import PAIRS, parts_of
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
+from equipoise.train.settings import PRESETS
 
 __all__ = ["STUDY"]
 
@@ -28,7 +29,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.models and options.scale == "mini":
         raise InputError("the study makes its own classifiers at scale mini; leave --models out")
     if options.scale == "full":
-        return full_steps(options, FULL)
+        return _full_steps(options, FULL)
     size = QUICK if options.quick else MINI
     steps = [_photographs(size, options), _backbone(size)]
     steps += [
@@ -54,7 +55,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
 def _photographs(size: StudySize, options: StudyOptions) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.generate import MaskConfig, plan_mask, run
-        from equipoise.recipes.inpainting.captioning import CAPTIONS, write_lines
+        from equipoise.recipes.inpainting.learning import CAPTIONS, write_lines
         from equipoise.recipes.inpainting.photographs import leaning_world, write_photographs
 
         world = leaning_world()
@@ -192,7 +193,7 @@ def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, 
 
 def _captioner(name: str, seed: int, size: StudySize) -> list[StudyStep]:
     def learn(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.captioning import train_captioner_arm, write_captions
+        from equipoise.recipes.inpainting.learning import train_captioner_arm, write_captions
 
         train_captioner_arm(name, home.step("sets"), out / "model", size.speaking, seed)
         photographs = home.step("photographs")
@@ -215,7 +216,7 @@ def _revised(seed: int) -> list[StudyStep]:
         from equipoise.engine import Asking
         from equipoise.mitigate.libra.applying import CaptionRow, revise_all
         from equipoise.models import load
-        from equipoise.recipes.inpainting.captioning import read_lines, write_lines
+        from equipoise.recipes.inpainting.learning import read_lines, write_lines
 
         photographs = home.step("photographs")
         for which in ("test", "masked"):
@@ -234,7 +235,7 @@ def _revised(seed: int) -> list[StudyStep]:
 
 def _caption_audit(name: str, seed: int) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.captioning import audit_of
+        from equipoise.recipes.inpainting.learning import audit_of
 
         photographs = home.step("photographs")
         captions = home.step(f"caption-{name}-{seed}") / "test.jsonl"
@@ -243,6 +244,108 @@ def _caption_audit(name: str, seed: int) -> StudyStep:
     title = f"captions: LIC, quality and CLIPScore of {name}, seed {seed}"
     needs = (f"caption-{name}-{seed}", "photographs")
     return StudyStep(f"captions-{name}-{seed}", title, work, {}, needs, True, StepCost(cpu_minutes=0.5))
+
+
+COCO = "COCO 2014 with captions, instances and COCO-WholeBody; perceived gender of Zhao et al. (2021)"
+OPEN_IMAGES = "OpenImages with MIAP boxes"
+MISSING = (
+    "the predictions of the paper's classifiers were not released; train them (--dry-run names the commands), predict "
+    "the test photographs whole, masked and with a body part redrawn, and give --from predictions=FOLDER"
+)
+
+
+def _full_steps(options: StudyOptions, size: StudySize) -> list[StudyStep]:
+    """The audits of the predictions that were given; without any, the plan of everything that makes them."""
+    given = options.given.get("predictions")
+    if options.models:
+        raise InputError("the study names the paper's models at scale full, and audits predictions; leave --models out")
+    return _audits(Path(given)) if given else _plan(size)
+
+
+def _audits(folder: Path) -> list[StudyStep]:
+    labels = next((path for path in (folder / "labels", folder / "labels.csv") if path.exists()), None)
+    if labels is None:
+        raise InputError(f"{folder}: no labels; put labels.csv (image_id, objects, gender) or a table 'labels' there")
+    found = [(arm, seed) for arm in ARMS for seed in sorted(p.name for p in (folder / arm).glob("*") if p.is_dir())]
+    if not found:
+        raise InputError(f"{folder}: no predictions; give ARM/SEED/test.csv, ARM one of: {', '.join(ARMS)}")
+    return [_audit(folder, labels, arm, seed) for arm, seed in found]
+
+
+def _audit(folder: Path, labels: Path, arm: str, seed: str) -> StudyStep:
+    files = {name: folder / arm / seed / f"{name}.csv" for name in ("test", "masked", "parts")}
+
+    def work(home: StudyHome, out: Path) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, path in files.items():
+            if path.is_file():
+                (out / f"{name}.csv").write_bytes(path.read_bytes())
+        masked, redrawn = (out / f"{name}.csv" if files[name].is_file() else None for name in ("masked", "parts"))
+        audit_classifier(
+            out / "test.csv",
+            labels,
+            out / "audit",
+            axes=["gender"],
+            pair=("male", "female"),
+            name=f"{arm}-{seed}",
+            settings=ClassifierSettings(),
+            masked=masked,
+            inpainted=redrawn,
+        )
+
+    if not files["test"].is_file():
+        raise InputError(f"{files['test']} is missing; it holds the predictions of the whole test photographs")
+    about = {name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in files.items() if path.is_file()}
+    return StudyStep(f"audit-{arm}-{seed}", f"classify-audit of {arm}, seed {seed}", work, about, (), False)
+
+
+def _plan(size: StudySize) -> list[StudyStep]:
+    def step(name: str, title: str, **cost: Any) -> StudyStep:
+        return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=MISSING)
+
+    n, m = size.photographs, size.candidates
+    steps = [
+        step(
+            "inpaint",
+            f"generate inpaint coco drawn -g diffusers:sd-inpainting -m {m}; the same with --axis skin_tone",
+            models=("diffusers:sd-inpainting (Rombach et al., CVPR 2022)",),
+            data=(COCO, OPEN_IMAGES),
+            images=2 * 2 * m * n,
+            gpu_hours=2 * 2 * m * n * 2.5 / 3600,
+            disk_gb=2 * 2 * m * n * 0.4 / 1000,
+        ),
+        step(
+            "filter",
+            "filter drawn fidelity -m hf:openai/clip-vit-base-patch32 --detector hf:facebook/detr-resnet-50 "
+            "--reference coco, then table combine --mode synthetic and augment",
+            models=("hf:openai/clip-vit-base-patch32", "Detic, or another detector"),
+            images=2 * 2 * m * n,
+            gpu_hours=40,
+        ),
+        step(
+            "parts",
+            "generate inpaint test parts --part --by finder --finder hf:facebook/sam-vit-base",
+            models=("hf:facebook/sam-vit-base",),
+            images=size.parts,
+            gpu_hours=size.parts * 2.5 / 3600,
+        ),
+        step("mask", "generate mask test masked --what person --by segment", images=size.test, cpu_minutes=20),
+    ]
+    for name, preset in PRESETS.items():
+        runs = len(size.seeds) * (len(ARMS) - 1 + 2 if preset.task == "multilabel" else 5 + 2)
+        told = ", ".join(f"{key}={value}" for key, value in preset.settings.items())
+        steps.append(
+            step(
+                f"train-{name}",
+                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({told})"
+                + (", outside Equipoise, which does not train this form" if name == "blip-2" else ""),
+                models=(preset.init or f"{name}, converted",),
+                gpu_hours=runs * preset.gpu_hours,
+                disk_gb=runs * preset.disk_gb,
+            )
+        )
+    steps.append(step("audit", "classify-audit and captions of every run, LIC by LSTM", cpu_minutes=600))
+    return steps
 
 
 COVERS = (

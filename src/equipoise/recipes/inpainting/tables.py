@@ -12,15 +12,18 @@ import pandas as pd
 
 from equipoise.data import Table, read_results
 from equipoise.data.published import doubt_sentence, published_numbers
+from equipoise.errors import InputError
+from equipoise.measure.arrays import Floats
+from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats import holm, mean_interval
+from equipoise.measure.stats.estimate import Estimate
 from equipoise.recipes.inpainting.arms import ARMS, TONE_ARMS
-from equipoise.recipes.inpainting.parity import parity_gap
 from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["PAIRS", "parity_rows", "parts_of"]
+__all__ = ["PAIRS", "parity_gap", "parity_rows", "parts_of"]
 
 PAIRS = {"gender": ("male", "female"), "skin_tone": ("light", "dark")}
 SYNTHETIC = "synthetic"
@@ -228,7 +231,7 @@ def _drawn(home: StudyHome) -> StudyPart:
 
 
 def _captioners(home: StudyHome) -> StudyPart:
-    from equipoise.recipes.inpainting.captioning import caption_ratio
+    from equipoise.recipes.inpainting.learning import caption_ratio
 
     metrics = {"METEOR": ("meteor_approximate", 100.0), "CLIPScore": ("clip_score", 100.0), "LIC": ("lic", 1.0)}
     called = {name: ARMS[name].published for name in ARMS} | {"libra": "LIBRA"}
@@ -284,7 +287,7 @@ def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart
 
 def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
     from equipoise.errors import InputError
-    from equipoise.recipes.inpainting.captioning import caption_delta
+    from equipoise.recipes.inpainting.learning import caption_delta
 
     sources = Table.open(home.step("parts") / "plain").to_pandas(["image_id", "source_id"])
     origin = dict(zip(sources["image_id"], sources["source_id"], strict=True))
@@ -304,3 +307,63 @@ def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
             keys = {"model": "captioner", "arm": ARMS[arm].published, "seed": mark.stem.rsplit("-", 1)[1]}
             rows.append(keys | measured_cells(row) | paper)
     return rows
+
+
+def parity_gap(
+    others: Sequence[Groups],
+    mine: Sequence[Groups],
+    pair: tuple[str, str],
+    *,
+    draws: int = 999,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """How much farther from parity ``others`` are than ``mine``, classifiers of the same n images; above 0: farther.
+
+    The distance of one classifier is |ln r|, r the images predicted to show ``pair[0]`` over those predicted to show
+    ``pair[1]`` (half an image is added to both, so that none is infinite); the mean over classifiers that differ in
+    their seed alone is taken on each side. Interval: bootstrap over images. Null: the two sides exchange their
+    predictions image by image.
+
+    >>> even = Groups.from_values(["m", "f"] * 20)
+    >>> lopsided = Groups.from_values(["m"] * 36 + ["f"] * 4)
+    >>> found = parity_gap([lopsided], [even], ("m", "f"))
+    >>> round(found.value, 2), found.p_value < 0.05  # ln(36.5 / 4.5)
+    (2.09, True)
+    """
+    if not others or not mine:
+        raise InputError("parity is compared between classifiers, and one side has none")
+    sizes = {len(groups) for groups in (*others, *mine)}
+    if len(sizes) > 1:
+        raise InputError(f"predictions of {' and '.join(map(str, sorted(sizes)))} images; give the same images")
+    first, second = (np.concatenate([_shown(groups, pair) for groups in side], axis=1) for side in (mine, others))
+    if first.shape[1] != second.shape[1]:
+        raise InputError(f"{len(mine)} classifiers against {len(others)}; give as many seeds on both sides")
+
+    def farther(near: Floats, far: Floats, _: object) -> Floats:
+        return _distance(far) - _distance(near)
+
+    found = two_sided_estimate(
+        TwoSides.paired(first, second),
+        farther,
+        n=sizes.pop(),
+        n_groups=2,
+        draws=draws,
+        replicates=replicates,
+        seed=seed,
+        level=0.95,
+        alternative="two-sided",
+        least=-np.inf,
+        most=np.inf,
+    )
+    return found.with_notes(f"mean over {len(mine)} seeds")
+
+
+def _shown(groups: Groups, pair: tuple[str, str]) -> Floats:
+    return np.stack([groups.labels == groups.index(name) for name in pair], axis=1).astype(np.float64)
+
+
+def _distance(counts: Floats) -> Floats:
+    """(b,) the mean over classifiers of |ln r|, from (b, 2 s) counts."""
+    halves = counts.reshape(len(counts), -1, 2) + 0.5
+    return np.asarray(np.abs(np.log(halves[:, :, 0] / halves[:, :, 1])).mean(axis=1))

@@ -15,7 +15,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, synthesise
-from equipoise.mitigate.libra.running import filler_named
+from equipoise.mitigate.libra.synthesis import filler_named
 from equipoise.models.hf.revisers import joined_model, save_reviser
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.demo_parts import grainy

@@ -17,7 +17,7 @@ from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
 from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, fit_reviser, mixed, pairs_in, synthesise
 from equipoise.mitigate.libra.baselines import perturbed_pairs, unchanged_pairs
-from equipoise.mitigate.libra.running import PAIRS, filler_named
+from equipoise.mitigate.libra.synthesis import PAIRS, filler_named
 from equipoise.recipes.demo_parts import grainy
 from equipoise.recipes.libra.dcg import GRAINY, SYNTHESIS, TRAINING, learning_world, start_folder, world_captions
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep

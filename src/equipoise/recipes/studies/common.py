@@ -22,7 +22,6 @@ from equipoise.report.study import StudyFigure, StudyTable, measured_cells
 __all__ = [
     "audit_step",
     "correlation_cells",
-    "given_table",
     "metric_table",
     "paper_table",
     "recovered_part",
@@ -32,11 +31,6 @@ __all__ = [
 ]
 
 TableOf = Callable[[StudyHome], Table]
-
-
-def given_table(home: StudyHome, name: str, step: str) -> Table:
-    """The table that was given under ``name``, or the one that a step made."""
-    return Table.open(home.options.given.get(name) or home.step(step))
 
 
 def audit_step(

@@ -32,7 +32,6 @@ __all__ = ["SIZES", "STUDY"]
 SIZES = {"sets": 40}
 """Scenes of each activity, each in the four cells."""
 FULL = models_of("gabinsight")
-NEGCLIP = "NegCLIP-ViT-B-32: give its weights as hf:FOLDER with --models (equipoise models convert)"
 CATEGORIES = {"T5": "stereotypical", "T6": "everyday", "T7": "LAION-400M"}
 SCENARIOS = {"E2": "expected acts, both there", "U2": "unexpected acts, both there", "U1": "unexpected acts alone"}
 SCENARIOS |= {"E1": "expected acts alone"}

@@ -27,7 +27,6 @@ __all__ = ["SIZES", "STUDY"]
 
 SIZES = {"sets": 8, "subjects": 6, "caption_sets": 3, "candidates": 2}
 """Rendered sets of each occupation; generated: occupations, caption sets of each, candidates of each set."""
-FULL_GENERATOR = "diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5"
 SEES = "mini:clip-fair"
 SAFETY = "mini:safety"
 LEAST = 0.9

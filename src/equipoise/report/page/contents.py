@@ -19,12 +19,20 @@ from equipoise.report.page.figures import (
     subjects_figure,
 )
 from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
-from equipoise.report.page.gallery import Gallery, gallery
+from equipoise.report.page.gallery import Gallery, PictureOrder, gallery, read_ranking
 from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
-from equipoise.report.page.ranking import PictureOrder, read_ranking
-from equipoise.report.page.tables import SUBJECT_COLUMNS, SubjectRow, all_rows, funnel_rows, subject_table
-from equipoise.report.page.text import CaptionNumbers, DatasetText, caption_numbers, dataset_text
+from equipoise.report.page.tables import (
+    SUBJECT_COLUMNS,
+    CaptionNumbers,
+    DatasetText,
+    SubjectRow,
+    all_rows,
+    caption_numbers,
+    dataset_text,
+    funnel_rows,
+    subject_table,
+)
 from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure

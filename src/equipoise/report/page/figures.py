@@ -18,7 +18,6 @@ from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 __all__ = [
     "headline_figure",
     "joint_figure",
-    "legend",
     "proportions_figure",
     "shade",
     "strip_figure",
@@ -131,14 +130,6 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
 
 WIDTH = 720.0
 _SURE = 1.96
-
-
-def legend(drawing: SvgDrawing, labels: Sequence[str], x: float, y: float) -> None:
-    """Names of the series in their colours, in one line."""
-    for number, label in enumerate(labels):
-        drawing.rect(x, y - 9, 10, 10, f"c{number % SERIES_COLOURS}")
-        drawing.text(x + 15, y, label)
-        x += 32 + 7.2 * len(label)
 
 
 def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:

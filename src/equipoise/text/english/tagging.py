@@ -30,7 +30,6 @@ __all__ = [
     "ContentWord",
     "Tag",
     "content_vocabulary",
-    "content_words",
     "is_function_word",
     "tag_tokens",
 ]
@@ -66,16 +65,6 @@ def tag_tokens(tokens: Sequence[str], *, tagger: str = "rules") -> list[str]:
     ['function', 'adjective', 'noun', 'verb', 'function', 'function', 'noun', 'verb', 'function', 'noun']
     """
     return _tagger(tagger)([tokens])[0]
-
-
-def content_words(tokens: Sequence[str], *, tagger: str = "rules") -> list[tuple[str, str]]:
-    """The content words among ``tokens`` (one caption in lower case) with their tags.
-
-    >>> content_words("two small dogs are running quickly".split())
-    [('small', 'adjective'), ('dogs', 'noun'), ('running', 'verb'), ('quickly', 'adverb')]
-    """
-    tags = tag_tokens(tokens, tagger=tagger)
-    return [(word, tag) for word, tag in zip(tokens, tags, strict=True) if tag != "function"]
 
 
 def content_vocabulary(

@@ -13,8 +13,8 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.registry import Registry
 from equipoise.text.lexicon import compat as compat_rules
 from equipoise.text.lexicon import file as lexicon_file
+from equipoise.text.lexicon.agreement import NEUTRAL, agreed, telltales
 from equipoise.text.lexicon.file import LexiconContents, Row
-from equipoise.text.lexicon.grammar import NEUTRAL, agreed, telltales
 from equipoise.text.lexicon.index import Match, WordIndex, checked
 from equipoise.text.lexicon.positions import lower
 from equipoise.text.lexicon.rewriting import apply_edits

@@ -1,6 +1,8 @@
-"""Where a caption names a person, so that a word can be put in front: "A person", "two tennis players".
+"""Persons in captions and prompts: where a caption names one, and how a prompt says the group of one.
 
-Prompts about a person: for preference metrics, zero-shot labels, and whether an attribute can be seen.
+Where a caption names a person a word can be put in front: "A person", "two tennis players". Prompts about a person
+serve preference metrics, zero-shot labels, and the question whether an attribute can be seen. The groups of a table
+have a noun for captions ("woman") and a phrase for prompts ("female person").
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ __all__ = [
     "PersonPrompts",
     "Span",
     "detectability_prompts",
+    "group_nouns",
+    "group_phrases",
     "has_pronoun",
     "person_axes",
     "person_prompts",
     "person_span",
     "with_term",
+    "worded_by_rule",
     "zero_shot_prompts",
 ]
 
@@ -229,3 +234,54 @@ def _plural(noun: str) -> str:
     if re.search(r"[^aeiou]y$", noun):
         return f"{noun[:-1]}ies"
     return f"{noun}es" if re.search(r"(?:s|x|z|ch|sh)$", noun) else f"{noun}s"
+
+
+_ALIKE = {"man": "male", "men": "male", "woman": "female", "women": "female"}
+_RULES = {"skin_tone": "person with {} skin"}
+_AGES = {"child": "child", "adult": "adult person", "older": "old person"}
+
+
+def group_nouns(axis: str, groups: Iterable[str]) -> dict[str, str]:
+    """What a caption calls someone of each group; groups are matched to the shipped wording by name, in any case.
+
+    >>> group_nouns("gender", ["Male", "woman", "neutral"])
+    {'Male': 'man', 'woman': 'woman', 'neutral': 'neutral person'}
+    """
+    known = zero_shot_prompts(axis, templates=("{}",)) if axis in person_axes() else {}
+    return {group: _worded(axis, group, {name: texts[0] for name, texts in known.items()}) for group in groups}
+
+
+def group_phrases(axis: str, groups: Iterable[str]) -> dict[str, str]:
+    """What stands for each group in a preference prompt ("a photo of a …").
+
+    >>> group_phrases("race", ["White", "Latino_Hispanic"])
+    {'White': 'white person', 'Latino_Hispanic': 'Latino or Hispanic person'}
+    >>> group_phrases("skin_tone", ["dark"]), group_phrases("hair", ["red-haired"])
+    ({'dark': 'person with dark skin'}, {'red-haired': 'red-haired person'})
+    """
+    known = dict(person_prompts(axis, templates=("{}",))[0].groups) if axis in person_axes() else {}
+    return {group: _worded(axis, group, known) for group in groups}
+
+
+def worded_by_rule(axis: str, groups: Iterable[str]) -> list[str]:
+    """The groups that no shipped wording names; their prompts follow a rule and deserve a look.
+
+    >>> worded_by_rule("gender", ["Female", "neutral"])
+    ['neutral']
+    """
+    known = person_prompts(axis, templates=("{}",))[0].groups if axis in person_axes() else {}
+    return [group for group in groups if _key(group) not in {_key(name) for name in known}]
+
+
+def _worded(axis: str, group: str, known: dict[str, str]) -> str:
+    by_key = {_key(name): phrase for name, phrase in known.items()}
+    if _key(group) in by_key:
+        return by_key[_key(group)]
+    if axis == "age" and group in _AGES:
+        return _AGES[group]
+    return _RULES.get(axis, "{} person").format(group.replace("_", " "))
+
+
+def _key(group: str) -> str:
+    plain = " ".join(group.casefold().replace("_", " ").split())
+    return _ALIKE.get(plain, plain)

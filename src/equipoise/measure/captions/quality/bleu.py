@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,19 @@ __all__ = ["bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "bleu_counts"]
 
 # The evaluation's guards against 0 / 0; published per-caption values contain them.
 _TINY, _SMALL = 1e-15, 1e-9
+
+_BLEU: dict[str, Any] = {
+    "takes": "captions",
+    "citation": "Papineni 2002",
+    "formula": "brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
+    "range": "[0, 1]",
+    "bounds": (0.0, 1.0),
+    "direction": "higher is better",
+    "better": "higher",
+    "when_it_lies": "More references give higher values; per-caption values do not average to it.",
+    "unit": "share",
+}
+"""What the four orders have in common."""
 
 
 def bleu(
@@ -51,18 +65,10 @@ def bleu(
 
 @metric(
     "bleu_1",
-    takes="captions",
     title="BLEU-1",
     summary="Share of words that stand in a reference.",
-    citation="Papineni 2002",
-    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
-    range="[0, 1]",
-    bounds=(0.0, 1.0),
-    direction="higher is better",
-    better="higher",
     chance="captions of other images: about 0.31",
-    when_it_lies="More references give higher values; per-caption values do not average to it.",
-    unit="share",
+    **_BLEU,
 )
 def bleu_1(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
@@ -73,18 +79,10 @@ def bleu_1(
 
 @metric(
     "bleu_2",
-    takes="captions",
     title="BLEU-2",
     summary="Share of runs of up to two words that stand in a reference.",
-    citation="Papineni 2002",
-    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
-    range="[0, 1]",
-    bounds=(0.0, 1.0),
-    direction="higher is better",
-    better="higher",
     chance="captions of other images: about 0.13",
-    when_it_lies="More references give higher values; per-caption values do not average to it.",
-    unit="share",
+    **_BLEU,
 )
 def bleu_2(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
@@ -95,18 +93,10 @@ def bleu_2(
 
 @metric(
     "bleu_3",
-    takes="captions",
     title="BLEU-3",
     summary="Share of runs of up to three words that stand in a reference.",
-    citation="Papineni 2002",
-    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
-    range="[0, 1]",
-    bounds=(0.0, 1.0),
-    direction="higher is better",
-    better="higher",
     chance="captions of other images: about 0.05",
-    when_it_lies="More references give higher values; per-caption values do not average to it.",
-    unit="share",
+    **_BLEU,
 )
 def bleu_3(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None
@@ -117,18 +107,10 @@ def bleu_3(
 
 @metric(
     "bleu_4",
-    takes="captions",
     title="BLEU-4",
     summary="Share of runs of up to four words that stand in a reference.",
-    citation="Papineni 2002",
-    formula="brevity penalty times the geometric mean of the clipped n-gram precisions of the summed counts",
-    range="[0, 1]",
-    bounds=(0.0, 1.0),
-    direction="higher is better",
-    better="higher",
     chance="captions of other images: about 0.03",
-    when_it_lies="More references give higher values; per-caption values do not average to it.",
-    unit="share",
+    **_BLEU,
 )
 def bleu_4(
     candidates: Sequence[Caption] | CaptionPairs, references: Sequence[Sequence[Caption]] | None = None

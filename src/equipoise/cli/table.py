@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equipoise.cli.making import OUT, OUT_OPTION, one_axis, one_out
-from equipoise.cli.tables.mixing import LAYERS, combine, join, print_columns
+from equipoise.cli.making import (
+    OUT,
+    OUT_OPTION,
+    numbers_from_text,
+    one_axis,
+    one_out,
+    options_from_text,
+    pair_from_text,
+)
+from equipoise.cli.mixing import LAYERS, combine, join, print_columns
 
 if TYPE_CHECKING:
     from equipoise.data import Table, TableDiff
@@ -147,7 +155,6 @@ def import_(
 
     [bold]equipoise table import embeddings vectors.npz vectors[/bold]
     """
-    from equipoise.cli.options import options_from_text
     from equipoise.data.importing import import_table
     from equipoise.data.readers import READERS
 
@@ -181,7 +188,6 @@ def _one_place(reader: str, path: str, out: str, option: str) -> str:
 
 def _columns_given(named: dict[str, str], column: list[str], axis: list[str], images: str) -> dict[str, Any]:
     """What the flags say of columns, as the options of a reader."""
-    from equipoise.cli.options import pair_from_text
     from equipoise.data.readers.files.mapped import axes_named
 
     axes = axes_named(axis, "--axis")
@@ -223,7 +229,6 @@ def export(
 
     Example: [bold]equipoise table export folder people people-folder --layer all[/bold]
     """
-    from equipoise.cli.options import options_from_text
     from equipoise.data.exports import EXPORTS, export
 
     options = options_from_text(EXPORTS.load(kind), option)
@@ -282,7 +287,6 @@ def split(
 
     Example: [bold]equipoise table split people --by subject --fractions train=0.8,test=0.2[/bold]
     """
-    from equipoise.cli.options import numbers_from_text
     from equipoise.data.sampling import split_layer
 
     shares = numbers_from_text(fractions, "--fractions")
