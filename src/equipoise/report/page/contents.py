@@ -55,6 +55,8 @@ _CONTENTS = {
     "limits": "What this does not prove",
 }
 _JOINT_SHOWN = 3
+OF_PROMPTS = frozenset({"faces", "prompts"})
+"""Suites that ask about no subject: what their rows are about is a prompt."""
 
 
 @dataclass(frozen=True)
@@ -242,10 +244,10 @@ def _facts(series: Sequence[Series]) -> list[str]:
     for kind, name in kinds.items():
         n = sum(each.source.kind == kind for each in series)
         facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
-    if len(subjects) > 1:
-        facts.append(f"{count(len(subjects))} subjects")
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
+    if len(subjects) > 1:
+        facts.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= OF_PROMPTS else 'subjects'}")
     pools = sorted({str(p) for each in asked for p in each.results["pool"].dropna().unique()})
     return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
 
