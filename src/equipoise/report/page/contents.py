@@ -30,6 +30,7 @@ from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, level_of, spreads_of
+from equipoise.report.verdict.kinds import on_nothing_dropped
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
@@ -187,7 +188,7 @@ def gather(
             repairs.append(Repair(pair[0], after, changes(pair[0], after, by, spreads=spreads_of(pair[0]))))
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
-        title=title or _title(series),
+        title=title or _title(series, given),
         verdict=verdict(
             audits,
             repairs=repairs,
@@ -203,6 +204,8 @@ def gather(
         given=given,
         metric=metric,
     )
+    if not series and (runs := [each.path.name for each in given.sources if each.kind == "filter"]):
+        contents.verdict = on_nothing_dropped(runs)
     colours = {each.label: number for number, each in enumerate(series)}
     contents.figures["headline"] = [
         figure
@@ -229,8 +232,8 @@ def gather(
     return contents
 
 
-def _title(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(each.label for each in series))
+def _title(series: Sequence[Series], given: Given) -> str:
+    names = list(dict.fromkeys(each.label for each in series)) or [each.path.name for each in given.sources]
     return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
 
 
