@@ -196,7 +196,7 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
 
 def _outcome_of(names: Sequence[str], of: int) -> str:
     """All names, unless they are all there are."""
-    return _many(names, of) if len(names) == of else joined(list(names))
+    return f"All {of} models" if _NAMED < len(names) == of else joined(list(names))
 
 
 def _about(axis: str, *, masked: bool, amplify: bool) -> str:
