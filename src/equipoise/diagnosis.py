@@ -19,10 +19,12 @@ __all__ = ["EXTRAS", "HAZARD", "examine", "tell"]
 CORE = ("numpy", "scipy", "pandas", "scikit-learn", "pyarrow", "pillow", "typer", "jinja2", "tqdm")
 EXTRAS: dict[str, tuple[str, ...]] = {
     "models": ("torch", "transformers", "diffusers", "safetensors", "sentencepiece"),
+    "train": ("accelerate", "peft"),
     "open-clip": ("open_clip_torch",),
     "ray": ("ray",),
     **({"review": ("fastapi", "uvicorn")} if find_spec("equipoise.review") else {}),
     "faces": ("mediapipe",),
+    "lpips": ("lpips",),
     "java-metrics": ("pycocoevalcap",),
     "docs": ("mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "ruff", "mypy"),

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from urllib.parse import unquote, urlsplit
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "UnknownNameError",
     "closest",
     "install_line",
+    "like_it",
     "one_line",
     "system_error",
     "system_reason",
@@ -97,6 +99,21 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     found = get_close_matches(wanted, by_plain, n=n, cutoff=0.6)
     found += [p for p in by_plain if wanted and (p.startswith(wanted) or wanted in p) and p not in found]
     return [by_plain[p] for p in found[:n]]
+
+
+def like_it(path: str | os.PathLike[str]) -> str:
+    """A question that names what is there in place of a path that is not, to be put behind a sentence; or nothing.
+
+    >>> like_it("/no/such/folder")
+    ''
+    """
+    folder, name = os.path.split(os.fspath(path).rstrip("/"))
+    try:
+        there = sorted(entry.name for entry in islice(os.scandir(folder or "."), 2000) if entry.name[0] != ".")
+    except (OSError, ValueError):
+        return ""
+    near = closest(name, there, n=1) if len(name) > 2 else []
+    return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""
 
 
 def one_line(error: BaseException, most: int = 300) -> str:

@@ -263,6 +263,15 @@ def from_spreadsheet(text: str) -> str:
     return text[1:] if text.startswith("'") and for_spreadsheet(text[1:]) == text else text
 
 
+def delimiter_in(header: str) -> str:
+    """What parts the fields of a CSV file with this first line: a comma, or a semicolon as some spreadsheets write it.
+
+    >>> delimiter_in("path,sex"), delimiter_in("path;sex;age"), delimiter_in("caption")
+    (',', ';', ',')
+    """
+    return ";" if header.count(";") > header.count(",") else ","
+
+
 def csv_text(frame: Any, *, float_format: str | None = None) -> str:
     """A DataFrame as CSV, with no cell that a spreadsheet would run (:func:`for_spreadsheet`), a line per row."""
 

@@ -186,3 +186,14 @@ def test_demo_runs_offline(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert done.exit_code == 0, done.output
     assert f"Open {tmp_path / 'demo' / 'report.html'}" in done.output.replace("\n", "")
+
+
+def test_doctor_names_every_extra_that_the_package_offers():
+    import tomllib
+    from pathlib import Path
+
+    from equipoise.diagnosis import EXTRAS
+
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    offered = set(project["project"]["optional-dependencies"]) - {"safety"}  # of which no code makes use yet
+    assert set(EXTRAS) == offered

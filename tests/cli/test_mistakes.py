@@ -62,7 +62,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 IMPORT = "table import csv"
 AUDIT = "audit -s prompts --prompts prompts.txt -t faces -o out --draws 20"
 MISTAKES = {
-    "wrong path": ("table import csv peple.csv out", "there is nothing at 'peple.csv'"),
+    "wrong path": ("table import csv peple.csv out", "there is nothing at 'peple.csv'; did you mean people.csv?"),
+    "wrong table": (f"{AUDIT.replace('faces', 'face')} mini", "there is no table at face; did you mean faces?"),
+    "a list for a table": (
+        f"{AUDIT.replace('faces', 'people.csv')} mini",
+        "make one of it: equipoise table import csv people.csv OUT",
+    ),
     "wrong column": (f"{IMPORT} people.csv out --image pth", "no column 'pth' for 'image'; did you mean 'path'?"),
     "wrong axis": (f"{IMPORT} people.csv out --axis gender", "no column 'gender' for 'gender'; its columns are"),
     "swapped arguments": (
@@ -91,7 +96,8 @@ MISTAKES = {
     "one group": (f"{AUDIT.replace('faces', 'alike')} --from-embeddings vectors.npz", "so it needs two"),
     "no axis": (f"{AUDIT.replace('faces', 'unlabelled')} --from-embeddings vectors.npz", "with --axis"),
     "captions' columns": ("captions captions.csv --labels gender -o out", "--id-column"),
-    "a folder for captions": ("dataset photos -o out", "photos"),
+    "a folder for captions": ("dataset photos -o out", "and type: equipoise table import csv LIST OUT"),
+    "captions mistyped": ("captions caption.csv --labels gender -o out", "no such file; did you mean captions.csv?"),
     "two outputs": ("generate mask faces out -o other", "out and -o other are two places to write"),
     "no output": ("table export csv faces", "where to write is missing; type: equipoise table export csv faces OUT"),
     "two axes where one goes": (
@@ -100,6 +106,12 @@ MISTAKES = {
     ),
     "first and drawn": ("audit mini -s faces -t faces --limit 3 --sample 3", "give one of the two"),
     "a layer of a file": ("captions captions.csv --labels gender --layer words", "only files are given; leave it out"),
+    "captions without labels": ("captions captions.csv -o out", "Give --labels COLUMN"),
+    "a caption column mistyped": (
+        "dataset captions.csv --id-column photo --caption-column word -o out",
+        "no column 'word'; it has: 'photo', 'words'; did you mean --caption-column words?",
+    ),
+    "no suite": ("audit mini -t faces -o out", "give one of these with --suite: "),
     "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
 }
 

@@ -130,13 +130,13 @@ def put_tables(folder: Path) -> None:
 
 
 def put_captioned_pictures(folder: Path) -> None:
-    """Pictures of 120 scenes, what a captioner and people said of them, and pairs to learn from."""
+    """Pictures of 120 scenes, and what a captioner and people said of them."""
     from equipoise.world import preset, render_image, sample
 
-    for name in ("pictures", "val2014", "pairs"):
+    for name in ("pictures", "val2014"):
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir()
-    said, human, labels, pairs = [], [], ["image_id,gender"], []
+    said, human, labels = [], [], ["image_id,gender"]
     for n, scene in enumerate(sample(preset("biased"), 120, seed=3)):
         picture = render_image(scene, 64)
         for name in ("pictures", "val2014"):
@@ -145,11 +145,10 @@ def put_captioned_pictures(folder: Path) -> None:
         said.append({"image_id": n, "caption": texts[0]})
         human += [{"image_id": n, "caption": text} for text in texts]
         labels.append(f"{n},{group}")
-        pairs.append(json.dumps({"image_id": str(n), "biased": texts[0], "original": texts[1]}))
     (folder / "results.json").write_text(json.dumps(said))
     (folder / "human.json").write_text(json.dumps({"annotations": human}))
     (folder / "labels.csv").write_text("\n".join(labels) + "\n")
-    (folder / "pairs" / "pairs.jsonl").write_text("\n".join(pairs) + "\n")
+    (folder / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in human))
 
 
 def put_photographs(folder: Path) -> None:
@@ -185,7 +184,7 @@ def common_ground(folder: Path) -> None:
 
 
 def put_captioners(folder: Path) -> None:
-    """Captions of LIC's captioners under the names of its released files: eighty images, for LSTMs that learn them."""
+    """Captions of LIC's captioners under the names of its released files, of eighty images: LSTMs learn them."""
     human = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()][:80]
     said = [{"image_id": r["image_id"], "caption": r["captions"][0], "gender": r["gender"]} for r in human]
     files = {"human": human, "human_captions": human}
@@ -198,6 +197,9 @@ def put_captioners(folder: Path) -> None:
         for home in (folder, folder / "captions"):
             (home / f"{name}.jsonl").write_text(text)
     (folder / "gender_lazy.jsonl").unlink(missing_ok=True)
+    for name in ("gender_fair", "masked"):  # what the page's own Python wrote, of as many images as the others
+        if (file := folder / f"{name}.jsonl").is_file():
+            file.write_text("".join(file.read_text().splitlines(keepends=True)[:80]))
 
 
 def put_hats(folder: Path) -> None:

@@ -52,6 +52,9 @@ def test_models_of_one_outcome_share_a_sentence(tmp_path: Path) -> None:
     assert three.text.count("amplify bias by perceived gender") == 2, "once in the lead, once with the numbers"
     for label, lic in (("a", "3.0"), ("b", "4.0"), ("c", "5.0")):
         assert f"{label} (LIC {lic} points" in three.text
+    five = verdict_of([_captions(tmp_path / "five", dict(zip("abcde", (3.0, 4.0, 5.0, 6.0, 7.0), strict=True)))])
+    assert five.text.startswith("The captions of all 5 models amplify bias by perceived gender.")
+    assert "LIC 3.0 to 7.0 points, the largest p = 0.005; each has its line below" in five.text
     one = verdict_of([_captions(tmp_path / "one", {"a": 3.0})])
     assert "The captions of a amplify bias by perceived gender (LIC 3.0 points" in one.text
 
@@ -74,6 +77,19 @@ def test_a_dataset_is_called_by_its_own_name_and_says_what_the_terminal_said(tmp
     assert "words: &lt;nurse&gt;" in page
     (home / "report.txt").unlink()
     assert "report.txt is missing" in write([home], tmp_path / "page.html").read_text()
+
+
+def test_a_filter_run_that_dropped_nothing_has_its_name_and_says_so(tmp_path: Path) -> None:
+    home = tmp_path / "sieved"
+    write_results(home / "results.parquet", [])
+    (home / "run.json").write_text('{"kind": "filter", "state": "finished", "settings": {}}')
+    (home / "funnel.csv").write_text(
+        "step,axis,group,subject,kept,dropped,unit\nsharp,gender,female,nurse,20,0,image\n"
+        "sharp,gender,male,nurse,20,0,image\nsharp,,,nurse,40,0,image\n"
+    )
+    page = write([home], tmp_path / "page.html").read_text()
+    assert "<h1>Bias report: sieved</h1>" in page
+    assert "cannot be told: too little was dropped to test" in page
 
 
 def test_rows_of_two_models_say_whose_they_are_in_their_heading(tmp_path: Path) -> None:

@@ -53,32 +53,33 @@ def scatter_figure(
 
 
 def caption_map_figure(points: pd.DataFrame, words: Mapping[int, str], title: str) -> str:
-    """A map (``x y cluster group``) twice: by cluster with its number and ``words``, and by group."""
+    """A map (``x y cluster group``) twice, one below the other so that its words can be read on a telephone: by cluster
+    with its number and ``words``, and by group."""
     x, y = points["x"].to_numpy(float), points["y"].to_numpy(float)
     groups = sorted(set(points["group"]))
-    step = _PANEL + 2 * _MARGIN
-    drawing = SvgDrawing("map", 2 * step, step)
-    across, up = _scales(_MARGIN, x, y)
-    _dots(drawing, x, y, (across, up), points["cluster"].tolist(), 2)
+    step = _PANEL + _MARGIN
+    drawing = SvgDrawing("map", _PANEL, 2 * step)
+    across, up = _scales(0.0, x, y)
+    _dots(drawing, x, y, (across, up), points["cluster"].tolist(), 3)
     for cluster, members in points.groupby("cluster", sort=True):
         place = across(float(members["x"].median())), up(float(members["y"].median()))
         number = int(str(cluster))
-        drawing.text(*place, f"{number} {words.get(number, '')}", "small halo", "middle")
+        drawing.text(*place, f"{number} {words.get(number, '')}", "halo", "middle")
     places = [groups.index(group) for group in points["group"]]
-    _dots(drawing, x, y, _scales(step + _MARGIN, x, y), places, 2)
+    _dots(drawing, x, y, _scales(0.0, x, y, top=step + _MARGIN), places, 3)
     for number, group in enumerate(groups):
-        height = _MARGIN + 14 + 16 * number
-        drawing.dot(2 * step - _MARGIN - 4, height - 4, 4, f"c{number % SERIES_COLOURS}")
+        height = step + _MARGIN + 14 + 18 * number
+        drawing.dot(_PANEL - 8, height - 4, 4, f"c{number % SERIES_COLOURS}")
         words_of_group = f"{group} ({int((points['group'] == group).sum()):,})"
-        drawing.text(2 * step - _MARGIN - 12, height, words_of_group, "small halo", "end")
-    for left, name in ((0.0, "clusters of neutral captions"), (step, title)):
-        drawing.text(left + _MARGIN + _PANEL / 2, _MARGIN - 18, name, "bold", "middle")
+        drawing.text(_PANEL - 18, height, words_of_group, "halo", "end")
+    for top, name in ((0.0, "clusters of neutral captions"), (step, title)):
+        drawing.text(_PANEL / 2, top + _MARGIN - 18, name, "bold", "middle")
     return standalone(drawing.svg(f"clusters of neutral captions, and {title}"))
 
 
-def _scales(left: float, x: Floats, y: Floats) -> tuple[Scale, Scale]:
-    """From values to pixels, across and up, in the square panel that begins at ``left``."""
-    return Scale(*_padded(x), left, left + _PANEL), Scale(*_padded(y), _MARGIN + _PANEL, _MARGIN)
+def _scales(left: float, x: Floats, y: Floats, top: float = _MARGIN) -> tuple[Scale, Scale]:
+    """From values to pixels, across and up, in the square panel that begins at ``left`` and ``top``."""
+    return Scale(*_padded(x), left, left + _PANEL), Scale(*_padded(y), top + _PANEL, top)
 
 
 def _dots(

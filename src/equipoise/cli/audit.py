@@ -32,7 +32,9 @@ def audit(
         "Several are asked the same, each into a folder of its own below --out, with one page of all.",
         show_default=False,
     ),
-    suite: str = typer.Option(..., "--suite", "-s", help="What to ask; 'equipoise suites' lists them."),
+    suite: str = typer.Option(
+        "", "--suite", "-s", help="What to ask; 'equipoise suites' lists them. Must be given.", show_default=False
+    ),
     table: str = typer.Option("", "--table", "-t", help="The table of images."),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
@@ -107,6 +109,9 @@ def audit(
     from equipoise.data.published import models_named
     from equipoise.data.settings import toml_of
 
+    if not suite:
+        known = ", ".join(entry.name for entry in SUITES)
+        raise InputError(f"what to ask is missing; give one of these with --suite: {known} (see: equipoise suites)")
     chosen = SUITES.load(suite)
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}

@@ -8,6 +8,7 @@ import typer
 
 from equipoise.cli.making import CACHE, ENGINE, LAYER, LIMIT, MAX_BROKEN, OVERWRITE, SAMPLE, WORKERS, asking
 from equipoise.cli.report import tell_results
+from equipoise.errors import InputError
 
 
 def captions(
@@ -18,7 +19,11 @@ def captions(
     ),
     references: str = typer.Option("", "--references", "-r", help="Human captions: COCO captions JSON, JSONL, CSV."),
     labels: str = typer.Option(
-        ..., "--labels", "-l", help="A column of the predictions or references, or a file with image ids and labels."
+        "",
+        "--labels",
+        "-l",
+        help="A column of the predictions or references, or a file with image ids and labels. Must be given.",
+        show_default=False,
     ),
     out: str = typer.Option("", "--out", "-o", help="The folder for the results."),
     label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
@@ -93,6 +98,11 @@ def captions(
     from equipoise.audit.captions.reading import CaptionColumns
     from equipoise.audit.captions.run import CaptionSettings, audit_captions
 
+    if not labels:
+        raise InputError(
+            "which group is in which picture? Give --labels COLUMN, a column of the captions file (--labels gender), "
+            "or --labels FILE, a list of image ids and labels (--labels labels.csv)"
+        )
     settings = CaptionSettings(
         classifier=classifier,
         lexicon=lexicon,

@@ -36,6 +36,7 @@ COMPAT = typer.Option(None, "--compat", help="Reproduce published code: gensynth
 FORMAT = typer.Option(None, "--format", help="lines, jsonl, csv, tsv or coco; told from the file's name unless given.")
 _LOOKED_AT = 20_000
 """Captions in which words are sought that still tell a group."""
+_LOOKED_AT_FOR_LANGUAGE = 500
 COLUMN = typer.Option(
     "caption", "--caption-column", "--column", help="The JSON field or CSV column that holds the caption."
 )
@@ -181,6 +182,13 @@ def _run(
 
     from equipoise.text.caption_files import Operation, process
 
+    seen: list[str] = []
+
+    def watched(records: list[list[str]]) -> list[Any]:
+        if len(seen) < _LOOKED_AT_FOR_LANGUAGE:
+            seen.extend(text for texts in records for text in texts)
+        return work(records)
+
     size = os.path.getsize(source) if source != "-" and os.path.isfile(source) else 0
     # A bar only where someone watches and the work is long enough to wait for.
     hidden = not sys.stderr.isatty() or 0 < size < 20_000_000
@@ -188,9 +196,11 @@ def _run(
         _output(out, overwrite),
         tqdm(total=size or None, unit="B", unit_scale=True, desc="captions", disable=hidden) as bar,
     ):
-        operation = Operation(work, label)
+        operation = Operation(watched, label)
         summary = process(source, out, operation, format=format, column=column, on_progress=bar.update)
     _tell(summary, words, out)
+    if unfit := words.unfit_for(seen):
+        typer.echo(f"note: {unfit}", err=True)
 
 
 def _output(out: str, overwrite: bool) -> AbstractContextManager[Any]:
@@ -226,7 +236,7 @@ def captions(
         [], "--prefix", help="A prefix, such as 'A photo of'; 'A/An' for none. Repeat for several."
     ),
     subject: list[str] = typer.Option([], "--subject", help="A subject, such as 'doctor'. Repeat for several."),
-    subjects: Path | None = typer.Option(None, "--subjects", help="A text file with one subject a line."),
+    subjects: Path | None = typer.Option(None, "--subjects", help="A text file with one subject per line."),
     order: str = typer.Option("", "--order", help="The word order, such as 'gender,race,subject'."),
     format: str = typer.Option(
         "", "--format", "-f", help="csv, jsonl or lines; by default what the output's name says, else csv."

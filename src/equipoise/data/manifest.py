@@ -6,17 +6,21 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, existing_shards
-from equipoise.errors import InputError
+from equipoise.errors import InputError, like_it
 
 __all__ = ["MANIFEST", "UNFINISHED", "Manifest", "fingerprint_of"]
 
 MANIFEST = "_table.json"
 UNFINISHED = "_writing.json"
+LISTS = (".csv", ".tsv", ".jsonl", ".parquet")
+"""Files that a table can be made of in one command."""
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
 @dataclass(frozen=True)
@@ -132,13 +136,21 @@ def _shards(content: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
 
 def _why_no_table(folder: Path) -> str:
     if not folder.exists():
-        return f"there is no table at {folder}; check the path"
+        made = "; check the path, or make one with: equipoise table import"
+        return f"there is no table at {folder}{like_it(folder) or made}"
     if not folder.is_dir():
-        return f"{folder} is a file, but a table is a folder that holds {MANIFEST}"
+        listed = folder.suffix.lower() in LISTS
+        made = f"; make one of it: equipoise table import csv {folder} OUT" if listed else ""
+        return f"{folder} is a file, but a table is a folder that holds {MANIFEST}{made}"
     if (folder / UNFINISHED).exists():
         return f"the table at {folder} is not finished; run the command that was writing it again"
     if (folder / "run.json").exists():
         return f"{folder} holds a run, not a table; look at it with: equipoise report, or: equipoise compare"
     if existing_shards(folder) or any(folder.glob("*.parquet")):
         return f"{folder} holds Parquet files but no {MANIFEST}; make a table of it with: equipoise table import"
+    if any(path.suffix.lower() in PICTURES for path in islice(folder.rglob("*"), 1000)):
+        return (
+            f"{folder} is a folder of pictures, not a table; list them in a CSV file with the groups that they show, "
+            "and type: equipoise table import csv LIST OUT"
+        )
     return f"{folder} is not a table: it holds no {MANIFEST}"

@@ -177,7 +177,7 @@ def check_folder(out: str | Path, kind: str, *, overwrite: bool = False) -> Path
         return folder
     run = find_run(folder)
     if run is None and names - set(KINDS[kind].work):
-        what = KINDS[kind].noun.split(maxsplit=1)[1]
+        what = KINDS[kind].noun.removeprefix("an ").removeprefix("a ").removeprefix("the ")
         raise InputError(
             f"{folder}: holds files but no {what} ({RUN}); give a new or an empty folder with -o, or --overwrite"
         )

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol, TextIO
 
 from equipoise.errors import InputError, UnknownNameError, closest
-from equipoise.formatting import for_spreadsheet, from_spreadsheet
+from equipoise.formatting import delimiter_in, for_spreadsheet, from_spreadsheet
 
 __all__ = ["FORMATS", "Operation", "Summary", "format_of", "opened", "process"]
 
@@ -227,6 +227,9 @@ class _JsonLines:
         out.write(_dumped(data) + "\n")
 
 
+_WHICH = "--caption-column says which holds the captions"
+
+
 class _Csv:
     """A table with a header; a label becomes a new last column.
 
@@ -239,7 +242,11 @@ class _Csv:
 
     def records(self, reader: _Lines, out: IO[str], label: str | None) -> Iterator[_Record]:
         csv.field_size_limit(MAX_LINE)
-        rows = csv.reader(reader, delimiter=self.delimiter, strict=True)
+        lines = iter(reader)
+        first = list(islice(lines, 1))
+        if self.delimiter == ",":
+            self.delimiter = delimiter_in("".join(first))
+        rows = csv.reader(chain(first, lines), delimiter=self.delimiter, strict=True)
         try:
             header = [from_spreadsheet(cell) for cell in next(rows, ())]
             if not header:
@@ -247,7 +254,7 @@ class _Csv:
             if self.column not in header:
                 near = closest(self.column, header, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(header[:20])}"
-                raise InputError(f"{reader.name}: no column {self.column!r}{hint}")
+                raise InputError(f"{reader.name}: no column {self.column!r}{hint} ({_WHICH})")
             self.at = header.index(self.column)
             # A column of that name from an earlier labelling is replaced, not doubled.
             self.label_at = header.index(label) if label in header else None
@@ -330,7 +337,8 @@ def _image_id(value: Any, what: str) -> Any:
 def _texts(data: dict[str, Any], column: str, where: str) -> list[str]:
     if column not in data:
         near = closest(column, data, n=1)
-        raise InputError(f"{where}: no field {column!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(map(str, list(data)[:20]))}"
+        raise InputError(f"{where}: no field {column!r}{hint} ({_WHICH})")
     value = data[column]
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(t, str) for t in texts):

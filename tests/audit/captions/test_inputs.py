@@ -108,8 +108,8 @@ def test_images_without_references_are_listed(files):
     [
         ("a.json", '{"captions": 3}', "expected a list of {image_id, caption}"),
         ("a.json", "[1, 2]", "entry 0: expected an object"),
-        ("a.json", '[{"image_id": 1, "capton": "x"}]', "entry 0: no field 'caption'; did you mean 'capton'?"),
-        ("a.json", '[{"caption": "x"}]', "entry 0: no image id"),
+        ("a.json", '[{"image_id": 1, "capton": "x"}]', "'capton'; did you mean --caption-column capton"),
+        ("a.json", '[{"caption": "x"}]', "entry 0: no column 'image_id' that names the image"),
         ("a.json", '[{"image_id": 1, "caption": 7}]', "'caption' must be a text"),
         ("a.json", '[{"image_id": null, "caption": "x"}]', "the image id is None"),
         ("a.json", '[\n{"image_id": 1,,}]', r"not valid JSON: .*line 2"),

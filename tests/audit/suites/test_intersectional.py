@@ -97,7 +97,7 @@ def test_subjects_with_too_few_sets_are_left_out_and_told(toy):
     audit = toy(rows, vectors, axes=["gender", "race"]).run("intersectional", draws=50)
     assert "1 subjects left out with fewer than 2 sets: job3" in audit.notes
     assert "job3" not in set(audit.results["subject"].dropna())
-    with pytest.raises(InputError, match="no subject has 9 counterfactual sets; lower min_sets or add sets"):
+    with pytest.raises(InputError, match="no subject has 9 counterfactual sets; give a table with more sets"):
         toy(rows, vectors, axes=["gender", "race"]).run("intersectional", min_sets=9)
 
 

@@ -1,4 +1,4 @@
-"""One class a folder."""
+"""One folder per class."""
 
 from __future__ import annotations
 

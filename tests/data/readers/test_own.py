@@ -195,3 +195,27 @@ def test_swapped_arguments_and_flags_a_reader_does_not_have(photos: Path) -> Non
     assert "the reader comes first: equipoise table import csv " in str(said(listed, "csv", str(photos / "t")))
     assert "type: equipoise table import csv" in str(said("csv", listed))
     assert "takes no --axis" in str(said("coco", str(photos), str(photos / "t"), "--axis", "gender"))
+
+
+def test_a_list_from_a_spreadsheet_is_read_by_its_semicolons(photos: Path) -> None:
+    pd.DataFrame(ROWS).to_csv(photos / "list.csv", sep=";", index=False)
+    expect_both(import_table("csv", photos / "list.csv", photos / "out", columns=COLUMNS, axes=AXES).table)
+
+
+def test_quotes_around_a_field_of_a_tab_separated_list_are_taken_off(photos: Path) -> None:
+    rows = [{**row, "words": f'{row["words"]}, "at work"'} for row in ROWS]
+    pd.DataFrame(rows).to_csv(photos / "list.tsv", sep="\t", index=False)
+    table = import_table("csv", photos / "list.tsv", photos / "out", columns=COLUMNS, axes=AXES).table
+    assert table.to_pandas(["caption"])["caption"].tolist() == [row["words"] for row in rows]
+    (photos / "stray.tsv").write_text('where\twords\nphotos/a.png\t"stray\nphotos/b.png\t"a" and "b"\n')
+    table = import_table("csv", photos / "stray.tsv", photos / "again", columns={"image": "where", "caption": "words"})
+    assert table.table.to_pandas(["caption"])["caption"].tolist() == ['"stray', '"a" and "b"']
+
+
+def test_a_list_of_which_no_line_can_be_used_says_the_first_reason(photos: Path) -> None:
+    (photos / "list.csv").write_text("where,words\nphotos/a.png,a cook,more\n")
+    with pytest.raises(InputError, match=r"no line of .* can be used; list.csv line 2: the record has 3 fields but"):
+        import_table("csv", photos / "list.csv", photos / "out", columns={"image": "where"})
+    (photos / "list.csv").write_text("where,words\n")
+    with pytest.raises(InputError, match="holds no line below the column names"):
+        import_table("csv", photos / "list.csv", photos / "out", columns={"image": "where"})

@@ -64,7 +64,7 @@ def test_quality_drops_nothing_and_measures_by_group(world, tmp_path, embedded):
     by_group = rows[(rows["metric"] == "ssim") & rows["group"].notna()]
     assert set(by_group["group"]) == {"female", "male"}
     if find_spec("lpips") is None:
-        assert "no LPIPS: the package lpips is not installed (the extra lpips)" in verdict.notes
+        assert "no LPIPS: the package lpips is not installed; type: pip install " in " ".join(verdict.notes)
     alone = Quality(by=("gender",), pairs=0).judge(RemainingImages(world, models=Models(encoder=spec)))
     assert "no Fréchet distance: no table of real images was given as reference" in alone.notes
 

@@ -20,6 +20,7 @@ import pandas as pd
 
 from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, suffix_of
 from equipoise.data.sampling import some_ids
+from equipoise.data.schema import AXES
 from equipoise.errors import InputError, UnknownNameError, closest
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
@@ -310,7 +311,8 @@ def _labels(
         names = sorted({name for _, records in sources for record in records[:1000] for name in record.fields})
         near = closest(axis, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"they have: {', '.join(names) or 'none'}"
-        raise InputError(f"no column {axis!r} in {' or '.join(path for path, _ in sources)}; {hint}")
+        elsewhere = f"labels that stand in another file or in a table: --labels FILE --label-column {axis}"
+        raise InputError(f"no column {axis!r} in {' or '.join(path for path, _ in sources)}; {hint}; {elsewhere}")
     return axis, [(path, record, record.fields.get(axis)) for path, records in having for record in records]
 
 
@@ -320,7 +322,9 @@ def _only_column(path: str, records: Sequence[Record]) -> str:
         return names[0]
     if not names:
         raise InputError(f"{path}: holds image ids and no labels")
-    raise InputError(f"{path}: has the columns {', '.join(names)}; say which is the label with --label-column")
+    usual = [name for name in names if name in AXES]
+    such = f", such as --label-column {usual[0]}" if usual else ""
+    raise InputError(f"{path}: has the columns {', '.join(names)}; say which is the label with --label-column{such}")
 
 
 def _one_spelling(

@@ -11,12 +11,13 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.data.manifest import MANIFEST
-from equipoise.errors import InputError, UnknownNameError, closest
-from equipoise.formatting import from_spreadsheet
+from equipoise.errors import InputError, UnknownNameError, closest, like_it
+from equipoise.formatting import delimiter_in, from_spreadsheet
 
 if TYPE_CHECKING:
     from equipoise.data import Table
@@ -124,7 +125,7 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
         rows: Iterable[tuple[str, dict[str, Any]]] = _table_rows(source, columns)
     else:
         if not source.exists():
-            raise InputError(f"{source}: no such file")
+            raise InputError(f"{source}: no such file{like_it(source)}")
         suffix = suffix_of(source)
         if suffix == ".json":
             rows = _json_rows(source)
@@ -143,7 +144,10 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
 def _record(where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns) -> Record:
     key = next((name for name in (columns.image_id, *ID_COLUMNS) if name and name in row), None)
     if key is None:
-        raise InputError(f"{where}: no image id ('image_id'); it has: {_listed(row)}; name it with --id-column")
+        wanted = columns.image_id or "image_id"
+        near = closest(wanted, row, n=1)
+        hint = f"did you mean --id-column {near[0]}?" if near else "name it with --id-column"
+        raise InputError(f"{where}: no column {wanted!r} that names the image; it has: {_listed(row)}; {hint}")
     known = (columns.caption, *CAPTION_COLUMNS) if columns.caption in row else CAPTION_COLUMNS
     column = next((name for name in known if row.get(name) is not None), None)
     texts: tuple[str, ...] = ()
@@ -157,9 +161,10 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
         if any(name in row for name in known):
             texts = ("",)  # present and null: an image without a caption, which is counted
         else:
-            near = closest("caption", row, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {_listed(row)}"
-            raise InputError(f"{where}: no field 'caption'{hint} Name it with --caption-column")
+            wanted = columns.caption or "caption"
+            near = closest(wanted, row, n=1)
+            hint = f"did you mean --caption-column {near[0]}?" if near else "name it with --caption-column"
+            raise InputError(f"{where}: no column {wanted!r}; it has: {_listed(row)}; {hint}")
     others = {name: value for name, value in row.items() if name != key and name not in known}
     return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
 
@@ -211,7 +216,10 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]
             yield line
 
     csv.field_size_limit(MAX_LINE)
-    rows = csv.reader(counted(), delimiter=delimiter, strict=True)
+    lines = counted()
+    first = list(islice(lines, 1))
+    delimiter = delimiter_in("".join(first)) if delimiter == "," else delimiter
+    rows = csv.reader(chain(first, lines), delimiter=delimiter, strict=True)
     try:
         header = next(rows, None)
         if not header:

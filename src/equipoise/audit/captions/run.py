@@ -177,7 +177,9 @@ def audit_captions(
     if encoder is not None:
         scores = ImageScores(_loaded(encoder), images, ids, inputs.dropped, tell, asking, columns)
     findings = Findings(SUITE, "")
-    findings.notes += [*inputs.notes, *words.notes, *further_notes, *java_notes]
+    unfit = words.lexicon.unfit_for(text for model in inputs.models for text in model.captions.values())
+    unruled = words.lexicon.warning or unfit
+    findings.notes += [*inputs.notes, *words.notes, *([unruled] if unruled else []), *further_notes, *java_notes]
     found: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
@@ -210,7 +212,7 @@ def audit_captions(
         if shown is not None:
             add_published(findings.rows, shown)
         adjusted = adjust_over_models(findings.rows)
-        hidden = chosen.mask and words.fits
+        hidden = chosen.mask and words.fits and not unfit
         judged = judgements(findings.frame(), adjusted, masked=hidden)
         _relations(findings)
         for sentence in inputs.dropped.told():

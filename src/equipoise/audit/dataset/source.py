@@ -20,7 +20,7 @@ from equipoise.data import Table
 from equipoise.data.readers.files import plain_lines
 from equipoise.data.readers.files.mapped import axes_named
 from equipoise.data.sampling import some_ids, some_of
-from equipoise.errors import InputError, UnknownNameError
+from equipoise.errors import InputError, UnknownNameError, like_it
 from equipoise.measure.groups import Groups
 from equipoise.text import LEXICONS, Lexicon
 
@@ -92,7 +92,7 @@ def read_dataset(
     words = Lexicon.load(lexicon)
     path = Path(source)
     if not path.exists():
-        raise InputError(f"{path}: no such table or captions file")
+        raise InputError(f"{path}: no such table or captions file{like_it(path)}")
     if path.is_dir():
         frame, known = _from_table(path, layers, limit, sample, seed)
     else:
@@ -114,6 +114,8 @@ def read_dataset(
         asked = tuple(axis for axis in known if frame[axis].notna().any())
         notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
     found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
+    unfit = words.unfit_for(text for some in captions for text in some) if words.axis in found else ""
+    notes += [unfit] if unfit else []
     if words.axis in found and words.language != "en" and any(captions):
         firsts = [some[0] if some else "" for some in captions]
         groups = found[words.axis][0]

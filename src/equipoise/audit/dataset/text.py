@@ -308,8 +308,8 @@ def _cluster_rows(clusters: CaptionMap) -> list[str]:
 
 def _activity_rows(bias: ActivityBias, level: float) -> list[str]:
     lines = [
-        f"Activities: ln({bias.first} / {bias.second}), by chance {bias.chance:.2f} (the whole corpus); "
-        f"{'' if bias.normality_p is None else f'normality of the log ratios p {p_plain(bias.normality_p)}'}"
+        f"Activities: ln({bias.first} / {bias.second}), by chance {bias.chance:.2f} (the whole corpus)"
+        f"{'' if bias.normality_p is None else f'; normality of the log ratios p {p_plain(bias.normality_p)}'}"
     ]
     rows = []
     sure = bias.table[bias.table["q_exact"] < level].sort_values("p_exact", kind="stable")

@@ -110,7 +110,10 @@ class _Axis:
         by_rule = worded_by_rule(axis, groups.names)
         if by_rule:
             said = ", ".join(f"{phrase!r}" for phrase in group_phrases(axis, by_rule).values())
-            findings.note(f"{axis}: prompts made by rule, look at them: {said}")
+            findings.note(
+                f"{axis}: prompts made by rule, look at them: {said}; where they read badly, rename the groups in the "
+                "table's source and import it again"
+            )
         sets = shuffled_in = None
         if "set_id" in frame and frame["set_id"].notna().all() and frame["set_id"].duplicated().any():
             sets = _set_codes(frame)

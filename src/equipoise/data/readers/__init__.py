@@ -276,7 +276,7 @@ READERS.add(
 READERS.add(
     "flickr30k",
     f"{_HERE}.flickr30k:read",
-    summary="Flickr30k: five captions an image, from Karpathy's JSON (also of COCO, Flickr8k) or the token file.",
+    summary="Flickr30k: five captions per image, from Karpathy's JSON (also of COCO, Flickr8k) or the token file.",
     licence="captions for research; images under the Flickr terms of use",
     citation="Young et al., TACL 2014; splits of Karpathy and Fei-Fei, CVPR 2015",
     harms="Captions guess gender, age and origin from looks; the people shown were not asked.",
@@ -298,7 +298,7 @@ READERS.add(
 READERS.add(
     "classfolder",
     f"{_HERE}.classfolder:read",
-    summary="One class a folder: ImageNet, Caltech256 and the like.",
+    summary="One folder per class: ImageNet, Caltech256 and the like.",
     licence="that of the data (ImageNet: research only)",
     citation="Russakovsky et al., ImageNet, IJCV 2015; Griffin, Holub and Perona, Caltech-256, 2007",
     harms="ImageNet's classes of people hold slurs; its images were taken from the web without asking.",

@@ -1,4 +1,4 @@
-"""One class a folder: ImageNet, Caltech256, and any set laid out like them; for tests of utility.
+"""One folder per class: ImageNet, Caltech256, and any set laid out like them; for tests of utility.
 
 ``<root>/<class>/<image>``, or ``<root>/train/<class>/<image>`` with ``val`` and ``test`` beside it. A number before
 the name is taken off (Caltech256's ``001.ak47`` is "ak47"). ImageNet's folders are WordNet ids: give ``names``, a

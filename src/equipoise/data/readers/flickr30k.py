@@ -1,4 +1,4 @@
-"""Flickr30k: five captions an image, from Karpathy's JSON or from the token file.
+"""Flickr30k: five captions per image, from Karpathy's JSON or from the token file.
 
 ``dataset_flickr30k.json`` (Karpathy's splits): ``images[]`` with ``filename``, ``split`` (train, val, test; COCO's
 file also has restval) and ``sentences[].raw``; ``filepath`` and ``cocoid`` are used where they are there, so

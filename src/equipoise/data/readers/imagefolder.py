@@ -84,7 +84,7 @@ def _metadata_files(root: Path) -> list[Path]:
     files = sorted(p for name in ("metadata.csv", "metadata.jsonl") for p in root.rglob(name))
     if not files:
         raise InputError(
-            f"{root} has no metadata.csv or metadata.jsonl; for one class a folder use the reader 'classfolder', for "
+            f"{root} has no metadata.csv or metadata.jsonl; for one folder per class use the reader 'classfolder', for "
             "labels in a file of another name the reader 'csv' with that file"
         )
     return files

@@ -17,13 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from equipoise.data.readers.files import csv_records, existing, json_lines, read_json
+from equipoise.data.readers.files import csv_records, existing, json_lines, read_json, text_lines
 from equipoise.data.readers.files.mapped import Mapped, kinds_of, mapped, mapped_row
 from equipoise.data.readers.files.parquet import class_names, parquet_records, schema_of
 from equipoise.data.readers.files.records import ReaderShape, split_named
 from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, OwnPictures, attempt, brief, mapping
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
+from equipoise.formatting import delimiter_in
 
 __all__ = ["SUFFIXES", "plan_for", "read", "record_row", "shape"]
 
@@ -33,6 +34,11 @@ GUESSES = {
     "caption": ("text",),
 }
 SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
+
+
+class NoRecordsError(InputError):
+    """A list of images without a line that can be read."""
+
 
 OwnRecord = tuple[str, Any, Path, str | None]
 """Where a record stands, its fields, the folder from which its paths go, and its split."""
@@ -96,7 +102,7 @@ def plan_for(
     for fields in records:
         kinds_of({name: None if isinstance(value, bytes) else value for name, value in fields.items()}, counts, labels)
     if not counts:
-        raise InputError(f"{where} holds no line below the column names")
+        raise NoRecordsError(f"{where} holds no line below the column names")
     plan = mapped(counts, labels, where, columns=columns, axes=axes, guesses=GUESSES)
     if "image" not in plan.fields and "image_id" not in plan.fields:
         raise InputError(
@@ -109,9 +115,21 @@ def plan_for(
 def _plan(
     path: str | os.PathLike[str], columns: str | Mapping[str, str] | None, axes: str | Iterable[str] | None
 ) -> Mapped:
-    records = _records(existing(path))
-    fields = (record[1] for record in records if not isinstance(record, Rejected) and isinstance(record[1], dict))
-    return plan_for(fields, str(path), columns, axes)
+    refused: list[Rejected] = []
+
+    def fields() -> Iterator[Mapping[str, Any]]:
+        for record in _records(existing(path)):
+            if isinstance(record, Rejected):
+                refused[:1] = refused[:1] or [record]
+            elif isinstance(record[1], dict):
+                yield record[1]
+
+    try:
+        return plan_for(fields(), str(path), columns, axes)
+    except NoRecordsError:
+        if refused:
+            raise InputError(f"no line of {path} can be used; {refused[0].where}: {refused[0].reason}") from None
+        raise
 
 
 def _bases(images: str | os.PathLike[str] | None, base: Path) -> tuple[Path, ...]:
@@ -140,7 +158,26 @@ def _records(path: Path) -> Iterator[OwnRecord | Rejected]:
 def _line_records(file: Path) -> Iterator[tuple[str, Any] | Rejected]:
     if file.suffix.lower() in (".jsonl", ".ndjson"):
         return json_lines(file)
-    return csv_records(file, delimiter="\t" if file.suffix.lower() in (".tsv", ".tab") else ",")
+    if file.suffix.lower() in (".tsv", ".tab"):
+        return _unquoted(csv_records(file, delimiter="\t"))
+    _, header = next(text_lines(file), (0, ""))
+    return csv_records(file, delimiter=delimiter_in(header) if isinstance(header, str) else ",")
+
+
+def _unquoted(records: Iterable[tuple[str, Any] | Rejected]) -> Iterator[tuple[str, Any] | Rejected]:
+    """Fields of tab-separated lines without the quotes that spreadsheets and pandas put around them."""
+    for record in records:
+        if isinstance(record, Rejected):
+            yield record
+        else:
+            where, fields = record
+            yield where, {name: _plain(value) for name, value in fields.items()}
+
+
+def _plain(value: str) -> str:
+    inside = value[1:-1].replace('""', "")
+    quoted = len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inside
+    return value[1:-1].replace('""', '"') if quoted else value
 
 
 def _files(path: Path) -> list[tuple[Path, str | None]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.array_types import Floats
 from equipoise.data.table import Table
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError, install_line, one_line
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
 from equipoise.filters.thresholds import EXPECTED, columns_for, compared, mean_rows
@@ -279,7 +279,7 @@ def _decoded(table: Table, verdict: FilterVerdict, ids: set[str] | None = None) 
 def _lpips() -> tuple[Any, str]:
     """The LPIPS distance of two stacks of pictures; or nothing, and why."""
     if find_spec("lpips") is None or find_spec("torch") is None:
-        return None, "the package lpips is not installed (the extra lpips)"
+        return None, f"the package lpips is not installed; type: {install_line('lpips')}"
     import torch
 
     try:

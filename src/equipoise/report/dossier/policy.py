@@ -131,6 +131,8 @@ class Policy(Settings):
 
 def read_policy(path: str | Path) -> Policy:
     """The policy in a TOML file, with the SHA-256 of the file; what does not fit is refused in one sentence."""
+    if not Path(path).exists():
+        raise InputError(f"there is no policy at {path}; type: equipoise check --example --policy {path}")
     told = toml_of(path)
     parts: dict[str, Any] = dict.fromkeys(_PARTS.values(), ())
     made: dict[str, type[Hazard] | type[Bound]] = {"hazard": Hazard, "bound": Bound}

@@ -38,6 +38,7 @@ from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, level_of, spreads_of
+from equipoise.report.verdict.kinds import on_nothing_dropped
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
@@ -63,6 +64,8 @@ _CONTENTS = {
     "limits": "What this does not prove",
 }
 _JOINT_SHOWN = 3
+OF_PROMPTS = frozenset({"faces", "prompts"})
+"""Suites that ask about no subject: what their rows are about is a prompt."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ def gather(
             repairs.append(Repair(pair[0], after, changes(pair[0], after, by, spreads=spreads_of(pair[0]))))
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
-        title=title or _title(series),
+        title=title or _title(series, given),
         verdict=verdict(
             audits,
             repairs=repairs,
@@ -209,6 +212,8 @@ def gather(
         given=given,
         metric=metric,
     )
+    if not series and (runs := [each.path.name for each in given.sources if each.kind == "filter"]):
+        contents.verdict = on_nothing_dropped(runs)
     colours = {each.label: number for number, each in enumerate(series)}
     contents.figures["headline"] = [
         figure
@@ -235,8 +240,8 @@ def gather(
     return contents
 
 
-def _title(series: Sequence[Series]) -> str:
-    names = list(dict.fromkeys(each.label for each in series))
+def _title(series: Sequence[Series], given: Given) -> str:
+    names = list(dict.fromkeys(each.label for each in series)) or [each.path.name for each in given.sources]
     return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
 
 
@@ -250,10 +255,10 @@ def _facts(series: Sequence[Series]) -> list[str]:
     for kind, name in kinds.items():
         n = sum(each.source.kind == kind for each in series)
         facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
-    if len(subjects) > 1:
-        facts.append(f"{count(len(subjects))} subjects")
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
+    if len(subjects) > 1:
+        facts.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= OF_PROMPTS else 'subjects'}")
     pools = sorted({str(p) for each in asked for p in each.results["pool"].dropna().unique()})
     return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
 

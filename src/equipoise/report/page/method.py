@@ -35,9 +35,7 @@ def method(series: Sequence[Series]) -> list[str]:
         )
     elif "audit" in kinds or "results" in kinds:
         paragraphs += [
-            "The model is asked with texts that name a subject and no group. For each subject its own pictures are "
-            "ranked by the model's score, and the first K are looked at: a model blind to the groups would fill them "
-            "as a draw of lots does.",
+            *([_ASKED[suite] for suite in sorted(suites & set(_ASKED))] or [_RANKED]),
             "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
             "shuffled inside counterfactual sets, or drawn anew where there are none, many times. The excess is the "
             "value less the mean of those draws; grey bands hold 95% of them. The p-value is the share of draws at "
@@ -61,6 +59,20 @@ def method(series: Sequence[Series]) -> list[str]:
     if "dataset" in kinds:
         paragraphs.append("For datasets no model is asked: what is counted is who is shown, and with what.")
     return paragraphs
+
+
+_RANKED = (
+    "The model is asked with texts that name a subject and no group. For each subject its own pictures are ranked by "
+    "the model's score, and the first K are looked at: a model blind to the groups would fill them as a draw of lots "
+    "does."
+)
+_ASKED = {
+    "faces": "Nothing is ranked. The pictures of each group are compared with each other, with texts that speak of a "
+    "person, and with texts that name the groups: a model blind to the groups would treat the pictures of all alike.",
+    "prompts": "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
+    "first K are looked at: a model blind to the groups would fill them as a draw of lots does.",
+}
+"""What suites without subjects do."""
 
 
 def _of_captions(series: Sequence[Series]) -> str:
@@ -186,20 +198,35 @@ def _from_file(source: ResultFolder, problems: list[str]) -> list[str]:
     return [f"{n:,} images: {reason} (listed in dropped.csv)" for reason, n in counts.items()]
 
 
+_LIMITS = (
+    "A low number does not show that a model is fair. It shows that this test, with these prompts, pictures and "
+    "groups, found little.",
+    "A number beyond chance shows that the model treats these pictures differently by group. It does not say why, nor "
+    "what follows from it where the model is used.",
+)
+_LIMITS_OF_DATASETS = (
+    "A low number does not show that a dataset is fair. It shows that these counts, with these words and groups, found "
+    "little.",
+    "A number beyond chance shows that groups are shown or described differently. It does not say why, nor what a "
+    "model would learn from it.",
+)
+
+
 def limits(series: Sequence[Series]) -> list[str]:
     """What the numbers do not prove."""
     pools = {str(p) for each in series for p in each.results["pool"].dropna().unique()}
-    sentences = [
-        "A low number does not show that a model is fair. It shows that this test, with these prompts, pictures and "
-        "groups, found little.",
-        "A number beyond chance shows that the model treats these pictures differently by group. It does not say why, "
-        "nor what follows from it where the model is used.",
+    counted = bool(series) and all(each.source.kind == "dataset" for each in series)
+    sentences = list(_LIMITS_OF_DATASETS if counted else _LIMITS)
+    sentences += [
         "Groups are perceived or were asked for in a prompt; nobody shown was asked who they are. Groups that nobody "
         "labelled are not measured, and that is not the same as being treated well.",
-        "Only the named subjects were asked about. Others may be better or worse.",
-        "Many numbers stand on this page: of the single subjects marked at 5%, about one in twenty would be marked by "
-        "luck.",
     ]
+    if not counted:
+        sentences.append("Only the named subjects were asked about. Others may be better or worse.")
+    what = "rows" if counted else "single subjects"
+    sentences.append(
+        f"Many numbers stand on this page: of the {what} marked at 5%, about one in twenty would be marked by luck."
+    )
     if "rendered" in pools:
         sentences.insert(
             0, "The pictures are drawn signs. What a model does with them need not be what it does with photographs."

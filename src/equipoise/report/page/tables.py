@@ -195,6 +195,21 @@ class DatasetText:
     maps: list[tuple[str, str]]
     """Each axis with its map as an address inside the page."""
 
+    @property
+    def parts(self) -> list[tuple[str, list[str], str]]:
+        """Its paragraphs: the first line, and either sentences, which wrap, or a table, which does not.
+
+        >>> DatasetText("a", "a.csv: 2 images\\n\\nWords\\n  nothing stands out\\n\\nGroups\\n  f    1", []).parts
+        [('a.csv: 2 images', [], ''), ('Words', ['nothing stands out'], ''), ('Groups', [], '  f    1')]
+        """
+        paragraphs = []
+        for block in self.text.split("\n\n"):
+            first, *lines = block.strip("\n").split("\n")
+            table = any("  " in line.strip() for line in lines)
+            sentences = [] if table else [line.strip() for line in lines]
+            paragraphs.append((first, sentences, "\n".join(lines) if table else ""))
+        return paragraphs
+
 
 def caption_numbers(captions: Sequence[Series]) -> CaptionNumbers | None:
     """LIC, Ratio, Error, BA and their kin of every model, each by its first definition; ``None`` without captions."""

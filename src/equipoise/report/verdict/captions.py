@@ -17,6 +17,9 @@ from equipoise.report.verdict.sizes import reach
 
 __all__ = ["add_captions", "on_captions"]
 
+_NAMED = 3
+"""More models than these are told of together."""
+
 
 def _readings(captions: Sequence[Series]) -> dict[str, Reading]:
     """LIC of each model, or LIC_M where no reference captions were given; p-values corrected over models."""
@@ -70,10 +73,40 @@ def _sentences(captions: Sequence[Series], readings: Mapping[str, Reading]) -> l
             continue
         first = readings[some[0].label]
         does = _verb(first).format(perceived(first.row["axis"]))
+        if len(some) > _NAMED:
+            told.append(
+                f"The captions of {len(some)} models {does}: {_range([readings[each.label] for each in some])}."
+            )
+            continue
         numbers = [f"{each.label} ({_numbers(each, readings[each.label])})" for each in some]
         margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
         told.append(f"The captions of {len(some)} models {does}: {joined(numbers)}{margin}.")
     return told
+
+
+def _range(readings: Sequence[Reading]) -> str:
+    """The numbers of many models from the least to the largest; each stands in the table."""
+    first = readings[0]
+    values = sorted(float(reading.row["value"]) for reading in readings)
+    text = f"{'LIC' if first.metric == 'lic' else 'LIC_M'} {amount(values[0], 1)} to {amount(values[-1], 1)} points"
+    if first.metric != "lic":
+        chances = sorted(float(reading.row["null_mean"]) for reading in readings)
+        text += f" where chance gives {amount(chances[0], 1)} to {amount(chances[-1], 1)}"
+    p = [reading.p for reading in readings]
+    ends = f"the largest {p_text(max(p))}" if first.outcome is Conclusion.LEANS else f"the smallest {p_text(min(p))}"
+    margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
+    return f"{text}, {ends}{margin}; each has its line below"
+
+
+def _many(names: Sequence[str], of: int) -> str:
+    """Models by name while they are few, by their number where a list would hide the sentence.
+
+    >>> _many(["a", "b"], 5), _many(["a", "b", "c", "d"], 5), _many(["a", "b", "c", "d"], 4)
+    ('a and b', '4 of 5 models', 'all 4 models')
+    """
+    if len(names) <= _NAMED:
+        return joined(list(names))
+    return f"all {of} models" if len(names) == of else f"{len(names)} of {of} models"
 
 
 def _numbers(captioner: Series, reading: Reading) -> str:
@@ -140,7 +173,7 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     top = next(outcome for outcome in order if outcome in by)
     amplify = all(reading.metric == "lic" for reading in readings.values())
     does = "amplify bias by" if amplify else "give away"
-    models = joined(by.get(top, []))
+    models = _many(by.get(top, []), len(readings))
     found_out = "and what matters would have been found"
     lead = {
         Conclusion.LEANS: f"The captions of {models} {does} perceived {axis}.",
@@ -152,11 +185,18 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
         lead = f"The captions amplify bias by perceived {axis} too little to matter."
     about = _about(axis, masked=all(words_masked(captioner.source.settings) for captioner in captions), amplify=amplify)
     verdict = BiasVerdict(lead, [about, *_sentences(captions, readings)], outcome=top)
-    verdict.answers.append((IS_IT, " ".join(f"{joined(names)}: {outcome.value}." for outcome, names in by.items())))
+    verdict.answers.append(
+        (IS_IT, " ".join(f"{_outcome_of(names, len(readings))}: {outcome.value}." for outcome, names in by.items()))
+    )
     p = joined([f"{label} {p_text(reading.p)}" for label, reading in readings.items()])
     corrected = f", corrected for {len(readings)} models (Holm)" if len(readings) > 1 else ""
     verdict.answers.append((HOW_SURE, f"Over repeated splits and shuffled labels{corrected}: {p}."))
     return verdict
+
+
+def _outcome_of(names: Sequence[str], of: int) -> str:
+    """All names, unless they are all there are."""
+    return f"All {of} models" if _NAMED < len(names) == of else joined(list(names))
 
 
 def _about(axis: str, *, masked: bool, amplify: bool) -> str:

@@ -25,6 +25,15 @@ def worst(readings: Sequence[Reading]) -> Conclusion:
     return min((r.outcome for r in readings), key=_ORDER.index, default=Conclusion.CANNOT_TELL)
 
 
+def on_nothing_dropped(names: Sequence[str]) -> BiasVerdict:
+    """The verdict on runs of filters that left no number: nothing was dropped, or nothing could be compared."""
+    return BiasVerdict(
+        f"Whether the filters of {joined(list(names))} drop one group more than another cannot be told: too little was "
+        "dropped to test.",
+        ["What each of them kept stands below."],
+    )
+
+
 def on_filters(series: Series) -> BiasVerdict:
     """The verdict on a run of filters: which of them drop one group more than another."""
     readings = _filter_readings(series.results)

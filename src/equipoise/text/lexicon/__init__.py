@@ -11,6 +11,7 @@ from pathlib import Path
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.registry import Registry
+from equipoise.text.english.recognising import other_language
 from equipoise.text.lexicon import compat as compat_rules
 from equipoise.text.lexicon import file as lexicon_file
 from equipoise.text.lexicon.agreement import NEUTRAL, agreed, telltales
@@ -282,6 +283,17 @@ class Lexicon:
         return (
             f"the lexicon {self.id!r} is {named} and declares no agreement words: articles and endings stay as they "
             "are and may tell the group; declare `language`, and if it needs them `agreement` and `endings`"
+        )
+
+    def unfit_for(self, texts: Iterable[str]) -> str:
+        """Why an English lexicon finds nobody in these texts, in a sentence; empty where they may well be English."""
+        language = other_language(texts) if self.language == "en" else ""
+        if not language:
+            return ""
+        return (
+            f"the captions seem to be {language}, and the lexicon {self.id!r} is English: words that name a group, "
+            "articles and endings stay in them and tell the group; write a lexicon of their language "
+            "(docs/adding-a-lexicon.md) and give it with --lexicon FILE"
         )
 
     def still_told(self, neutral: Iterable[str], groups: Iterable[str | None]) -> str:

@@ -131,7 +131,7 @@ def read_subjects(path: str | Path) -> tuple[list[str], list[str]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; give a text file with one subject a line") from None
+        raise InputError(f"{path}: there is no such file; give a text file with one subject per line") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text in UTF-8 ({error})") from error
     pairs: dict[str, str] = {}

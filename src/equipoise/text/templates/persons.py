@@ -237,6 +237,8 @@ def _plural(noun: str) -> str:
 
 
 _ALIKE = {"man": "male", "men": "male", "woman": "female", "women": "female"}
+_LETTERS = {"m": "male", "f": "female", "w": "female"}
+"""Of the axis gender alone."""
 _RULES = {"skin_tone": "person with {} skin"}
 _AGES = {"child": "child", "adult": "adult person", "older": "old person"}
 
@@ -246,6 +248,8 @@ def group_nouns(axis: str, groups: Iterable[str]) -> dict[str, str]:
 
     >>> group_nouns("gender", ["Male", "woman", "neutral"])
     {'Male': 'man', 'woman': 'woman', 'neutral': 'neutral person'}
+    >>> group_nouns("gender", ["F", "M"])
+    {'F': 'woman', 'M': 'man'}
     """
     known = zero_shot_prompts(axis, templates=("{}",)) if axis in person_axes() else {}
     return {group: _worded(axis, group, {name: texts[0] for name, texts in known.items()}) for group in groups}
@@ -270,18 +274,19 @@ def worded_by_rule(axis: str, groups: Iterable[str]) -> list[str]:
     ['neutral']
     """
     known = person_prompts(axis, templates=("{}",))[0].groups if axis in person_axes() else {}
-    return [group for group in groups if _key(group) not in {_key(name) for name in known}]
+    return [group for group in groups if _key(group, axis) not in {_key(name) for name in known}]
 
 
 def _worded(axis: str, group: str, known: dict[str, str]) -> str:
     by_key = {_key(name): phrase for name, phrase in known.items()}
-    if _key(group) in by_key:
-        return by_key[_key(group)]
+    if _key(group, axis) in by_key:
+        return by_key[_key(group, axis)]
     if axis == "age" and group in _AGES:
         return _AGES[group]
     return _RULES.get(axis, "{} person").format(group.replace("_", " "))
 
 
-def _key(group: str) -> str:
+def _key(group: str, axis: str = "") -> str:
     plain = " ".join(group.casefold().replace("_", " ").split())
+    plain = _LETTERS.get(plain, plain) if axis == "gender" else plain
     return _ALIKE.get(plain, plain)

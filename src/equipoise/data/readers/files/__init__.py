@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from equipoise.data.schema import Rejected
-from equipoise.errors import InputError
+from equipoise.errors import InputError, like_it
 
 __all__ = [
     "MAX_LINE",
@@ -53,7 +53,8 @@ def existing(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError):
         there = False
     if not there:
-        raise InputError(f"there is nothing at {str(path)!r}; give the folder or file of the dataset")
+        near = like_it(path) or "; give the folder or file of the dataset"
+        raise InputError(f"there is nothing at {str(path)!r}{near}")
     return place
 
 
