@@ -182,6 +182,6 @@ def test_pairs_beside_a_model_belong_to_one_run(pairs, pictures, tmp_path, comma
     with locked(tmp_path / ".dcg-pairs.lock", what="it"):
         refused = command_line(*line, tmp_path / "dcg")
     assert (refused.returncode, "is being written by process" in refused.stderr) == (2, True), refused.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [pairs]
     nameless = command_line(*line, ".")
     assert (nameless.returncode, "names no folder" in nameless.stderr) == (2, True), nameless.stderr
