@@ -99,6 +99,19 @@ def make_more_inputs(home: Path) -> None:
     while (item := review.next_item("ana")) is not None:
         review.record("ana", item, {("gender", 0): "female" if item % 2 else "male"}, seconds=2.0)
     review.close()
+    sets = Table.open(home / "sets")
+    review = prepare(sets, preset("counterfactual-set"), home / "review-of-sets")
+    review.add("ana")
+    while (item := review.next_item("ana")) is not None:
+        review.record("ana", item, {("same_except", 0): "yes" if item % 3 else "no"}, seconds=2.0)
+    review.close()
+    names = sets.to_pandas(["image_id"])["image_id"]
+    seen = [{"image_id": name, "score_detect_gender": i % 3 - 1.0} for i, name in enumerate(names)]
+    sets.add_layer("detect", seen, columns=["score_detect_gender"], path=home / "detect")
+    faces = [{"image": row["image"], "image_id": row["image_id"], "gender": row["gender"]} for row in plain.rows()]
+    Table.create(home / "faces", faces[:4], axes=["gender"])
+    pairs = [row | {"biased": "a woman who works as a nurse", "original": row.pop("caption")} for row in of_each]
+    (home / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
 
 
 def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
@@ -148,7 +161,7 @@ def commands_of(home: Path, other: bool = False) -> dict[str, list[Any]]:
 def more_commands_of(home: Path) -> dict[str, list[Any]]:
     """As :func:`commands_of`, with what :func:`make_more_inputs` makes: commands that take longer, mostly by models."""
     street, pictograms = home / "street", home / "pictograms"
-    model = Path(__file__).parents[2] / "src" / "equipoise" / "models" / "mini" / "clip"
+    miniatures = Path(__file__).parents[2] / "src" / "equipoise" / "models" / "mini"
     one_scene = ["--world", "fair", "--activities", "reading_book", "-n", "1"]
     on_pictograms = ["mini:clip", "-t", pictograms]
     quick = ["--steps", "2", "--device", "cpu"]
@@ -161,8 +174,19 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "generate-scenes": ["generate", "scenes", "OUT", *one_scene, *quick],
         "generate-mask": ["generate", "mask", street, "OUT", "--preview-every", "2"],
         "generate-perturb": ["generate", "perturb", street, "OUT", "--preview-every", "2"],
+        "generate-swap": [
+            *("generate", "swap", street, home / "faces", "OUT", "--finder", "mini:detector", "--preview-every", "2")
+        ],
         "generate-substitute": ["generate", "substitute", street, "OUT", "--alpha", "0.25,0.5", *quick],
-        "convert": ["models", "convert", "debias-clip", home / "tokens.safetensors", "OUT", "--clip", model],
+        "convert": [
+            "models",
+            "convert",
+            "debias-clip",
+            home / "tokens.safetensors",
+            "OUT",
+            "--clip",
+            miniatures / "clip",
+        ],
         "train": ["train", "clip", pictograms, "--init", "mini:clip", *train, "-o"],
         "learned-tokens": ["mitigate", "learned-tokens", *on_pictograms, "--axis", "gender", "--set", "steps=2", "-o"],
         "tournament": [
@@ -186,6 +210,19 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "example-policy": ["check", "--example", "--policy"],
         "libra": ["libra", "synthesise", home / "sides.jsonl", "--mix", "1:0:0", "--set", "margin=0.01", "-o"],
         "libra-apply": ["libra", "apply", home / "captioned.jsonl", "--images", home / "plain", "--batch", "4", "-o"],
+        "libra-fit": [
+            *("libra", "fit", home / "pairs.jsonl", "--images", home / "plain", "--init", "mini:dcg", "--steps", "2"),
+            *("--batch", "4", "--set", "save_every=1", "--set", "val_share=0", "--device", "cpu", "-o"),
+        ],
+        "mini-train": [
+            *("mini", "train", "vae", "--start", miniatures / "vae", "--steps", "1", "-o"),
+        ],
+        "counterfactual-sets": [
+            *("recipe", "counterfactual-sets", "--subjects", "1", "--sets", "1", "-n", "1", "--steps", "2", "-o"),
+        ],
+        "chance-table": ["recipe", "chance-table", "-o"],
+        "mask-words": ["text", "mask", home / "lines.txt", "-o"],
+        "neutralise": ["text", "neutralise", home / "lines.txt", "-o"],
         "activities": ["text", "activities", home / "activities.txt", "-o"],
         "join": ["table", "join", home / "plain", street, "-o"],
         "combine": ["table", "combine", home / "plain", home / "made", "--axis", "gender", "-o"],
@@ -197,13 +234,18 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
         "review-to-label-studio": ["review", "export", home / "review", "--to", "label-studio", "-o"],
         "review-to-pages": ["review", "export-static", home / "review", "-a", "ben", "-o"],
         "review-to-layer": ["review", "layer", home / "review", home / "plain", "-o"],
+        "review-errors": ["review", "errors", home / "review-of-sets", home / "sets", "--draws", "19", "-o"],
+        "review-thresholds": [
+            *("review", "thresholds", home / "review-of-sets", home / "sets", "--layer", home / "detect", "-o"),
+        ],
     }
 
 
 SECONDS_LONG = (
     *("audit", "audit-of-a-model", "measure", "report", "captions", "caption", "generate-sets", "generate-edits"),
     *("generate-inpaint", "generate-scenes", "generate-substitute", "train", "learned-tokens", "tournament"),
-    *("classify-audit", "dossier", "embed", "dataset", "convert", "audit-of-captions"),
+    *("classify-audit", "dossier", "embed", "dataset", "convert", "audit-of-captions", "libra-fit", "mini-train"),
+    "counterfactual-sets",
 )
 """Commands that take half a second or more, models and pages mostly."""
 INTO_A_TABLE = ("split-layer", "balance-layer", "label-layer")
@@ -220,8 +262,19 @@ ENDINGS = {
     "example-policy": "policy.toml",
     "activities": "activities.csv",
     "review-to-csv": "labels.csv",
+    "review-thresholds": "learned.toml",
+    "chance-table": "chance.csv",
+    "mask-words": "masked.txt",
+    "neutralise": "neutral.txt",
 }
 """Commands that write a file, and how it may be called; the others write a folder."""
+ELSEWHERE = {
+    "demo": "minutes long; its folder in tests/recipes/test_demo.py, its parts are commands of this module",
+    "recipe": "minutes long; the frame of all studies, and one study as a whole, in tests/recipes/test_studies.py",
+    "review serve": "people's answers, in tests/review/test_load.py: its links are random, so its bytes are",
+    "mini pictures": "a minute long; tests/recipes/test_generative_figures.py",
+}
+"""Commands that write and are attacked in other tests."""
 
 
 def line_of(command: list[Any], out: Path) -> list[Any]:

@@ -93,6 +93,29 @@ def test_a_killed_command_is_started_again(
     )
 
 
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    """Every command by its words, with the names of its parameters."""
+    if hasattr(command, "commands"):
+        for name, child in command.commands.items():
+            yield from leaves(child, (*path, name))
+    else:
+        yield " ".join(path), [parameter.name for parameter in command.params]
+
+
+def test_every_command_that_writes_is_attacked(commands: ModuleType) -> None:
+    """Whoever adds a command with ``-o`` puts it among those that are attacked, or says where else it is."""
+    import typer
+
+    from equipoise.cli.main import app
+
+    attacked = {" ".join(map(str, line[:3])) + " " for line in commands.all_commands_of(Path("home")).values()}
+    known = tuple(f"{name} " for name in commands.ELSEWHERE)
+    writing = {name for name, parameters in leaves(typer.main.get_command(app)) if "out" in parameters}
+    assert len(writing) > 40
+    missing = {n for n in writing if not any(line.startswith(f"{n} ") for line in attacked)}
+    assert not {name for name in missing if not f"{name} ".startswith(known)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mitigate", "filter", "export-huggingface"])
 def test_the_command_itself_leaves_what_a_forked_one_leaves(

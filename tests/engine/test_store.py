@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from equipoise.data.atomic import locked
 from equipoise.data.images import decode, encode
 from equipoise.engine import EmbeddingStore, segments
 from equipoise.engine import store as store_module
@@ -284,3 +285,16 @@ def test_many_small_additions_leave_few_files(store: EmbeddingStore, small_store
     found, missing = store.get(text_ids([str(i) for i in range(40)]))
     assert not missing.any()
     assert found[:, 0].tolist() == list(range(40))
+
+
+def test_what_a_killed_writer_left_is_cleared_when_the_store_is_opened(tmp_path: Path) -> None:
+    """Also where nothing more is to be added, and before there is a marker; but not while somebody writes."""
+    folder = EmbeddingStore(tmp_path, "enc").path
+    folder.mkdir()
+    left = folder / ".store.json.1a2b3c.tmp"
+    left.touch()
+    with locked(tmp_path / f".{folder.name}.lock", what="it"):
+        EmbeddingStore(tmp_path, "enc")
+        assert left.exists()
+    EmbeddingStore(tmp_path, "enc")
+    assert not list(folder.iterdir())

@@ -102,6 +102,13 @@ def test_a_perfect_generator_passes_everything_and_is_not_asked_twice(tmp_path: 
         counterfactual_sets(tmp_path / "run", SetsSettings(subjects=2, sets=1), quiet, generator=model, progress=False)
 
 
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "results.parquet").write_bytes(b"an audit's")
+    with pytest.raises(InputError, match="holds files but no study of sets"):
+        counterfactual_sets(tmp_path, FEW, quiet, generator=Renderer(), progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.parquet"]
+
+
 @needs_minis
 @pytest.mark.slow
 def test_the_filter_drops_sets_with_wrong_people_and_the_table_says_missed(tmp_path: Path) -> None:

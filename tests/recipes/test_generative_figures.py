@@ -10,10 +10,11 @@ pytest.importorskip("diffusers")
 
 from PIL import Image
 
+from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER, PARTS, figures_of
 from equipoise.models.protocols import Answers, Detections
 from equipoise.recipes.train_mini import PARTS as TRAINED
-from equipoise.recipes.train_mini import evaluate, evaluate_generative, evaluate_helpers
+from equipoise.recipes.train_mini import evaluate, evaluate_generative, evaluate_helpers, pictures
 from equipoise.recipes.train_mini.parts import is_met, wanted
 from equipoise.recipes.train_mini.pictures import framed_sheet, reconstructions, write_sheets
 from equipoise.recipes.train_mini.saving import card, write_card
@@ -214,6 +215,24 @@ def test_sheets_frame_what_the_judge_sees_otherwise(tmp_path):
     assert red[:, : sheet.shape[1] // 3 - 1].sum() == 0
     assert write_sheets(tmp_path / "img", home=tmp_path) == []
     assert Image.fromarray(sheet).size == framed_sheet(rows, np.ones(3, bool), columns=3).size
+
+
+def test_sheets_replace_sheets_and_no_other_picture(tmp_path, monkeypatch):
+    (tmp_path / "home" / "edit").mkdir(parents=True)
+    (tmp_path / "home" / "edit" / "model_index.json").write_text("{}")
+    monkeypatch.setattr(pictures, "_edits", lambda folder: Image.new("RGB", (9, 9), "red"))
+    [path] = write_sheets(tmp_path / "img", tmp_path / "home")
+    drawn = path.read_bytes()
+    assert write_sheets(tmp_path / "img", tmp_path / "home") == [path], "a run that was killed goes on"
+    assert path.read_bytes() == drawn
+    Image.new("RGB", (9, 9), "blue").save(path)
+    mine = path.read_bytes()
+    with pytest.raises(InputError, match="is there already"):
+        write_sheets(tmp_path / "img", tmp_path / "home")
+    assert path.read_bytes() == mine
+    write_sheets(tmp_path / "img", tmp_path / "home", overwrite=True)
+    assert [file.name for file in (tmp_path / "img").iterdir()] == [path.name]
+    assert path.read_bytes() == drawn
 
 
 def test_the_card_of_the_second_edition_says_its_grid_and_how_it_was_made(tmp_path):

@@ -1,13 +1,17 @@
 """Training a miniature: stopped and resumed it ends at the same weights, and stock transformers loads the result."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from equipoise.errors import UnknownNameError  # noqa: E402
-from equipoise.recipes.train_mini import binding, captioner, clip, evaluate, judge, train  # noqa: E402
+from equipoise.data.runs import find_run  # noqa: E402
+from equipoise.errors import InputError, UnknownNameError  # noqa: E402
+from equipoise.recipes.train_mini import binding, captioner, clip, evaluate, judge, parts, train  # noqa: E402
+from equipoise.recipes.train_mini.parts import train_into  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402
 from equipoise.world import captions, preset, sample, vocabulary  # noqa: E402
@@ -88,3 +92,34 @@ def test_the_gap_of_a_model_that_knows_nothing_follows_nothing(tmp_path):
     assert gaps.shape == right.shape == binding.injected_binding().shape == (18,)
     assert np.abs(gaps).max() < 0.05
     assert np.corrcoef(gaps, binding.injected_binding())[0, 1] < 0.9
+
+
+def test_checkpoints_and_models_of_other_settings_are_neither_mixed_nor_replaced(tmp_path, monkeypatch):
+    quiet = [].append
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds files but no miniature"):
+        train_into("judge", tmp_path / "mine", quiet)
+    for nowhere in (Path(), Path("/")):
+        with pytest.raises(InputError, match="names no folder"):
+            train_into("judge", nowhere, quiet)
+    steps = []
+    monkeypatch.setattr(parts, "train", lambda name, folder, target, say, **how: steps.append((name, how)) or (
+        (folder / "checkpoint.safetensors").touch(),
+        (target / "config.json").write_text(name),
+    ))  # fmt: skip
+    train_into("clip", tmp_path / "made", quiet, strength=2.0, steps=None)
+    train_into("clip", tmp_path / "made", quiet, strength=2.0, steps=None)
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == ["config.json", "run.json"]
+    assert find_run(tmp_path / "made").finished
+    with pytest.raises(InputError, match="holds another miniature"):
+        train_into("clip", tmp_path / "made", quiet, strength=1.0)
+    with pytest.raises(InputError, match="checkpoints of another miniature"):
+        train_into("clip", tmp_path / "other", quiet, work=tmp_path / "made-work", strength=1.0)
+    with pytest.raises(UnknownNameError):
+        train_into("clop", tmp_path / "new", quiet)
+    assert len(steps) == 2
+    assert not (tmp_path / "other").exists()
+    (tmp_path / "made-work" / "old").touch()
+    train_into("clip", tmp_path / "made", quiet, strength=1.0, overwrite=True)
+    assert sorted(path.name for path in (tmp_path / "made-work").iterdir()) == ["asked.json", "checkpoint.safetensors"]

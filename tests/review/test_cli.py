@@ -6,6 +6,7 @@ import pytest
 
 from equipoise.data import Table
 from equipoise.review import labels_frame, open_review
+from equipoise.review.questions import preset
 
 
 @pytest.fixture
@@ -115,3 +116,22 @@ def test_a_taken_port_is_said(made, command_line):
         done = command_line("review", "-o", folder, "--port", taken.getsockname()[1])
     assert done.returncode == 2
     assert "choose another with --port" in done.stderr
+
+
+def test_counted_errors_replace_nobodys_results(command_line, review_of, table, tmp_path):
+    store = review_of(table, preset("counterfactual-set"))
+    store.add("ana")
+    while (item := store.next_item("ana")) is not None:
+        store.record("ana", item, {("same_except", 0): "yes"}, seconds=2.0)
+    line = ["review", "errors", store.path.parent, table.path, "--draws", 19]
+    assert command_line(*line, "-o", tmp_path / "counted").returncode == 0
+    made = (tmp_path / "counted" / "results.parquet").read_bytes()
+    assert command_line(*line, "-o", tmp_path / "counted").returncode == 0, "its own are made again"
+    assert (tmp_path / "counted" / "results.parquet").read_bytes() == made
+    audit = tmp_path / "audit"
+    audit.mkdir()
+    (audit / "run.json").write_text('{"kind": "audit", "state": "finished"}')
+    (audit / "results.parquet").write_bytes(b"an audit's")
+    refused = command_line(*line, "-o", audit)
+    assert (refused.returncode, "holds an audit" in refused.stderr) == (2, True), refused.stderr
+    assert (audit / "results.parquet").read_bytes() == b"an audit's"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.cli.making import one_out
+from equipoise.cli.making import OVERWRITE, one_out
 from equipoise.errors import InputError, UnknownNameError
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ def train(
         "", "--start", help="The folder that a part learns on from: itself, or the diffusion of another generator."
     ),
     steps: int = typer.Option(None, "--steps", min=1, help="With --start: for how many steps it learns on."),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.
 
@@ -45,19 +46,15 @@ def train(
     """
     from pathlib import Path
 
-    from equipoise.recipes.train_mini import train as run
+    from equipoise.recipes.train_mini.parts import train_into
 
-    if not out.strip():
-        raise InputError("the folder for the model has no name; give one with -o")
     target = Path(out)
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{target}: is a file; give a folder for the model")
-    home = Path(work) if work else target.with_name(f"{target.name}-work")
-    run(
+    train_into(
         part,
-        home,
         target,
         typer.echo,
+        work=Path(work) if work else None,
+        overwrite=overwrite,
         strength=strength,
         edition=edition or None,
         vae=Path(vae) if vae else None,
@@ -106,6 +103,7 @@ def pictures(
     out: str = typer.Argument("", help="The folder for the pictures, such as docs/img; or give it with -o."),
     out_option: str = typer.Option("", "--out", "-o", help="The folder for the pictures.", show_default=False),
     home: str = typer.Option("", "--home", help="The folder of the miniatures; the package's own unless given."),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Draw contact sheets of what the generative miniatures make; a red frame where the judge sees something else.
 
@@ -116,7 +114,8 @@ def pictures(
     from equipoise.models.miniatures import FOLDER
     from equipoise.recipes.train_mini.pictures import write_sheets
 
-    written = write_sheets(Path(one_out(out, out_option, "mini pictures")), Path(home) if home else FOLDER)
+    place = Path(one_out(out, out_option, "mini pictures"))
+    written = write_sheets(place, Path(home) if home else FOLDER, overwrite=overwrite)
     if not written:
         raise InputError("no generative miniature is here; train one with: equipoise mini train diffusion -o DIR")
     for path in written:

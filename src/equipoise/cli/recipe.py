@@ -64,6 +64,7 @@ def counterfactual_sets(
     pictures: Path | None = typer.Option(None, "--pictures", help="The folder for contact sheets, as docs/img."),
     page: Path | None = typer.Option(None, "--page", help="A page to put the table into, as docs/generate.md."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of captions, noise and choices."),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """Make counterfactual sets of pictograms jointly, filter them, and let an independent judge say what they show.
 
@@ -88,7 +89,7 @@ def counterfactual_sets(
         compare=tuple(part.strip() for part in compare.split(",") if part.strip()),
         seed=seed,
     )
-    found = study(out, settings, typer.echo, generator=generator, pictures=pictures)
+    found = study(out, settings, typer.echo, generator=generator, pictures=pictures, overwrite=overwrite)
     typer.echo(str(found))
     if page is not None:
         put_into(page, found)

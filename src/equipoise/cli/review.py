@@ -324,6 +324,7 @@ def errors(
     question: str = QUESTION,
     out: str = typer.Option("", "--out", "-o", help="A folder for results.parquet as well."),
     draws: int = typer.Option(999, "--draws", min=19, help="Shuffles for the chance level of gaps."),
+    overwrite: bool = OVERWRITE,
 ) -> None:
     """How often each failure was seen, by group, before filtering and (with the filter's layer) after.
 
@@ -331,13 +332,16 @@ def errors(
     """
     from equipoise.data import Table
     from equipoise.data.results import write_results
+    from equipoise.data.runs import claimed
     from equipoise.review.using import errors_in, errors_text
 
     with _opened(folder) as store:
         rows = errors_in(store, Table.open(table, layers=layer), question=question, axes=axis, draws=draws)
     typer.echo(errors_text(rows))
     if out:
-        write_results(f"{out}/results.parquet", rows)
+        with claimed(out, "errors", of={"review": folder, "table": table}, overwrite=overwrite) as run:
+            write_results(run.stage / "results.parquet", rows)
+            run.publish()
 
 
 @app.command("confusion")

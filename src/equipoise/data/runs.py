@@ -28,6 +28,7 @@ __all__ = [
     "RUN",
     "Run",
     "RunFolder",
+    "beside",
     "check_folder",
     "claimed",
     "file_to_write",
@@ -71,6 +72,9 @@ KINDS: Mapping[str, _Kind] = {
     "tournament": _Kind("a tournament", work=("_work",)),
     "demo": _Kind("a demo", "demo.json"),
     "study": _Kind("a study", work=("steps",)),
+    "sets": _Kind("a study of sets", work=("sets", "filter")),
+    "miniature": _Kind("a miniature"),
+    "errors": _Kind("a count of errors"),
     "review": _Kind("a review"),
     "pairs": _Kind("pairs of captions"),
     "revised": _Kind("revised captions"),
@@ -184,6 +188,22 @@ def check_folder(out: str | Path, kind: str, *, overwrite: bool = False) -> Path
     if run is not None and run.kind != kind:
         raise InputError(f"{folder}: holds {_noun(run.kind)}; give another folder with -o, or --overwrite")
     return folder
+
+
+def beside(out: str | Path, what: str) -> Path:
+    """The folder for ``what`` a run in ``out`` needs besides, such as its checkpoints.
+
+    >>> beside("runs/dcg/", "pairs").as_posix()
+    'runs/dcg-pairs'
+    >>> beside("", "pairs")
+    Traceback (most recent call last):
+        ...
+    equipoise.errors.InputError: '' names no folder; give one with -o
+    """
+    folder = Path(out)
+    if not folder.name:  # such as . or /
+        raise InputError(f"{str(out)!r} names no folder; give one with -o")
+    return folder.with_name(f"{folder.name}-{what}")
 
 
 @dataclass

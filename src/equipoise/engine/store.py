@@ -9,7 +9,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,7 @@ class EmbeddingStore:
         self.path = self.root / folder_name(key)
         self._segments: list[Segment] = []
         self._check_marker()
+        self._clear_left_overs()
 
     @classmethod
     def in_folder(cls, folder: Path) -> EmbeddingStore:
@@ -303,14 +304,22 @@ class EmbeddingStore:
         self._refresh()
         files.clean_up(self.path, [segment.name for segment in self._segments])
 
+    def _clear_left_overs(self) -> None:
+        """Remove what a killed writer left: the run that goes on may have nothing more to add. Whoever writes stays."""
+        if self.path.is_dir() and next(self.path.glob(".*.tmp"), None) is not None:
+            with suppress(InputError, OSError), self._lock():
+                self._clean_up()
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return locked(self.root / f".{self.path.name}.lock", what=f"the embedding store {self.key!r}")
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the store's lock; others hold it for moments only, so this waits without a word."""
         self.root.mkdir(parents=True, exist_ok=True)
-        lock = self.root / f".{self.path.name}.lock"
         deadline = time.monotonic() + _LONGEST_WAIT
         while True:
-            holder = locked(lock, what=f"the embedding store {self.key!r}")
+            holder = self._lock()
             try:
                 holder.__enter__()
                 break

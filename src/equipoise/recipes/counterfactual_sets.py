@@ -24,6 +24,7 @@ from PIL import Image
 
 from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
+from equipoise.data.runs import RunFolder, claimed, file_to_write
 from equipoise.errors import InputError
 from equipoise.filters import FilterRun, Models, Step
 from equipoise.filters import run as run_filters
@@ -40,6 +41,7 @@ from equipoise.recipes.set_figures import (
     person_masks,
     ratio,
 )
+from equipoise.recipes.train_mini.pictures import OWN_SHEET, write_sheet
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
@@ -169,13 +171,22 @@ def counterfactual_sets(
     generator: Any = "mini:diffusion",
     pictures: Path | None = None,
     progress: bool = True,
+    overwrite: bool = False,
 ) -> SetsFound:
     """Make, filter and judge the sets in ``folder``; contact sheets go to ``pictures`` (``folder`` unless given).
 
     ``generator``: a name or an adapter that makes sets. The filter is similarity and detectability by the fair CLIP.
     """
+    with claimed(folder, "sets", settings=asdict(settings), overwrite=overwrite) as claim:
+        return _studied(claim, settings, say, generator, pictures, progress)
+
+
+def _studied(
+    claim: RunFolder, settings: SetsSettings, say: Say, generator: Any, pictures: Path | None, progress: bool
+) -> SetsFound:
     from equipoise.models import load
 
+    folder = claim.folder
     model = load(generator, kind="generator", device="cpu") if isinstance(generator, str) else generator
     world = WorldConfig(age={"adult": 1, "older": 1})
     names = _subjects(settings.subjects)
@@ -198,13 +209,25 @@ def counterfactual_sets(
     kept = keep.reindex(pools[settings.name].frame["image_id"]).to_numpy(dtype=bool)
     figures = _figures(settings, pools, kept, world)
     rows = [figure.value.row(metric=figure.name, pool=figure.pool, model=str(model.name)) for figure in figures]
-    write_results(folder / "results.parquet", rows)
-    sheets = _sheets(settings, pools, kept, pictures or folder)
+    write_results(claim.stage / "results.parquet", rows)
+    sheets = [_written(sheet, name, claim, pictures) for name, sheet in _sheets(settings, pools, kept).items()]
     notes = [*_counts(pools[settings.name], kept), *notes, *_without_interval(figures)]
     done = SetsFound(folder, tuple(figures), filtered, tuple(notes), tuple(sheets))
-    write_whole(folder / "figures.md", done.markdown().encode())
-    write_whole(folder / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
+    write_whole(claim.stage / "figures.md", done.markdown().encode())
+    write_whole(claim.stage / "settings.json", (json.dumps(asdict(settings), indent=1) + "\n").encode())
+    claim.publish()
     return done
+
+
+def _written(sheet: Image.Image, name: str, claim: RunFolder, pictures: Path | None) -> Path:
+    """Where a contact sheet will be: in the study's folder, or in another's, where nobody's picture is replaced."""
+    if pictures is None:
+        write_sheet(sheet, claim.stage / name)
+        return claim.folder / name
+    pictures.mkdir(parents=True, exist_ok=True)
+    with file_to_write(pictures / name, overwrite=claim.overwrite, own=OWN_SHEET) as path:
+        write_sheet(sheet, path)
+    return path
 
 
 def put_into(page: Path, outcome: SetsFound) -> None:
@@ -310,9 +333,8 @@ def _without_interval(figures: Sequence[TableLine]) -> list[str]:
     return [f"{', '.join(names)}: {note}" for note, names in reasons.items()]
 
 
-def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path) -> list[Path]:
+def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any) -> dict[str, Image.Image]:
     """Sets with and without sharing from the same seed, and candidates that stayed and went; failures are framed."""
-    out.mkdir(parents=True, exist_ok=True)
     own = pools[settings.name]
     flags = own.frame.assign(kept=kept).groupby(["prompt_set", "candidate"], sort=True)["kept"].all()
     chosen = own.frame.drop_duplicates("subject")["prompt_set"].tolist()[:SHOWN]
@@ -322,10 +344,7 @@ def _sheets(settings: SetsSettings, pools: dict[str, Pool], kept: Any, out: Path
         for prompt_set in chosen[:2]
         for k, stays in flags[prompt_set].items()
     ]
-    paths = [out / "counterfactual-sets.png", out / "counterfactual-sets-filter.png"]
-    for path, lines in zip(paths, (arms, filtered), strict=True):
-        _sheet(lines).save(path, optimize=True)
-    return paths
+    return {"counterfactual-sets.png": _sheet(arms), "counterfactual-sets-filter.png": _sheet(filtered)}
 
 
 _Line = tuple[str, Pool, str, int]

@@ -154,3 +154,34 @@ def test_pairs_with_strange_line_ends_are_read(tmp_path):
     (tmp_path / "pairs.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="is not UTF-8"):
         pairs_in(tmp_path)
+
+
+def test_a_start_that_was_cut_off_is_made_again(tiny_towers, tmp_path, monkeypatch):
+    from equipoise.models.hf import revisers
+
+    vilt, gpt = tiny_towers
+    real = revisers.join
+
+    def dies(*given, **how):
+        real(*given, **how)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(revisers, "join", dies)
+    with pytest.raises(KeyboardInterrupt):
+        start_of(f"hf:{vilt}", f"hf:{gpt}", tmp_path / "start", share=0.2)
+    monkeypatch.setattr(revisers, "join", real)
+    start_of(f"hf:{vilt}", f"hf:{gpt}", tmp_path / "start", share=0.2)
+    assert (tmp_path / "start" / "made_of.json").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["start"]
+
+
+def test_pairs_beside_a_model_belong_to_one_run(pairs, pictures, tmp_path, command_line):
+    from equipoise.data.atomic import locked
+
+    line = ["libra", "fit", pairs, "--images", pictures, "--init", "mini:dcg", "-o"]
+    with locked(tmp_path / ".dcg-pairs.lock", what="it"):
+        refused = command_line(*line, tmp_path / "dcg")
+    assert (refused.returncode, "is being written by process" in refused.stderr) == (2, True), refused.stderr
+    assert list(tmp_path.iterdir()) == [pairs]
+    nameless = command_line(*line, ".")
+    assert (nameless.returncode, "names no folder" in nameless.stderr) == (2, True), nameless.stderr

@@ -121,22 +121,28 @@ def fit(
 
     [bold]equipoise libra fit pairs --images jpg --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2 -o dcg[/bold]
     """
+    from equipoise.data.atomic import locked
+    from equipoise.data.runs import beside
     from equipoise.data.settings import fitting_all
-    from equipoise.mitigate.libra.learning import beside, fit_reviser, pairs_in, start_of
+    from equipoise.mitigate.libra.learning import fit_reviser, pairs_in, start_of
     from equipoise.train.settings import TrainSettings
 
     if bool(init) == bool(encoder or decoder) or bool(encoder) != bool(decoder):
         raise InputError("say what to start from: --init mini:dcg (or a reviser's folder), or --encoder and --decoder")
     found = pairs_in(pairs)
     pictures = _pictures(images)
-    start = init or start_of(encoder, decoder, beside(out, "start"), share=share, seed=seed)
     own: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     more = fitting_all(TrainSettings, _more(setting, own), what="setting of training")
     settings = {name: value for name, value in own.items() if value is not None} | more
     options = {"share": share, "originals": originals}
-    made = fit_reviser(
-        found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
-    )
+    pairs_place = beside(out, "pairs")
+    pairs_place.parent.mkdir(parents=True, exist_ok=True)
+    # What lies beside the model belongs to one run as well: another with other pairs would replace them meanwhile.
+    with locked(pairs_place.with_name(f".{pairs_place.name}.lock"), what=f"the folder {out}"):
+        start = init or start_of(encoder, decoder, beside(out, "start"), share=share, seed=seed)
+        made = fit_reviser(
+            found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
+        )
     judged = "" if made.validation is None else f", on images that it has not seen {made.validation:.3f}"
     typer.echo(f"{made.steps:,} steps; the loss is {made.loss:.3f}{judged}; apply it with --reviser hf:{out}")
 

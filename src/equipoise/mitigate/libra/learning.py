@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 from equipoise.data import Table
 from equipoise.data.manifest import UNFINISHED
+from equipoise.data.runs import beside
 from equipoise.errors import InputError
 from equipoise.train.fitting import Trained, fit
 
-__all__ = ["LibraPairs", "beside", "fit_reviser", "pairs_in", "start_of"]
+__all__ = ["LibraPairs", "fit_reviser", "pairs_in", "start_of"]
 
 _COLUMNS = {"biased": "list<string>", "original": "list<string>"}
 LibraPairs = Mapping[str, tuple[Sequence[str], Sequence[str]]]
@@ -60,19 +62,13 @@ def start_of(encoder: str, decoder: str, folder: Path, *, share: float, seed: in
         shutil.rmtree(folder)
     if not said.is_file():
         if folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"{folder}: is there already, or was cut off; move it away, or give another name with -o")
-        join(encoder.removeprefix("hf:"), decoder.removeprefix("hf:"), folder, share=share, seed=seed)
-        said.write_text(json.dumps(names), encoding="utf-8")
+            raise InputError(f"{folder}: is there already; move it away, or give another name with -o")
+        stage = folder.with_name(f".{folder.name}.stage")  # a run that was killed may have left it
+        shutil.rmtree(stage, ignore_errors=True)
+        join(encoder.removeprefix("hf:"), decoder.removeprefix("hf:"), stage, share=share, seed=seed)
+        (stage / said.name).write_text(json.dumps(names), encoding="utf-8")
+        os.replace(stage, folder)
     return f"hf:{folder}"
-
-
-def beside(out: str | Path, what: str) -> Path:
-    """The folder for ``what`` a training into ``out`` needs.
-
-    >>> beside("runs/dcg/", "pairs").as_posix()
-    'runs/dcg-pairs'
-    """
-    return Path(out).with_name(f"{Path(out).name}-{what}")
 
 
 def fit_reviser(

@@ -5,6 +5,8 @@ What a miniature's figures must reach before it ships.
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +18,7 @@ from equipoise.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from equipoise.world import WorldConfig
 
-__all__ = ["PARTS", "TrainingPart", "is_met", "train", "wanted"]
+__all__ = ["PARTS", "TrainingPart", "is_met", "train", "train_into", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
@@ -166,6 +168,48 @@ def train(
             raise InputError(f"the {name} learns from the fair world alone; strength does not apply to it")
         world = world.changed(strength=strength)
     _TRAINERS[name](world, folder, target, say, stop_at, **options)
+
+
+def train_into(
+    name: str,
+    target: Path,
+    say: Callable[[str], None] = print,
+    *,
+    work: Path | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> None:
+    """As :func:`train`, into a folder that this process alone writes and where the model appears whole.
+
+    The same call goes on from the checkpoints in ``work`` (beside ``target`` unless given). Checkpoints or a model of
+    other settings are refused, unless ``overwrite`` says that they go.
+    """
+    from equipoise.data.atomic import locked, write_whole
+    from equipoise.data.runs import beside, claimed, same_only
+
+    if name not in PARTS:
+        raise UnknownNameError("miniature", name, PARTS)
+    folder = work or beside(target, "work")
+    of = {"part": name}
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    settings = {key: value for key, value in given.items() if value is not None}
+    accept = same_only("miniature", of, settings)
+    with claimed(target, "miniature", of=of, settings=settings, accept=accept, overwrite=overwrite) as run:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / ".lock", what=f"the folder {folder}"):
+            said, asked = folder / _ASKED, json.dumps(of | settings, sort_keys=True) + "\n"
+            if said.is_file() and said.read_text(encoding="utf-8") != asked:
+                if not overwrite:
+                    raise InputError(f"{folder}: holds checkpoints of another miniature; name another with --work")
+                for path in folder.glob("[!.]*"):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            write_whole(said, asked.encode())
+            train(name, folder, run.stage, say, **options)
+        run.publish()
+
+
+_ASKED = "asked.json"
+"""In a folder of checkpoints: the part and the settings that they are of."""
 
 
 def _alone(module: str, function: str) -> Trainer:

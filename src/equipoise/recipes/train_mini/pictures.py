@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
 
 from equipoise.array_types import Pixels
+from equipoise.data.atomic import write_whole
+from equipoise.data.runs import file_to_write
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.evaluate_generative import (
     MARGIN,
@@ -26,7 +30,7 @@ from equipoise.recipes.train_mini.inpaint import grown
 from equipoise.world import Scene, neutral_prompt, render_batch, what_is_where
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["framed_sheet", "reconstructions", "write_sheets"]
+__all__ = ["OWN_SHEET", "framed_sheet", "reconstructions", "write_sheet", "write_sheets"]
 
 COLUMNS = 12
 ZOOM = 2
@@ -34,19 +38,32 @@ LEANING = 5
 """Occupations that the biased generator is asked for."""
 _GAP = 3
 _SEED = 4
+OWN_SHEET = b"a contact sheet of Equipoise"
+"""Stands in every sheet, which tells it from a picture of somebody else's."""
 
 
-def write_sheets(out: Path, home: Path = FOLDER) -> list[Path]:
-    """Sheets of samples, edits and inpaintings of the parts that are in ``home``, as PNG files in ``out``."""
+def write_sheets(out: Path, home: Path = FOLDER, *, overwrite: bool = False) -> list[Path]:
+    """Sheets of samples, edits and inpaintings of the parts that are in ``home``, as PNG files in ``out``.
+
+    A picture of that name which is no such sheet is refused, before anything is drawn, unless ``overwrite`` says so.
+    """
     out.mkdir(parents=True, exist_ok=True)
     written = []
     makers = (("diffusion", _samples), ("diffusion-biased", _leaning), ("edit", _edits), ("inpaint", _inpaints))
     for part, make in makers:
         if (home / part / "model_index.json").is_file():
-            path = out / f"miniatures-{part}.png"
-            make(home / part).save(path, optimize=True)
+            with file_to_write(out / f"miniatures-{part}.png", overwrite=overwrite, own=OWN_SHEET) as path:
+                write_sheet(make(home / part), path)
             written.append(path)
     return written
+
+
+def write_sheet(sheet: Image.Image, path: Path) -> None:
+    """Write a sheet as a PNG that says what it is, whole or not at all."""
+    about, drawn = PngInfo(), BytesIO()
+    about.add_text("Description", OWN_SHEET.decode())
+    sheet.save(drawn, "PNG", optimize=True, pnginfo=about)
+    write_whole(path, drawn.getvalue())
 
 
 def framed_sheet(rows: Sequence[Pixels], right: NDArray[np.bool_], columns: int = COLUMNS) -> Image.Image:

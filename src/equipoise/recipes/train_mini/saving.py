@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.atomic import write_whole
 from equipoise.models.diffusers.folders import GENERATION
 from equipoise.recipes.train_mini.editions import EDITIONS, edition_in
 from equipoise.recipes.train_mini.parts import PARTS, is_met, wanted
@@ -226,5 +227,5 @@ def write_card(part: str, folder: Path, figures: Mapping[str, float], extra: str
     """Write the card into the model's folder."""
     path = folder / "README.md"
     edition = edition_in(folder).name if part == "vae" else "first"
-    path.write_text(card(part, figures, extra, edition), encoding="utf-8")
+    write_whole(path, card(part, figures, extra, edition).encode())
     return path
