@@ -15,10 +15,16 @@ from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.models.miniatures import FOLDER
-from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS
+from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS, SECOND_ARMS, TONE_ARMS
 from equipoise.recipes.inpainting.learning import write_predictions
 from equipoise.recipes.inpainting.parity import parity_gap
-from equipoise.recipes.inpainting.photographs import leaning_world, rewritten, training_sets, write_photographs
+from equipoise.recipes.inpainting.photographs import (
+    leaning_world,
+    rewritten,
+    second_world,
+    training_sets,
+    write_photographs,
+)
 from equipoise.recipes.inpainting.study import STUDY
 from equipoise.recipes.inpainting.tables import parity_sentence
 from equipoise.recipes.studies.frame import run_study
@@ -32,8 +38,8 @@ def test_every_arm_has_its_steps_and_three_seeds():
     steps = {step.name: step for step in STUDY.steps(STUDY.options())}
     for seed in range(3):
         assert {f"learn-{arm}-{seed}" for arm in ARMS} <= set(steps)
-    assert {f"audit-{arm}-0" for arm in ("tone-original", "tone-synthetic")} <= set(steps)
-    assert {f"captions-{arm}-0" for arm in (*CAPTION_ARMS, "libra")} <= set(steps)
+    assert {f"audit-{arm}-0" for arm in (*TONE_ARMS, *SECOND_ARMS)} <= set(steps)
+    assert {f"captions-{arm}-0" for arm in (*CAPTION_ARMS, "libra", *TONE_ARMS)} <= set(steps)
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
     losses = {arm.options["loss"] for arm in ARMS.values() if arm.options}
@@ -43,6 +49,16 @@ def test_every_arm_has_its_steps_and_three_seeds():
     assert sum(step.cost.cpu_minutes for step in quick) < 12
     with pytest.raises(InputError, match="leave --models out"):
         STUDY.steps(STUDY.options(models=["mini:judge"]))
+
+
+def test_the_second_world_deals_the_same_leans_to_other_things():
+    first, second = leaning_world(), second_world()
+    for kind in ("object", "scene"):
+        before, after = (world.leans[kind]["gender"] for world in (first, second))
+        assert sorted(before.values()) == sorted(after.values())
+        names = sorted(before)
+        assert abs(np.corrcoef([before[n] for n in names], [after[n] for n in names])[0, 1]) < 0.3
+    assert second.rates("gender") == first.rates("gender")
 
 
 def test_the_full_plan_names_models_settings_and_seeds(tmp_path):

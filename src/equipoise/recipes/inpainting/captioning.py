@@ -15,7 +15,8 @@ from equipoise.measure.captions.ratio import ratio
 from equipoise.measure.classify import artefact_delta
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.recipes.inpainting.arms import ARMS, BALANCED
+from equipoise.recipes.inpainting.arms import EVERY_ARM
+from equipoise.recipes.inpainting.photographs import set_of
 from equipoise.text import Lexicon
 from equipoise.train import fit
 
@@ -24,13 +25,13 @@ __all__ = ["CAPTIONS", "audit_of", "caption_delta", "caption_ratio", "train_capt
 CAPTIONS = "gendered_captions"
 """What a captioner learns: captions that name the gender."""
 INIT, ENCODER, LEXICON = "mini:captioner", "mini:clip-fair", "equipoise"
+LEXICONS = {"gender": LEXICON, "skin_tone": "skin_tone"}
+"""Whose words are hidden from the classifier of LIC, by axis."""
 
 
 def train_captioner_arm(arm: str, sets: Path, out: Path, steps: int, seed: int) -> None:
     """Train the miniature captioner on the set of an arm."""
-    name = ARMS[arm].training_set
-    layers = [name] if name in BALANCED else []
-    table = Table.open(sets / ("original" if layers else name), layers=layers)
+    table = set_of(EVERY_ARM[arm], sets)
     settings: dict[str, Any] = {"steps": steps, "batch": 32, "rate": 5e-4, "val_share": 0.0, "seed": seed}
     fit("captioner", table, out, init=INIT, options={"caption": CAPTIONS}, quiet=True, **settings)
 
@@ -56,10 +57,10 @@ def read_lines(path: Path) -> dict[str, str]:
     return {row["image_id"]: row["caption"] for row in rows}
 
 
-def audit_of(captions: Path, people: Path, images: Path, out: Path, seed: int) -> None:
-    """LIC, quality and CLIPScore of the captions of whole pictures."""
-    settings = CaptionSettings(lexicon=LEXICON, permutations=20, ba_least=20, seeds=5, seed=seed)
-    audit_captions([f"captions={captions}"], people, "gender", out, images=images, encoder=ENCODER, settings=settings)
+def audit_of(captions: Path, people: Path, images: Path, out: Path, seed: int, axis: str = "gender") -> None:
+    """LIC by ``axis``, quality and CLIPScore of the captions of whole pictures."""
+    settings = CaptionSettings(lexicon=LEXICONS[axis], permutations=20, ba_least=20, seeds=5, seed=seed)
+    audit_captions([f"captions={captions}"], people, axis, out, images=images, encoder=ENCODER, settings=settings)
 
 
 def caption_ratio(path: Path, pair: tuple[str, str]) -> Any:

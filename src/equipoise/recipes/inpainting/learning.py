@@ -17,8 +17,8 @@ from equipoise.data.atomic import write_whole
 from equipoise.models import load
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
-from equipoise.recipes.inpainting.arms import BALANCED, TrainingArm
-from equipoise.recipes.inpainting.photographs import write_photographs
+from equipoise.recipes.inpainting.arms import TrainingArm
+from equipoise.recipes.inpainting.photographs import set_of, write_photographs
 from equipoise.train import fit
 from equipoise.world import preset
 
@@ -67,9 +67,7 @@ def _new_form(folder: Path) -> None:
 
 def train_arm(arm: TrainingArm, axis: str, sets: Path, out: Path, init: str, settings: Mapping[str, Any]) -> None:
     """Train one classifier on its set, from ``init``, into ``out``; a finished one is left as it is."""
-    layers = [arm.training_set] if arm.training_set in BALANCED else []
-    name = "original" if layers else arm.training_set.removeprefix("tone-")
-    table = Table.open(sets / name, layers=layers)
+    table = set_of(arm, sets)
     labels = [*([axis] if arm.names_group else []), "objects"]
     options = {"labels": labels, "groups": axis, **arm.options}
     fit("multilabel", table, out, init=init, options=options, quiet=True, **settings)
