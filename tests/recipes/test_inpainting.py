@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -221,3 +225,24 @@ def test_predictions_of_redrawn_photographs_name_their_photograph(tmp_path):
     )
     delta = found.results[found.results["metric"] == "artefact_delta"]
     assert delta["value"].tolist() == [0.0], "the same pictures: nothing moves"
+
+
+@pytest.mark.slow
+def test_killed_in_every_kind_of_step_it_ends_with_the_same_bytes(tmp_path):
+    script = Path(__file__).with_name("kill_inpainting.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, script, tmp_path], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    kills = json.loads(done.stdout.splitlines()[-1])
+    assert len(kills) == 13
+    assert sum(kills.values()) >= 26
+
+    def left(folder):
+        kept = (".csv", ".jsonl", ".parquet", ".safetensors", ".txt", ".png")
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    whole, killed = left(tmp_path / "whole"), left(tmp_path / "study")
+    assert whole.keys() == killed.keys()
+    assert [name for name in whole if whole[name] != killed[name]] == []
+    assert {"tables/t4.1.csv", "tables/t4.5.csv", "tables/t4.7.csv"} <= whole.keys()

@@ -104,8 +104,7 @@ def _plan(size: StudySize) -> list[StudyStep]:
         steps.append(
             step(
                 f"train-{name}",
-                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({told})"
-                + (", outside Equipoise, which does not train this form" if name == "blip-2" else ""),
+                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({told})",
                 models=(preset.init or f"{name}, converted",),
                 gpu_hours=runs * preset.gpu_hours,
                 disk_gb=runs * preset.disk_gb,
