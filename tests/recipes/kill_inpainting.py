@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from equipoise.recipes.studies.frame import run_study
 
 TINY = StudySize(
     photographs=12,
-    test=60,
+    test=110,
     candidates=2,
     tones=6,
     both=1,
@@ -106,7 +107,10 @@ def started(home: Path, cache: str, step: str = "", at: int = 0) -> int:
         run_study(study.STUDY, home / "study", options, renames.say)
         (home / "counts.json").write_text(json.dumps(renames.counts))
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(code)
 
 
