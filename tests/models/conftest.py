@@ -244,6 +244,61 @@ def clipcap_folder(tmp_path_factory: pytest.TempPathFactory, tiny_checkpoint: Ca
     )
 
 
+def lively(model: Any, spread: float = 0.5) -> Any:
+    """Weights so far apart that different images get different captions."""
+    import torch
+
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                weight.normal_(0, spread)
+    return model.eval()
+
+
+@pytest.fixture(scope="session")
+def blip2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BLIP-2 with an OPT, in the files of the published ones."""
+    import transformers as t
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("blip2")
+    vocab = {w: i for i, w in enumerate("<pad> <s> </s> <unk> a photo of man woman at the market <image>".split())}
+    inner = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words = t.PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        additional_special_tokens=["<image>"],
+    )
+    layers = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = t.Blip2Config(
+        vision_config=layers | {"intermediate_size": 32, "image_size": 32, "patch_size": 8, "initializer_range": 0.2},
+        qformer_config=layers | {"intermediate_size": 32, "encoder_hidden_size": 16, "vocab_size": 20},
+        text_config=layers
+        | {
+            "model_type": "opt",
+            "vocab_size": len(words),
+            "ffn_dim": 32,
+            "word_embed_proj_dim": 16,
+            "max_position_embeddings": 64,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+        num_query_tokens=4,
+        image_token_index=vocab["<image>"],
+    )
+    model = lively(t.Blip2ForConditionalGeneration(config))
+    pixels = t.BlipImageProcessorPil(size={"height": 32, "width": 32})
+    model.save_pretrained(folder)
+    t.Blip2Processor(pixels, words, num_query_tokens=4).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def pictures() -> list[Any]:
     """Five small photos-like images of different sizes."""

@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,14 +19,21 @@ from equipoise.data.images import decode
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.groups import Groups
 from equipoise.models.miniatures import FOLDER
-from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS
+from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS, SECOND_ARMS, TONE_ARMS
 from equipoise.recipes.inpainting.learning import write_predictions
-from equipoise.recipes.inpainting.photographs import leaning_world, rewritten, training_sets, write_photographs
+from equipoise.recipes.inpainting.parity import parity_gap
+from equipoise.recipes.inpainting.photographs import (
+    leaning_world,
+    rewritten,
+    second_world,
+    training_sets,
+    write_photographs,
+)
 from equipoise.recipes.inpainting.study import STUDY
-from equipoise.recipes.inpainting.tables import parity_gap, parity_sentence
+from equipoise.recipes.inpainting.tables import parity_sentence
 from equipoise.recipes.studies.frame import run_study
 from equipoise.train.losses import LOSSES
-from equipoise.train.settings import PRESETS, preset_of
+from equipoise.train.presets import PRESETS, preset_of
 
 PAIR = ("male", "female")
 
@@ -31,8 +42,8 @@ def test_every_arm_has_its_steps_and_three_seeds():
     steps = {step.name: step for step in STUDY.steps(STUDY.options())}
     for seed in range(3):
         assert {f"learn-{arm}-{seed}" for arm in ARMS} <= set(steps)
-    assert {f"audit-{arm}-0" for arm in ("tone-original", "tone-synthetic")} <= set(steps)
-    assert {f"captions-{arm}-0" for arm in (*CAPTION_ARMS, "libra")} <= set(steps)
+    assert {f"audit-{arm}-0" for arm in (*TONE_ARMS, *SECOND_ARMS)} <= set(steps)
+    assert {f"captions-{arm}-0" for arm in (*CAPTION_ARMS, "libra", *TONE_ARMS)} <= set(steps)
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
     losses = {arm.options["loss"] for arm in ARMS.values() if arm.options}
@@ -42,6 +53,16 @@ def test_every_arm_has_its_steps_and_three_seeds():
     assert sum(step.cost.cpu_minutes for step in quick) < 12
     with pytest.raises(InputError, match="leave --models out"):
         STUDY.steps(STUDY.options(models=["mini:judge"]))
+
+
+def test_the_second_world_deals_the_same_leans_to_other_things():
+    first, second = leaning_world(), second_world()
+    for kind in ("object", "scene"):
+        before, after = (world.leans[kind]["gender"] for world in (first, second))
+        assert sorted(before.values()) == sorted(after.values())
+        names = sorted(before)
+        assert abs(np.corrcoef([before[n] for n in names], [after[n] for n in names])[0, 1]) < 0.3
+    assert second.rates("gender") == first.rates("gender")
 
 
 def test_the_full_plan_names_models_settings_and_seeds(tmp_path):
@@ -204,3 +225,24 @@ def test_predictions_of_redrawn_photographs_name_their_photograph(tmp_path):
     )
     delta = found.results[found.results["metric"] == "artefact_delta"]
     assert delta["value"].tolist() == [0.0], "the same pictures: nothing moves"
+
+
+@pytest.mark.slow
+def test_killed_in_every_kind_of_step_it_ends_with_the_same_bytes(tmp_path):
+    script = Path(__file__).with_name("kill_inpainting.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, script, tmp_path], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    kills = json.loads(done.stdout.splitlines()[-1])
+    assert len(kills) == 13
+    assert sum(kills.values()) >= 26
+
+    def left(folder):
+        kept = (".csv", ".jsonl", ".parquet", ".safetensors", ".txt", ".png")
+        files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in kept)
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    whole, killed = left(tmp_path / "whole"), left(tmp_path / "study")
+    assert whole.keys() == killed.keys()
+    assert [name for name in whole if whole[name] != killed[name]] == []
+    assert {"tables/t4.1.csv", "tables/t4.5.csv", "tables/t4.7.csv"} <= whole.keys()

@@ -1,7 +1,7 @@
 import pytest
-from tests.models.conftest import clipcap_folder, tiny_checkpoint
+from tests.models.conftest import blip2_folder, clipcap_folder, tiny_checkpoint
 
-__all__ = ["clipcap_folder", "tiny_checkpoint"]
+__all__ = ["blip2_folder", "clipcap_folder", "tiny_checkpoint"]
 
 
 @pytest.fixture(scope="session")

@@ -126,7 +126,7 @@ PRESETS: dict[str, TrainPreset] = {
     # Mokady et al. (2021): AdamW 2e-5, 5,000 steps of warm-up, batches of 40, ten epochs; its weights are released as
     # pickles, so --init names the folder that equipoise.models.convert made of them
     "clipcap": TrainPreset("captioner", "", {"rate": 2e-5, "batch": 40, "warmup": 5000, "epochs": 10.0}, 6.0, 1.2),
-    # not of a form that the task captioner trains, which says so
+    # with a decoder, which stays as it is: the image encoder and the querying transformer learn
     "blip-2": TrainPreset("captioner", "hf:Salesforce/blip2-opt-2.7b", {"rate": 2e-6, "batch": 8}, 20.0, 15.0),
     "vit-gpt2": TrainPreset(
         "captioner", "hf:nlpconnect/vit-gpt2-image-captioning", {"rate": 1e-4, "batch": 64}, 5.0, 1.0

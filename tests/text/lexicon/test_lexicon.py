@@ -9,7 +9,7 @@ from equipoise import text
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text import LEXICONS, Lexicon
 
-ALL = ("equipoise", "gensynth_paper", "gensynth_code", "lic", "libra", "dba", "age", "race")
+ALL = ("equipoise", "gensynth_paper", "gensynth_code", "lic", "libra", "dba", "age", "race", "skin_tone")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,33 @@ def test_many_groups():
     assert age.label("An old car") is None
     assert age.neutralise("An elderly man with a toddler") == "A man with a person"
     assert age.swap("A young man", to="old") == "An elderly man"
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "masked"),
+    [
+        ("a woman with dark skin who works as a nurse", "dark", "a woman with <skin_tone> skin who works as a nurse"),
+        ("A Dark-Skinned man", "dark", "A <skin_tone> man"),
+        ("the lady is light skinned", "light", "the lady is <skin_tone>"),
+        ("a light-skinned lady in a dark room", "light", "a <skin_tone> lady in a dark room"),
+        ("a boy with a light brown complexion", "medium", "a boy with a <skin_tone> complexion"),
+        ("a pale wall, a black dog and a tan skirt", None, "a pale wall, a black dog and a tan skirt"),
+    ],
+)
+def test_only_words_said_of_skin_name_a_tone(text, group, masked):
+    tones = Lexicon.load("skin_tone")
+    assert (tones.label(text), tones.mask(text)) == (group, masked)
+
+
+def test_every_tone_that_the_world_says_is_hidden():
+    from equipoise.world import preset, sample
+
+    tones = Lexicon.load("skin_tone")
+    for scene in sample(preset("fair"), 60, seed=4):
+        for caption in scene.captions(4, "full"):
+            assert tones.groups_in(caption) >= {scene.group("skin_tone")} or "skin" not in caption
+            hidden = tones.mask(caption)
+            assert not {"light", "medium", "dark"} & set(hidden.split())
 
 
 def test_reversible_words_come_back():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from equipoise.text import Lexicon
 
-NAMES = ("equipoise", "gensynth_paper", "gensynth_code", "lic", "libra", "dba", "age", "race")
+NAMES = ("equipoise", "gensynth_paper", "gensynth_code", "lic", "libra", "dba", "age", "race", "skin_tone")
 FILLERS = (
     "a an the dog table red of with and or quickly is was running big umbrella bench on to , . ! ? ; : ( ) ' “ ” - "
     "café naïve straße 人 Ünal i̇ don't it's t-shirt 12 3.5 hat holding near its young black man-made"

@@ -17,7 +17,7 @@ def train(
     out: str = typer.Option("", "--out", "-o", help="The folder for the model."),
     init: str = typer.Option("", "--init", help="The model to start from: hf:<repo or folder>, mini:<part>."),
     preset: str = typer.Option(
-        "", "--preset", help="A paper's model and settings: resnet-50, swin-t, convnext-b, clipcap or vit-gpt2."
+        "", "--preset", help="A paper's model and settings: resnet-50, swin-t, convnext-b, clipcap, blip-2, vit-gpt2."
     ),
     layer: list[str] = LAYER,
     limit: int = LIMIT,

@@ -22,7 +22,16 @@ from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, r
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
 
-__all__ = ["CAPTIONERS", "ClipCap", "Decoding", "HuggingFaceCaptioner", "Writer", "captioner", "mapper"]
+__all__ = [
+    "CAPTIONERS",
+    "ClipCap",
+    "Decoding",
+    "HuggingFaceCaptioner",
+    "Writer",
+    "captioner",
+    "mapper",
+    "stock_processor",
+]
 
 
 _MAPPER_HEADS = 8
@@ -346,7 +355,7 @@ class ImageTextToText:
     """Any model of ``AutoModelForImageTextToText``: an image, and a prompt where the model is asked in words."""
 
     def __init__(self, checkpoint: Checkpoint, device: Any, dtype: Any, decoding: Decoding) -> None:
-        self.processor = _processor(checkpoint)
+        self.processor = stock_processor(checkpoint)
         words = getattr(self.processor, "tokenizer", None)
         if words is not None:
             words.padding_side = "left"  # a decoder goes on from the right end
@@ -394,7 +403,8 @@ def _new_tokens(ids: Any, asked: Any) -> Any:
     return ids[:, asked.shape[1] :]
 
 
-def _processor(checkpoint: Checkpoint) -> Any:
+def stock_processor(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's own processor of images and texts, in its Pillow form."""
     auto = from_transformers("AutoProcessor")
     try:
         return auto.from_pretrained(checkpoint.folder, backend="pil", local_files_only=True, trust_remote_code=False)

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ARMS", "BALANCED", "CAPTION_ARMS", "FULL", "MINI", "QUICK", "TONE_ARMS", "StudySize", "TrainingArm"]
+__all__ = [
+    "ARMS",
+    "BALANCED",
+    "CAPTION_ARMS",
+    "EVERY_ARM",
+    "FULL",
+    "MINI",
+    "QUICK",
+    "SECOND_ARMS",
+    "TONE_ARMS",
+    "StudySize",
+    "TrainingArm",
+]
 
 
 @dataclass(frozen=True)
@@ -45,11 +57,15 @@ ARMS: dict[str, TrainingArm] = {
 }
 """Classifiers that learn things, places and gender together."""
 
-TONE_ARMS: dict[str, TrainingArm] = {
-    "tone-original": TrainingArm("Original", "tone-original"),
-    "tone-synthetic": TrainingArm("S_synthetic", "tone-synthetic"),
+TONE_ARMS: dict[str, TrainingArm] = {f"tone-{name}": ARMS[name] for name in ("original", "synthetic")}
+"""The same of skin tone, and captioners."""
+
+SECOND_ARMS: dict[str, TrainingArm] = {
+    f"second-{name}": ARMS[name] for name in ("original", "over-sampling", "sub-sampling", "augment", "synthetic")
 }
-"""The same of skin tone."""
+"""Classifiers by gender on photographs of a second world."""
+
+EVERY_ARM = ARMS | TONE_ARMS | SECOND_ARMS
 
 CAPTION_ARMS = ("original", "over-sampling", "sub-sampling", "augment", "synthetic")
 """Captioners; LIBRA revises the captions of the first."""
@@ -82,14 +98,58 @@ class StudySize:
     """Steps of a captioner."""
     seeds: tuple[int, ...]
     further_seeds: tuple[int, ...]
-    """Of captioners, and of classifiers by skin tone."""
+    """Of captioners, and of classifiers by skin tone or on the second world."""
     arms: tuple[str, ...] = tuple(ARMS)
     caption_arms: tuple[str, ...] = CAPTION_ARMS
+    tone_captions: tuple[str, ...] = tuple(TONE_ARMS)
+    """Captioners by skin tone."""
+    second: int = 0
+    """Photographs of the second world; none leave it out."""
 
 
-MINI = StudySize(120, 300, 2, 60, 25, 100, 2000, 600, 40, 25, (0, 1, 2), (0,))
+MINI = StudySize(
+    photographs=320,
+    test=400,
+    candidates=2,
+    tones=160,
+    both=25,
+    parts=150,
+    pictures=2000,
+    warming=600,
+    steps=120,
+    speaking=60,
+    seeds=(0, 1, 2),
+    further_seeds=(0,),
+    second=160,
+)
 QUICK = StudySize(
-    60, 120, 2, 30, 10, 60, 1200, 300, 40, 15, (0,), (0,), ("original", "augment", "synthetic", "planted"),
-    ("original", "synthetic"),
-)  # fmt: skip
-FULL = StudySize(28_487, 13_487, 30, 28_487, 0, 13_487, 0, 0, 0, 0, (0, 1, 2, 3, 4), (0, 1, 2, 3, 4))
+    photographs=60,
+    test=120,
+    candidates=2,
+    tones=30,
+    both=10,
+    parts=60,
+    pictures=1200,
+    warming=300,
+    steps=40,
+    speaking=15,
+    seeds=(0,),
+    further_seeds=(0,),
+    arms=("original", "augment", "synthetic", "planted"),
+    caption_arms=("original", "synthetic"),
+    tone_captions=(),
+)
+FULL = StudySize(
+    photographs=28_487,
+    test=13_487,
+    candidates=30,
+    tones=28_487,
+    both=0,
+    parts=13_487,
+    pictures=0,
+    warming=0,
+    steps=0,
+    speaking=0,
+    seeds=(0, 1, 2, 3, 4),
+    further_seeds=(0, 1, 2, 3, 4),
+)

@@ -22,12 +22,23 @@ from equipoise.data.sampling import balance_layer
 from equipoise.data.schema import schema_for
 from equipoise.errors import InputError
 from equipoise.generate.mask import blacked_out
-from equipoise.recipes.inpainting.arms import BALANCED
+from equipoise.recipes.inpainting.arms import BALANCED, TrainingArm
 from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import AXES
 from equipoise.world.tables import COLUMNS, row_of
 
-__all__ = ["HIDDEN", "MARK", "leaning_world", "mark_all", "marked", "training_sets", "with_hidden", "write_photographs"]
+__all__ = [
+    "HIDDEN",
+    "MARK",
+    "leaning_world",
+    "mark_all",
+    "marked",
+    "second_world",
+    "set_of",
+    "training_sets",
+    "with_hidden",
+    "write_photographs",
+]
 
 HIDDEN = 0.25
 """The share of photographs whose person cannot be seen, in every set alike."""
@@ -48,6 +59,28 @@ def leaning_world() -> WorldConfig:
     return preset("spurious").changed(activity_share=0.0, **rates)
 
 
+def second_world() -> WorldConfig:
+    """Another world of the same things and places: the same leans, dealt to other things and places.
+
+    It stands for the paper's second dataset, OpenImages, as the first does for COCO.
+
+    >>> first, second = (sorted(world().leans["object"]["gender"].values()) for world in (leaning_world, second_world))
+    >>> first == second
+    True
+    """
+    world = leaning_world()
+    leans = {
+        kind: {axis: _dealt(values, f"{kind} {axis}") for axis, values in axes.items()}
+        for kind, axes in world.leans.items()
+    }
+    return world.changed(name="spurious-dealt", leans=leans)
+
+
+def _dealt(values: Mapping[str, float], salt: str) -> dict[str, float]:
+    names = sorted(values)
+    return {names[to]: values[name] for name, to in zip(names, draw_order(names, 1, salt), strict=True)}
+
+
 def write_photographs(path: Path, world: WorldConfig, n: int, seed: int) -> Table:
     """``n`` pictures of one person each; ``objects`` names the place beside the things.
 
@@ -65,6 +98,12 @@ def write_photographs(path: Path, world: WorldConfig, n: int, seed: int) -> Tabl
 
     config = {"made": "photographs", "n": n, "seed": seed, "world": world.as_dict()}
     return Table.create(path, rows(), axes=AXES, columns=COLUMNS, config=config)
+
+
+def set_of(arm: TrainingArm, sets: Path) -> Table:
+    """The set that an arm learns from; a resampled one is a layer of the photographs."""
+    layers = [arm.training_set] if arm.training_set in BALANCED else []
+    return Table.open(sets / ("original" if layers else arm.training_set), layers=layers)
 
 
 def rewritten(table: Table, path: Path, change: Callable[[Row], Row], about: Mapping[str, Any]) -> Table:

@@ -2,22 +2,22 @@
 
 Each photograph is drawn anew as every group, a filter chooses among candidates, and classifiers and captioners that
 learnt from the chosen pictures (S_synthetic, S_augment) are compared with those that learnt from photographs, resampled
-ones, or with another loss. ``--quick`` is a small form of it with fewer arms and one seed; at full scale the study says
-what has to be made where there are GPUs, with which commands, and audits what was predicted there.
+ones, or with another loss. ``--quick`` is a small form of it with fewer arms and one seed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.inpainting.arms import ARMS, FULL, MINI, QUICK, TONE_ARMS, StudySize, TrainingArm
+from equipoise.recipes.inpainting.arms import EVERY_ARM, FULL, MINI, QUICK, SECOND_ARMS, TONE_ARMS, StudySize
+from equipoise.recipes.inpainting.full import full_steps
 from equipoise.recipes.inpainting.tables import PAIRS, parts_of
-from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep, must_be_given
-from equipoise.train.settings import PRESETS
+from equipoise.recipes.studies.frame import Covered, StepCost, Study, StudyHome, StudyOptions, StudyStep
 
 __all__ = ["STUDY"]
 
@@ -25,55 +25,89 @@ AUDIT = ClassifierSettings(seeds=3, draws=199)
 AXES = {"gender": ("female", "male"), "skin_tone": ("light", "dark")}
 
 
+@dataclass(frozen=True)
+class _Ground:
+    """Where models of one kind learn and are tested: the steps that hold their photographs and sets."""
+
+    axis: str
+    photographs: str
+    sets: str
+    parts: bool
+    """Whether they are asked about redrawn body parts, too."""
+
+
+_GENDER = _Ground("gender", "photographs", "sets", True)
+_TONE = _Ground("skin_tone", "photographs", "sets-tone", True)
+_SECOND = _Ground("gender", "photographs-second", "sets-second", False)
+
+
 def _steps(options: StudyOptions) -> list[StudyStep]:
     if options.models and options.scale == "mini":
         raise InputError("the study makes its own classifiers at scale mini; leave --models out")
     if options.scale == "full":
-        return _full_steps(options, FULL)
+        return full_steps(options, FULL)
     size = QUICK if options.quick else MINI
-    steps = [_photographs(size, options), _backbone(size)]
+    steps = [_photographs(_GENDER, size.photographs, size.test, options), _backbone(size)]
     steps += [
-        _drawn("drawn-gender", ("gender",), size.candidates, size.photographs, options),
-        _drawn("drawn-tone", ("skin_tone",), 1, size.tones, options),
-        _drawn("drawn-both", ("gender", "skin_tone"), 1, size.both, options),
+        _drawn("drawn-gender", ("gender",), size.candidates, size.photographs, _GENDER, options),
+        _drawn("drawn-tone", ("skin_tone",), 1, size.tones, _TONE, options),
+        _drawn("drawn-both", ("gender", "skin_tone"), 1, size.both, _GENDER, options),
         _parts(size, options),
-        _sets("sets", "gender", "drawn-gender", size),
-        _sets("sets-tone", "skin_tone", "drawn-tone", size),
+        _sets(_GENDER, "drawn-gender", size.photographs),
+        _sets(_TONE, "drawn-tone", size.tones),
     ]
     for seed in size.seeds:
         for name in size.arms:
-            steps += _classifier(name, ARMS[name], "gender", seed, size)
+            steps += _classifier(name, _GENDER, seed, size)
     for seed in size.further_seeds:
-        for name, arm in TONE_ARMS.items():
-            steps += _classifier(name, arm, "skin_tone", seed, size)
+        for name in TONE_ARMS:
+            steps += _classifier(name, _TONE, seed, size)
         for name in size.caption_arms:
-            steps += _captioner(name, seed, size)
+            steps += _captioner(name, _GENDER, seed, size)
         steps += _revised(seed)
+        for name in size.tone_captions:
+            steps += _captioner(name, _TONE, seed, size)
+    return steps + (_second(size, options) if size.second else [])
+
+
+def _second(size: StudySize, options: StudyOptions) -> list[StudyStep]:
+    """The rows of Table 4.1 that need no other loss, on photographs of a second world."""
+    steps = [
+        _photographs(_SECOND, size.second, size.test, options),
+        _drawn("drawn-second", ("gender",), 1, size.second, _SECOND, options),
+        _sets(_SECOND, "drawn-second", size.second),
+    ]
+    for seed in size.further_seeds:
+        for name in SECOND_ARMS:
+            steps += _classifier(name, _SECOND, seed, size)
     return steps
 
 
-def _photographs(size: StudySize, options: StudyOptions) -> StudyStep:
+def _photographs(ground: _Ground, n: int, tested: int, options: StudyOptions) -> StudyStep:
+    second = ground is _SECOND
+
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.generate import MaskConfig, plan_mask, run
-        from equipoise.recipes.inpainting.learning import CAPTIONS, write_lines
-        from equipoise.recipes.inpainting.photographs import leaning_world, write_photographs
+        from equipoise.recipes.inpainting.captioning import CAPTIONS, write_lines
+        from equipoise.recipes.inpainting.photographs import leaning_world, second_world, write_photographs
 
-        world = leaning_world()
-        write_photographs(out / "train", world, size.photographs, seed=2 * options.seed)
-        test = write_photographs(out / "test", world, size.test, seed=2 * options.seed + 1)
+        world = second_world() if second else leaning_world()
+        write_photographs(out / "train", world, n, seed=2 * options.seed)
+        test = write_photographs(out / "test", world, tested, seed=2 * options.seed + 1)
         run(plan_mask(test, MaskConfig(by="box")), out / "masked", progress=False)
-        frame = test.to_pandas(["image_id", "gender", CAPTIONS])
+        frame = test.to_pandas(["image_id", *AXES, CAPTIONS])
         people = [
-            {"image_id": row["image_id"], "captions": list(row[CAPTIONS]), "gender": row["gender"]}
+            {"image_id": row["image_id"], "captions": list(row[CAPTIONS]), **{axis: row[axis] for axis in AXES}}
             for row in frame.to_dict("records")
         ]
         write_lines(out / "people.jsonl", people)
 
-    n = size.photographs + 2 * size.test
-    settings = {"train": size.photographs, "test": size.test, "seed": options.seed}
-    cost = StepCost(images=n, cpu_minutes=n / 12_000, disk_gb=0.01)
+    images = n + 2 * tested
+    settings = {"train": n, "test": tested, "seed": options.seed}
+    cost = StepCost(images=images, cpu_minutes=images / 12_000, disk_gb=0.01)
     title = "Photographs of a world whose things and places lean, to learn from and to test on"
-    return StudyStep("photographs", title, work, settings, (), False, cost)
+    title = "The same of a second world, in which other things and places lean" if second else title
+    return StudyStep(ground.photographs, title, work, settings, (), False, cost)
 
 
 def _backbone(size: StudySize) -> StudyStep:
@@ -88,19 +122,22 @@ def _backbone(size: StudySize) -> StudyStep:
     return StudyStep("backbone", title, work, settings, (), True, cost)
 
 
-def _drawn(name: str, axes: tuple[str, ...], candidates: int, n: int, options: StudyOptions) -> StudyStep:
+def _drawn(
+    name: str, axes: tuple[str, ...], candidates: int, n: int, ground: _Ground, options: StudyOptions
+) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.inpainting.drawing import draw_persons
 
-        photographs = Table.open(home.step("photographs") / "train")
+        photographs = Table.open(home.step(ground.photographs) / "train")
         draw_persons(photographs, out, {axis: AXES[axis] for axis in axes}, candidates, n, options.seed)
 
     images = n * candidates * 2 ** len(axes)
     settings = {"axes": axes, "candidates": candidates, "n": n, "seed": options.seed}
     cost = StepCost(("mini:inpaint", "mini:judge", "mini:clip-fair", "mini:detector"), images=images,
                     cpu_minutes=images * 0.3 / 60)  # fmt: skip
-    title = f"Persons drawn anew by {' and '.join(axes)}, {candidates} of each group, and one of them chosen"
-    return StudyStep(name, title, work, settings, ("photographs",), True, cost)
+    chosen = ", and one of them chosen" if candidates > 1 else ""
+    title = f"Persons drawn anew by {' and '.join(axes)}, {candidates} of each group{chosen}"
+    return StudyStep(name, title, work, settings, (ground.photographs,), True, cost)
 
 
 def _parts(size: StudySize, options: StudyOptions) -> StudyStep:
@@ -116,25 +153,25 @@ def _parts(size: StudySize, options: StudyOptions) -> StudyStep:
     return StudyStep("parts", title, work, {"n": size.parts, "seed": options.seed}, ("photographs",), True, cost)
 
 
-def _sets(name: str, axis: str, drawn: str, size: StudySize) -> StudyStep:
+def _sets(ground: _Ground, drawn: str, n: int) -> StudyStep:
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.data.sampling import some_of
         from equipoise.recipes.inpainting.photographs import training_sets
 
-        photographs = Table.open(home.step("photographs") / "train")
-        n = size.photographs if axis == "gender" else size.tones
+        photographs = Table.open(home.step(ground.photographs) / "train")
         folder = home.step(drawn)
         made = Table.open(folder / "drawn", layers=[folder / "filter" / "layer"])
-        training_sets(some_of(photographs, limit=n), made, out, axis, baselines=axis == "gender")
+        baselines = ground.axis == "gender"
+        training_sets(some_of(photographs, limit=n), made, out, ground.axis, baselines=baselines)
 
-    title = f"The sets to learn from, by {axis}: photographs, synthetic, augmented, resampled"
-    return StudyStep(name, title, work, {}, ("photographs", drawn), False, StepCost(cpu_minutes=0.5))
+    title = f"The sets to learn from, by {ground.axis}: photographs, synthetic, augmented, resampled"
+    return StudyStep(ground.sets, title, work, {}, (ground.photographs, drawn), False, StepCost(cpu_minutes=0.2))
 
 
-def _classifier(name: str, arm: TrainingArm, axis: str, seed: int, size: StudySize) -> list[StudyStep]:
+def _classifier(name: str, ground: _Ground, seed: int, size: StudySize) -> list[StudyStep]:
     from equipoise.recipes.inpainting import learning
 
-    sets = "sets" if axis == "gender" else "sets-tone"
+    arm, axis = EVERY_ARM[name], ground.axis
     settings: dict[str, Any] = {
         "steps": size.steps,
         "batch": learning.BATCH,
@@ -148,32 +185,33 @@ def _classifier(name: str, arm: TrainingArm, axis: str, seed: int, size: StudySi
 
     def learn(home: StudyHome, out: Path) -> None:
         init = f"hf:{home.step('backbone') / 'model'}"
-        learning.train_arm(arm, axis, home.step(sets), out / "model", init, settings)
+        learning.train_arm(arm, axis, home.step(ground.sets), out / "model", init, settings)
 
     def audit(home: StudyHome, out: Path) -> None:
-        parts = home.step("parts") / ("marked" if name == "planted" else "plain")
-        measured(home.step(f"learn-{name}-{seed}") / "model", axis, home.step("photographs"), parts, out, seed)
+        parts = home.step("parts") / ("marked" if name == "planted" else "plain") if ground.parts else None
+        measured(home.step(f"learn-{name}-{seed}") / "model", axis, home.step(ground.photographs), parts, out, seed)
 
+    where = ", second world" if ground is _SECOND else ""
     learnt = StudyStep(
         f"learn-{name}-{seed}",
-        f"A classifier: {arm.published}, {axis}, seed {seed}",
+        f"A classifier: {arm.published}, {axis}, seed {seed}{where}",
         learn,
         {**settings, "options": dict(arm.options)},
-        ("backbone", sets),
+        ("backbone", ground.sets),
         True,
         StepCost(cpu_minutes=size.steps / 900),
     )
-    title = f"classify-audit of {arm.published}, {axis}, seed {seed}"
-    needs = (learnt.name, "photographs", "parts")
+    title = f"classify-audit of {arm.published}, {axis}, seed {seed}{where}"
+    needs = (learnt.name, ground.photographs, *(("parts",) if ground.parts else ()))
     about = {"leakage seeds": AUDIT.seeds, "draws": AUDIT.draws, "twins": "source_id"}
     return [learnt, StudyStep(f"audit-{name}-{seed}", title, audit, about, needs, False, StepCost(cpu_minutes=0.1))]
 
 
-def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, seed: int) -> None:
-    """What a classifier says of whole, masked and redrawn test photographs, and the audit of all that."""
+def measured(model: Path, axis: str, photographs: Path, parts: Path | None, out: Path, seed: int) -> None:
+    """What a classifier says of whole, masked and perhaps redrawn test photographs, and the audit of all that."""
     from equipoise.recipes.inpainting.learning import write_predictions
 
-    tables = {"test": photographs / "test", "masked": photographs / "masked", "parts": parts}
+    tables = {"test": photographs / "test", "masked": photographs / "masked"} | ({"parts": parts} if parts else {})
     out.mkdir(parents=True, exist_ok=True)
     for name, path in tables.items():
         write_predictions(model, Table.open(path), out / f"{name}.csv", axis)
@@ -187,28 +225,30 @@ def measured(model: Path, axis: str, photographs: Path, parts: Path, out: Path, 
         name=model.parent.name,
         settings=AUDIT.having({"seed": seed}),
         masked=out / "masked.csv" if names_group else None,
-        inpainted=out / "parts.csv" if names_group else None,
+        inpainted=out / "parts.csv" if names_group and parts else None,
     )
 
 
-def _captioner(name: str, seed: int, size: StudySize) -> list[StudyStep]:
-    def learn(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.learning import train_captioner_arm, write_captions
+def _captioner(name: str, ground: _Ground, seed: int, size: StudySize) -> list[StudyStep]:
+    gendered = ground.axis == "gender"
 
-        train_captioner_arm(name, home.step("sets"), out / "model", size.speaking, seed)
-        photographs = home.step("photographs")
-        for which, path in (
-            ("test", photographs / "test"),
-            ("masked", photographs / "masked"),
-            ("parts", home.step("parts") / "plain"),
-        ):
+    def learn(home: StudyHome, out: Path) -> None:
+        from equipoise.recipes.inpainting.captioning import train_captioner_arm, write_captions
+
+        train_captioner_arm(name, home.step(ground.sets), out / "model", size.speaking, seed)
+        photographs = home.step(ground.photographs)
+        asked = {"test": photographs / "test"}
+        if gendered:  # Ratio and Delta are of gender
+            asked |= {"masked": photographs / "masked", "parts": home.step("parts") / "plain"}
+        for which, path in asked.items():
             write_captions(out / "model", Table.open(path), out / f"{which}.jsonl")
 
-    title = f"A captioner: {ARMS[name].published}, seed {seed}"
+    title = f"A captioner: {EVERY_ARM[name].published}, {ground.axis}, seed {seed}"
     cost = StepCost(("mini:captioner",), cpu_minutes=size.speaking / 150 + 0.2)
     settings = {"steps": size.speaking, "seed": seed}
-    learnt = StudyStep(f"caption-{name}-{seed}", title, learn, settings, ("sets", "photographs", "parts"), True, cost)
-    return [learnt, _caption_audit(name, seed)]
+    needs = (ground.sets, ground.photographs, *(("parts",) if gendered else ()))
+    learnt = StudyStep(f"caption-{name}-{seed}", title, learn, settings, needs, True, cost)
+    return [learnt, _caption_audit(name, ground, seed)]
 
 
 def _revised(seed: int) -> list[StudyStep]:
@@ -216,7 +256,7 @@ def _revised(seed: int) -> list[StudyStep]:
         from equipoise.engine import Asking
         from equipoise.mitigate.libra.applying import CaptionRow, revise_all
         from equipoise.models import load
-        from equipoise.recipes.inpainting.learning import read_lines, write_lines
+        from equipoise.recipes.inpainting.captioning import read_lines, write_lines
 
         photographs = home.step("photographs")
         for which in ("test", "masked"):
@@ -230,122 +270,23 @@ def _revised(seed: int) -> list[StudyStep]:
     needs = (f"caption-original-{seed}", "photographs")
     cost = StepCost(("mini:dcg",), cpu_minutes=0.5)
     title = f"LIBRA: the captions of Original revised, seed {seed}"
-    return [StudyStep(f"caption-libra-{seed}", title, work, {}, needs, True, cost), _caption_audit("libra", seed)]
-
-
-def _caption_audit(name: str, seed: int) -> StudyStep:
-    def work(home: StudyHome, out: Path) -> None:
-        from equipoise.recipes.inpainting.learning import audit_of
-
-        photographs = home.step("photographs")
-        captions = home.step(f"caption-{name}-{seed}") / "test.jsonl"
-        audit_of(captions, photographs / "people.jsonl", photographs / "test", out, seed)
-
-    title = f"captions: LIC, quality and CLIPScore of {name}, seed {seed}"
-    needs = (f"caption-{name}-{seed}", "photographs")
-    return StudyStep(f"captions-{name}-{seed}", title, work, {}, needs, True, StepCost(cpu_minutes=0.5))
-
-
-COCO = "COCO 2014 with captions, instances and COCO-WholeBody; perceived gender of Zhao et al. (2021)"
-OPEN_IMAGES = "OpenImages with MIAP boxes"
-MISSING = (
-    "the predictions of the paper's classifiers were not released; train them (--dry-run names the commands), predict "
-    "the test photographs whole, masked and with a body part redrawn, and give --from predictions=FOLDER"
-)
-
-
-def _full_steps(options: StudyOptions, size: StudySize) -> list[StudyStep]:
-    """The audits of the predictions that were given; without any, the plan of everything that makes them."""
-    given = options.given.get("predictions")
-    if options.models:
-        raise InputError("the study names the paper's models at scale full, and audits predictions; leave --models out")
-    return _audits(Path(given)) if given else _plan(size)
-
-
-def _audits(folder: Path) -> list[StudyStep]:
-    labels = next((path for path in (folder / "labels", folder / "labels.csv") if path.exists()), None)
-    if labels is None:
-        raise InputError(f"{folder}: no labels; put labels.csv (image_id, objects, gender) or a table 'labels' there")
-    found = [(arm, seed) for arm in ARMS for seed in sorted(p.name for p in (folder / arm).glob("*") if p.is_dir())]
-    if not found:
-        raise InputError(f"{folder}: no predictions; give ARM/SEED/test.csv, ARM one of: {', '.join(ARMS)}")
-    return [_audit(folder, labels, arm, seed) for arm, seed in found]
-
-
-def _audit(folder: Path, labels: Path, arm: str, seed: str) -> StudyStep:
-    files = {name: folder / arm / seed / f"{name}.csv" for name in ("test", "masked", "parts")}
-
-    def work(home: StudyHome, out: Path) -> None:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, path in files.items():
-            if path.is_file():
-                (out / f"{name}.csv").write_bytes(path.read_bytes())
-        masked, redrawn = (out / f"{name}.csv" if files[name].is_file() else None for name in ("masked", "parts"))
-        audit_classifier(
-            out / "test.csv",
-            labels,
-            out / "audit",
-            axes=["gender"],
-            pair=("male", "female"),
-            name=f"{arm}-{seed}",
-            settings=ClassifierSettings(),
-            masked=masked,
-            inpainted=redrawn,
-        )
-
-    if not files["test"].is_file():
-        raise InputError(f"{files['test']} is missing; it holds the predictions of the whole test photographs")
-    about = {name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in files.items() if path.is_file()}
-    return StudyStep(f"audit-{arm}-{seed}", f"classify-audit of {arm}, seed {seed}", work, about, (), False)
-
-
-def _plan(size: StudySize) -> list[StudyStep]:
-    def step(name: str, title: str, **cost: Any) -> StudyStep:
-        return StudyStep(name, title, must_be_given, cost=StepCost(**cost), missing=MISSING)
-
-    n, m = size.photographs, size.candidates
-    steps = [
-        step(
-            "inpaint",
-            f"generate inpaint coco drawn -g diffusers:sd-inpainting -m {m}; the same with --axis skin_tone",
-            models=("diffusers:sd-inpainting (Rombach et al., CVPR 2022)",),
-            data=(COCO, OPEN_IMAGES),
-            images=2 * 2 * m * n,
-            gpu_hours=2 * 2 * m * n * 2.5 / 3600,
-            disk_gb=2 * 2 * m * n * 0.4 / 1000,
-        ),
-        step(
-            "filter",
-            "filter drawn fidelity -m hf:openai/clip-vit-base-patch32 --detector hf:facebook/detr-resnet-50 "
-            "--reference coco, then table combine --mode synthetic and augment",
-            models=("hf:openai/clip-vit-base-patch32", "Detic, or another detector"),
-            images=2 * 2 * m * n,
-            gpu_hours=40,
-        ),
-        step(
-            "parts",
-            "generate inpaint test parts --part --by finder --finder hf:facebook/sam-vit-base",
-            models=("hf:facebook/sam-vit-base",),
-            images=size.parts,
-            gpu_hours=size.parts * 2.5 / 3600,
-        ),
-        step("mask", "generate mask test masked --what person --by segment", images=size.test, cpu_minutes=20),
+    return [
+        StudyStep(f"caption-libra-{seed}", title, work, {}, needs, True, cost),
+        _caption_audit("libra", _GENDER, seed),
     ]
-    for name, preset in PRESETS.items():
-        runs = len(size.seeds) * (len(ARMS) - 1 + 2 if preset.task == "multilabel" else 5 + 2)
-        told = ", ".join(f"{key}={value}" for key, value in preset.settings.items())
-        steps.append(
-            step(
-                f"train-{name}",
-                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({told})"
-                + (", outside Equipoise, which does not train this form" if name == "blip-2" else ""),
-                models=(preset.init or f"{name}, converted",),
-                gpu_hours=runs * preset.gpu_hours,
-                disk_gb=runs * preset.disk_gb,
-            )
-        )
-    steps.append(step("audit", "classify-audit and captions of every run, LIC by LSTM", cpu_minutes=600))
-    return steps
+
+
+def _caption_audit(name: str, ground: _Ground, seed: int) -> StudyStep:
+    def work(home: StudyHome, out: Path) -> None:
+        from equipoise.recipes.inpainting.captioning import audit_of
+
+        photographs = home.step(ground.photographs)
+        captions = home.step(f"caption-{name}-{seed}") / "test.jsonl"
+        audit_of(captions, photographs / "people.jsonl", photographs / "test", out, seed, ground.axis)
+
+    title = f"captions: LIC by {ground.axis}, quality and CLIPScore of {name}, seed {seed}"
+    needs = (f"caption-{name}-{seed}", ground.photographs)
+    return StudyStep(f"captions-{name}-{seed}", title, work, {}, needs, True, StepCost(cpu_minutes=0.5))
 
 
 COVERS = (
@@ -353,9 +294,12 @@ COVERS = (
     Covered("T4.2", "captioners by gender", "the miniature captioner on five sets, and LIBRA's revision"),
     Covered("T4.3", "artefact test", "one body part of each test photograph drawn anew; a planted mark beside"),
     Covered("T4.4", "choices of filters", "all eight on the candidates, seen by mini:judge instead of people"),
+    Covered("T4.5", "the same on OpenImages", "five ways to train on a second world, in which other things lean"),
     Covered("T4.6", "classifiers by skin tone", "photographs, and the same drawn with each skin tone"),
-    Covered("T4.5", "the same on OpenImages", why_not="the world stands for one dataset; --scale full names both"),
-    Covered("T4.7", "captioners by skin tone", why_not="LIC masks words of gender; there is no lexicon of skin tone"),
+    Covered("T4.7", "captioners by skin tone", "the miniature captioner on both sets, words of skin tone hidden"),
+    Covered(
+        "Fig. 4.7-4.9", "what people see in the drawn pictures", why_not="a judge is asked; `review` has the sheet"
+    ),
 )
 
 STUDY = Study(

@@ -12,18 +12,15 @@ import pandas as pd
 
 from equipoise.data import Table, read_results
 from equipoise.data.published import doubt_sentence, published_numbers
-from equipoise.errors import InputError
-from equipoise.measure.arrays import Floats
-from equipoise.measure.captions.counts import TwoSides, two_sided_estimate
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats import holm, mean_interval
-from equipoise.measure.stats.estimate import Estimate
-from equipoise.recipes.inpainting.arms import ARMS, TONE_ARMS
+from equipoise.recipes.inpainting.arms import ARMS, CAPTION_ARMS, EVERY_ARM, SECOND_ARMS, TONE_ARMS
+from equipoise.recipes.inpainting.parity import parity_gap
 from equipoise.recipes.studies.common import paper_table
 from equipoise.recipes.studies.frame import StudyHome
 from equipoise.report.study import StudyPart, StudyTable, measured_cells
 
-__all__ = ["PAIRS", "parity_gap", "parity_rows", "parts_of"]
+__all__ = ["PAIRS", "parity_rows", "parts_of"]
 
 PAIRS = {"gender": ("male", "female"), "skin_tone": ("light", "dark")}
 SYNTHETIC = "synthetic"
@@ -41,18 +38,18 @@ _NUMBERS: dict[str, tuple[dict[str, str], float]] = {
 def parts_of(home: StudyHome) -> list[StudyPart]:
     """Everything that the study shows."""
     audits = _audits(home)
-    parts = [_main(audits, home)]
+    parts = [_main(audits)]
     if home.options.scale == "mini":
         parts += [_drawn(home), _captioners(home)]
     parts.append(_artefacts(audits, home))
-    tones = {name: some for name, some in audits.items() if name in TONE_ARMS}
-    if tones:
-        frame = _over_seeds(tones, ("mAP", "Leakage"), "T4.6", "COCO / skin tone / ")
-        about = "Classifiers of things, places and skin tone; the published numbers are ResNet-50's."
-        tables = (StudyTable("T4.6", "Photographs, and the same drawn with each skin tone", frame, digits=1),)
-        parts.append(StudyPart("Table 4.6", "Skin tone", (about,), tables, (), "skin tone"))
-    note = "As printed, where nothing was measured that belongs beside it."
-    names = (("T4.1", "Classifiers, COCO"), ("T4.5", "Classifiers, OpenImages"), ("T4.7", "Captioners, skin tone"))
+    parts += [*_second(audits), *_tones(audits, home)]
+    note = "As printed, with the other networks."
+    names = (
+        ("T4.1", "Classifiers, COCO"),
+        ("T4.2", "Captioners, gender"),
+        ("T4.5", "Classifiers, OpenImages"),
+        ("T4.7", "Captioners, skin tone"),
+    )
     published = tuple(paper_table("inpainting", name, f"{title} (Table {name[1:]})", digits=1) for name, title in names)
     parts.append(StudyPart("Published", "The paper's tables", (note,), published, (), "published"))
     return parts
@@ -61,7 +58,7 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
 def _audits(home: StudyHome) -> dict[str, dict[str, Path]]:
     """The folders of audits, by arm and seed."""
     found: dict[str, dict[str, Path]] = {}
-    for name in (*ARMS, *TONE_ARMS):
+    for name in EVERY_ARM:
         marks = sorted((home.folder / "steps").glob(f"audit-{name}-*.json"))
         seeds = {mark.stem.removeprefix(f"audit-{name}-"): home.step(mark.stem) for mark in marks}
         if seeds:
@@ -69,8 +66,8 @@ def _audits(home: StudyHome) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _main(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart:
-    arms = {name: some for name, some in audits.items() if name not in TONE_ARMS and name != "planted"}
+def _main(audits: dict[str, dict[str, Path]]) -> StudyPart:
+    arms = {name: some for name, some in audits.items() if name in ARMS and name != "planted"}
     frame = _over_seeds(arms, ("mAP", "Ratio, raw", "Ratio", "Leakage"), "T4.1", "COCO / gender / ")
     tables = [
         StudyTable("T4.1", "Each way to train, over its seeds", frame, digits=2),
@@ -90,6 +87,48 @@ def _main(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart:
         title = "Farther from parity than S_synthetic: |ln Ratio|, paired by photograph"
         tables.append(StudyTable("parity", title, compared, digits=2))
     return StudyPart("Table 4.1", "Classifiers by gender", tuple(texts), tuple(tables), (), verdict)
+
+
+def _second(audits: dict[str, dict[str, Path]]) -> list[StudyPart]:
+    """Table 4.5, where the second world was made."""
+    arms = {name: some for name, some in audits.items() if name in SECOND_ARMS}
+    if not arms:
+        return []
+    frame = _over_seeds(arms, ("mAP", "Ratio, raw", "Ratio", "Leakage"), "T4.5", "OpenImages / gender / ")
+    compared = parity_rows({name.removeprefix("second-"): list(some.values()) for name, some in arms.items()})
+    sentence, verdict = parity_sentence(compared)
+    texts = (
+        "A second world stands for the paper's second dataset: the same things and places, but the leans are dealt to "
+        "others of them. One picture is drawn of each photograph and gender, so that no filter chooses. The published "
+        "numbers are ResNet-50's on OpenImages.",
+        sentence,
+    )
+    tables = (
+        StudyTable("T4.5", "Five ways to train, on the second world", frame, digits=2),
+        StudyTable("parity-second", "Farther from parity than S_synthetic, second world", compared, digits=2),
+    )
+    return [StudyPart("Table 4.5", "A second world", texts, tables, (), verdict)]
+
+
+def _tones(audits: dict[str, dict[str, Path]], home: StudyHome) -> list[StudyPart]:
+    """Tables 4.6 and 4.7."""
+    parts = []
+    arms = {name: some for name, some in audits.items() if name in TONE_ARMS}
+    if arms:
+        frame = _over_seeds(arms, ("mAP", "Leakage"), "T4.6", "COCO / skin tone / ")
+        about = "Classifiers of things, places and skin tone; the published numbers are ResNet-50's."
+        tables = (StudyTable("T4.6", "Photographs, and the same drawn with each skin tone", frame, digits=1),)
+        parts.append(StudyPart("Table 4.6", "Skin tone", (about,), tables, (), "skin tone"))
+    rows = [row for name in TONE_ARMS for row in _caption_rows(home, name, "T4.7", "skin tone")]
+    if rows:
+        about = (
+            "Captioners of the same two sets. Words of skin tone (lexicon skin_tone) are hidden from the classifier of "
+            "LIC; METEOR is the approximation without WordNet, LIC is by the linear screen (fast). The published "
+            "numbers are the Transformer's."
+        )
+        tables = (StudyTable("T4.7", "Captioners by skin tone", pd.DataFrame(rows), digits=2),)
+        parts.append(StudyPart("Table 4.7", "Captioners by skin tone", (about,), tables, (), "captioners by tone"))
+    return parts
 
 
 def parity_rows(arms: dict[str, list[Path]]) -> pd.DataFrame:
@@ -151,7 +190,7 @@ def _over_seeds(
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for arm, seeds in arms.items():
-        called = (ARMS | TONE_ARMS)[arm].published
+        called = EVERY_ARM[arm].published
         for name in names:
             cells = [cells for folder in seeds.values() if (cells := _value(folder, name))]
             paper = _published(table, f"{classifier} / {called}", column + name)
@@ -230,27 +269,40 @@ def _drawn(home: StudyHome) -> StudyPart:
     return StudyPart("Table 4.4", "The drawn pictures", texts, tables, (), f"{rows[1]['measured']:.0f}% of tones right")
 
 
-def _captioners(home: StudyHome) -> StudyPart:
-    from equipoise.recipes.inpainting.learning import caption_ratio
+_CAPTIONS = {"METEOR": ("meteor_approximate", 100.0), "CLIPScore": ("clip_score", 100.0), "LIC": ("lic", 1.0)}
+"""What is shown of an audit of captions, under the paper's name, and by what it is multiplied."""
 
-    metrics = {"METEOR": ("meteor_approximate", 100.0), "CLIPScore": ("clip_score", 100.0), "LIC": ("lic", 1.0)}
-    called = {name: ARMS[name].published for name in ARMS} | {"libra": "LIBRA"}
+
+def _caption_rows(home: StudyHome, name: str, table: str, axis: str) -> list[dict[str, Any]]:
+    """Quality and LIC of one arm's captions, one row per seed and number."""
+    called = "LIBRA" if name == "libra" else EVERY_ARM[name].published
     rows: list[dict[str, Any]] = []
-    for mark in sorted((home.folder / "steps").glob("captions-*.json")):
-        name, seed = mark.stem.removeprefix("captions-").rsplit("-", 1)
+    for mark in sorted((home.folder / "steps").glob(f"captions-{name}-*.json")):
         results = read_results(home.step(mark.stem) / "results.parquet")
         whole = results[results["group"].isna() & results["subject"].isna() & results["pool"].isna()]
-        keys = {"arm": called[name], "seed": seed}
-        for head, (metric, scale) in metrics.items():
+        seed = mark.stem.rsplit("-", 1)[1]
+        for head, (metric, scale) in _CAPTIONS.items():
             for row in whole[whole["metric"] == metric].head(1).to_dict("records"):
-                paper = _published("T4.2", f"Transformer / {called[name]}", f"COCO / gender / {head}")
-                rows.append(keys | {"what": head} | measured_cells(row, scale) | paper)
-        found = caption_ratio(home.step(f"caption-{name}-{seed}") / "masked.jsonl", PAIRS["gender"])
-        if found is not None:
-            cells = {"measured": found.value, "low": found.ci_low, "high": found.ci_high, "chance": found.null_mean}
-            cells |= {"p": found.p_value, "n": found.n}
-            paper = _published("T4.2", f"Transformer / {called[name]}", "COCO / gender / Ratio")
-            rows.append(keys | {"what": "Ratio"} | cells | paper)
+                paper = _published(table, f"Transformer / {called}", f"COCO / {axis} / {head}")
+                rows.append({"arm": called, "seed": seed, "what": head} | measured_cells(row, scale) | paper)
+    return rows
+
+
+def _captioners(home: StudyHome) -> StudyPart:
+    from equipoise.recipes.inpainting.captioning import caption_ratio
+
+    rows: list[dict[str, Any]] = []
+    for name in (*CAPTION_ARMS, "libra"):
+        rows += _caption_rows(home, name, "T4.2", "gender")
+        called = "LIBRA" if name == "libra" else ARMS[name].published
+        for mark in sorted((home.folder / "steps").glob(f"caption-{name}-*.json")):
+            found = caption_ratio(home.step(mark.stem) / "masked.jsonl", PAIRS["gender"])
+            if found is not None:
+                cells = {"measured": found.value, "low": found.ci_low, "high": found.ci_high}
+                cells |= {"chance": found.null_mean, "p": found.p_value, "n": found.n}
+                paper = _published("T4.2", f"Transformer / {called}", "COCO / gender / Ratio")
+                seed = mark.stem.rsplit("-", 1)[1]
+                rows.append({"arm": called, "seed": seed, "what": "Ratio"} | cells | paper)
     texts = (
         "The miniature captioner trained on each set. METEOR is the approximation without WordNet, LIC is by the "
         "linear screen (fast), Ratio is folded, on masked photographs; the published numbers are the Transformer's "
@@ -287,7 +339,7 @@ def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart
 
 def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
     from equipoise.errors import InputError
-    from equipoise.recipes.inpainting.learning import caption_delta
+    from equipoise.recipes.inpainting.captioning import caption_delta
 
     sources = Table.open(home.step("parts") / "plain").to_pandas(["image_id", "source_id"])
     origin = dict(zip(sources["image_id"], sources["source_id"], strict=True))
@@ -307,63 +359,3 @@ def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
             keys = {"model": "captioner", "arm": ARMS[arm].published, "seed": mark.stem.rsplit("-", 1)[1]}
             rows.append(keys | measured_cells(row) | paper)
     return rows
-
-
-def parity_gap(
-    others: Sequence[Groups],
-    mine: Sequence[Groups],
-    pair: tuple[str, str],
-    *,
-    draws: int = 999,
-    replicates: int = 1000,
-    seed: int = 0,
-) -> Estimate:
-    """How much farther from parity ``others`` are than ``mine``, classifiers of the same n images; above 0: farther.
-
-    The distance of one classifier is |ln r|, r the images predicted to show ``pair[0]`` over those predicted to show
-    ``pair[1]`` (half an image is added to both, so that none is infinite); the mean over classifiers that differ in
-    their seed alone is taken on each side. Interval: bootstrap over images. Null: the two sides exchange their
-    predictions image by image.
-
-    >>> even = Groups.from_values(["m", "f"] * 20)
-    >>> lopsided = Groups.from_values(["m"] * 36 + ["f"] * 4)
-    >>> found = parity_gap([lopsided], [even], ("m", "f"))
-    >>> round(found.value, 2), found.p_value < 0.05  # ln(36.5 / 4.5)
-    (2.09, True)
-    """
-    if not others or not mine:
-        raise InputError("parity is compared between classifiers, and one side has none")
-    sizes = {len(groups) for groups in (*others, *mine)}
-    if len(sizes) > 1:
-        raise InputError(f"predictions of {' and '.join(map(str, sorted(sizes)))} images; give the same images")
-    first, second = (np.concatenate([_shown(groups, pair) for groups in side], axis=1) for side in (mine, others))
-    if first.shape[1] != second.shape[1]:
-        raise InputError(f"{len(mine)} classifiers against {len(others)}; give as many seeds on both sides")
-
-    def farther(near: Floats, far: Floats, _: object) -> Floats:
-        return _distance(far) - _distance(near)
-
-    found = two_sided_estimate(
-        TwoSides.paired(first, second),
-        farther,
-        n=sizes.pop(),
-        n_groups=2,
-        draws=draws,
-        replicates=replicates,
-        seed=seed,
-        level=0.95,
-        alternative="two-sided",
-        least=-np.inf,
-        most=np.inf,
-    )
-    return found.with_notes(f"mean over {len(mine)} seeds")
-
-
-def _shown(groups: Groups, pair: tuple[str, str]) -> Floats:
-    return np.stack([groups.labels == groups.index(name) for name in pair], axis=1).astype(np.float64)
-
-
-def _distance(counts: Floats) -> Floats:
-    """(b,) the mean over classifiers of |ln r|, from (b, 2 s) counts."""
-    halves = counts.reshape(len(counts), -1, 2) + 0.5
-    return np.asarray(np.abs(np.log(halves[:, :, 0] / halves[:, :, 1])).mean(axis=1))

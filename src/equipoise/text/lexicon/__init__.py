@@ -38,6 +38,7 @@ for _id, _summary, _citation, _licence in (
     ("dba", "5 + 5 gender words, as released.", "Wang and Russakovsky (ICML 2021), code", "facts"),
     ("age", "Words for perceived age, for masking and prompts.", "Equipoise", "Apache-2.0"),
     ("race", "Words for perceived race, for masking and prompts.", "Equipoise", "Apache-2.0"),
+    ("skin_tone", "Words for perceived skin tone, for masking.", "Equipoise", "Apache-2.0"),
 ):
     LEXICONS.add(_id, "equipoise.text.lexicon:built_in", summary=_summary, citation=_citation, licence=_licence)
 

@@ -1,4 +1,7 @@
-"""Captioners: a vision encoder with a text decoder, and ClipCap's prefix for GPT-2 (Mokady et al., 2021).
+"""Captioners: a vision encoder with a text decoder, ClipCap's prefix for GPT-2 (Mokady et al., 2021), and BLIP-2.
+
+Of BLIP-2 the image encoder and the querying transformer learn and the language model stays as it is, as where it was
+fine-tuned on captions (Li et al., ICML 2023).
 
 ``loss=equalizer`` adds the losses of the Gender Equalizer (Burns et al., ECCV 2018), for tables that say where people
 are (:mod:`equipoise.train.losses.equalizer`).
@@ -13,8 +16,8 @@ from typing import Any, Literal
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, open_checkpoint
-from equipoise.models.hf.captioners import mapper
-from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
+from equipoise.models.hf.captioners import mapper, stock_processor
+from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer, without_padding
 from equipoise.models.images import processed
 from equipoise.models.runtime import quiet
 from equipoise.text import Lexicon
@@ -26,7 +29,7 @@ from equipoise.train.task import Inputs, Row, drawn_texts, fresh_model, save_sto
 __all__ = ["CaptionerTask"]
 
 _IGNORED = -100
-_FORMS = ("vision-encoder-decoder", "clipcap")
+_FORMS = ("vision-encoder-decoder", "clipcap", "blip-2")
 
 
 class CaptionerTask:
@@ -77,14 +80,15 @@ class CaptionerTask:
         return plain | {"loss": self.form} | more
 
     def open(self, checkpoint: Checkpoint, rows: TrainingRows, *, fresh: bool = False) -> Any:
-        """The captioner in ``checkpoint``, a vision-encoder-decoder or a ClipCap folder."""
+        """The captioner in ``checkpoint``: a vision-encoder-decoder, a ClipCap folder or a BLIP-2."""
         if checkpoint.model_type not in _FORMS:
             raise InputError(
                 f"{checkpoint.folder}: a {checkpoint.model_type!r} model; captioners that are trained here are of the "
-                f"forms {' and '.join(_FORMS)}"
+                f"forms {', '.join(_FORMS[:-1])} and {_FORMS[-1]}"
             )
-        self.is_prefix = checkpoint.model_type == "clipcap"
-        model = self._opened_clipcap(checkpoint, fresh) if self.is_prefix else self._opened_stock(checkpoint, fresh)
+        self.is_prefix, self.is_blip = checkpoint.model_type == "clipcap", checkpoint.model_type == "blip-2"
+        openers = {"clipcap": self._opened_clipcap, "blip-2": self._opened_blip}
+        model = openers.get(checkpoint.model_type, self._opened_stock)(checkpoint, fresh)
         if self.form == "equalizer":
             self.equalizer = Equalizer(group_tokens(self.words, Lexicon.load(self.lexicon)), self.weights)
         return model
@@ -101,6 +105,27 @@ class CaptionerTask:
         self.end = model.generation_config.eos_token_id or self.words.eos_token_id
         if self.start is None or self.end is None:
             raise InputError(f"{checkpoint.folder}: says no token that a caption starts and ends with")
+        return model
+
+    def _opened_blip(self, checkpoint: Checkpoint, fresh: bool) -> Any:
+        """A BLIP-2 whose language model is a decoder, and stays as it is."""
+        with quiet():
+            self.whole_processor = stock_processor(checkpoint)
+            self.processor, self.words = self.whole_processor.image_processor, self.whole_processor.tokenizer
+            model = stock_model(checkpoint, "Blip2ForConditionalGeneration")
+            model = fresh_model(model) if fresh else model
+        if not model.config.use_decoder_only_language_model:
+            raise InputError(
+                f"{checkpoint.folder}: a BLIP-2 with a {model.config.text_config.model_type!r}; those with a decoder, "
+                "such as OPT, are trained here"
+            )
+        model.language_model.requires_grad_(False)
+        text = model.config.text_config
+        self.length = min(self.length, (text.max_position_embeddings or self.length) - model.config.num_query_tokens)
+        self.start = text.bos_token_id if text.bos_token_id is not None else self.words.bos_token_id
+        self.end = model.generation_config.eos_token_id or text.eos_token_id or self.words.eos_token_id
+        if self.start is None or self.end is None or self.length < 2:
+            raise InputError(f"{checkpoint.folder}: says no token that a caption starts and ends with, or no length")
         return model
 
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
@@ -152,10 +177,16 @@ class CaptionerTask:
         pixels, tokens, there = inputs["pixels"], inputs["tokens"], inputs["there"]
         if self.is_prefix:
             return self._prefix_logits(model, pixels, tokens, there)
+        if self.is_blip:
+            return _blip_logits(model, pixels, tokens[:, :-1], there[:, :-1])
         return model(pixel_values=pixels, decoder_input_ids=tokens[:, :-1]).logits
 
     def save(self, model: Any, folder: Path) -> None:
         """What :class:`~equipoise.models.hf.captioners.HuggingFaceCaptioner` opens."""
+        if self.is_blip:
+            without_padding(self.words)
+            save_stock(model, folder, self.whole_processor)
+            return
         if not self.is_prefix:
             save_stock(model, folder, self.words, self.processor)
             return
@@ -207,3 +238,12 @@ class CaptionerTask:
         mask = torch.cat([there.new_ones(prefix.shape[:2]), there], dim=1)
         logits = model["gpt2"](inputs_embeds=torch.cat([prefix, known], dim=1), attention_mask=mask).logits
         return logits[:, prefix.shape[1] - 1 : -1]
+
+
+def _blip_logits(model: Any, pixels: Any, tokens: Any, there: Any) -> Any:
+    """(n, t, vocabulary) what the language model expects behind every token; the image's tokens stand before them."""
+    import torch
+
+    seen = tokens.new_full((len(tokens), model.config.num_query_tokens), model.config.image_token_id)
+    ids, mask = torch.cat([seen, tokens], dim=1), torch.cat([torch.ones_like(seen), there], dim=1)
+    return model(pixel_values=pixels, input_ids=ids, attention_mask=mask).logits[:, seen.shape[1] :]
