@@ -33,7 +33,7 @@ from equipoise.recipes.inpainting.study import STUDY
 from equipoise.recipes.inpainting.tables import parity_sentence
 from equipoise.recipes.studies.frame import run_study
 from equipoise.train.losses import LOSSES
-from equipoise.train.presets import PRESETS, preset_of
+from equipoise.train.settings import PRESETS, preset_of
 
 PAIR = ("male", "female")
 

@@ -9,7 +9,7 @@ from equipoise.audit.classify import ClassifierSettings, audit_classifier
 from equipoise.errors import InputError
 from equipoise.recipes.inpainting.arms import ARMS, StudySize
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyOptions, StudyStep, must_be_given
-from equipoise.train.presets import PRESETS
+from equipoise.train.settings import PRESETS
 
 __all__ = ["full_steps"]
 
