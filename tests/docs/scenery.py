@@ -184,8 +184,10 @@ def common_ground(folder: Path) -> None:
 
 
 def put_captioners(folder: Path) -> None:
-    """Captions of LIC's captioners under the names of its released files, of eighty images: LSTMs learn them."""
-    human = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()][:80]
+    """Captions of LIC's captioners under the names of its released files; of few images, for many LSTMs learn them."""
+    every = [json.loads(line) for line in (folder / "human.jsonl").read_text().splitlines()]
+    chosen = [row for group in ("male", "female") for row in [r for r in every if r["gender"] == group][:24]]
+    human = [{**row, "captions": row["captions"][:1]} for row in chosen]
     said = [{"image_id": r["image_id"], "caption": r["captions"][0], "gender": r["gender"]} for r in human]
     files = {"human": human, "human_captions": human}
     files |= {f"gender_{name}": said for name in ("nic", "sat", "fc", "transformer", "nic_plus")}
@@ -197,9 +199,11 @@ def put_captioners(folder: Path) -> None:
         for home in (folder, folder / "captions"):
             (home / f"{name}.jsonl").write_text(text)
     (folder / "gender_lazy.jsonl").unlink(missing_ok=True)
-    for name in ("gender_fair", "masked"):  # what the page's own Python wrote, of as many images as the others
+    ids = {row["image_id"] for row in human}
+    for name in ("gender_fair", "masked"):  # what the page's own Python wrote, of the same images
         if (file := folder / f"{name}.jsonl").is_file():
-            file.write_text("".join(file.read_text().splitlines(keepends=True)[:80]))
+            lines = file.read_text().splitlines(keepends=True)
+            file.write_text("".join(line for line in lines if json.loads(line)["image_id"] in ids))
 
 
 def put_hats(folder: Path) -> None:

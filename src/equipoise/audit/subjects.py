@@ -27,7 +27,6 @@ __all__ = [
     "PLACEBO",
     "SetStructure",
     "SubjectQueries",
-    "check_sets",
     "groups_to_rank",
     "joined_prompts",
     "links_of",
@@ -148,15 +147,6 @@ def subjects_with_sets(frame: pd.DataFrame, min_sets: int) -> tuple[list[str], l
     return sorted(sizes[sizes >= min_sets].index), sorted(sizes[sizes < min_sets].index)
 
 
-def check_sets(frame: pd.DataFrame, config: AuditConfig) -> None:
-    """Refuse a table in which no subject has enough sets; cheap, so it is asked before the model is."""
-    if "subject" in frame and not subjects_with_sets(frame, config.min_sets)[0]:
-        raise InputError(
-            f"no subject has {config.min_sets} counterfactual sets; give a table with more sets of each subject, or "
-            "take fewer with --min-sets"
-        )
-
-
 def subjects_asked(frame: pd.DataFrame, config: AuditConfig, findings: Findings) -> list[str]:
     """The subjects with enough sets; the others are noted."""
     subjects, dropped = subjects_with_sets(frame, config.min_sets)
@@ -165,7 +155,11 @@ def subjects_asked(frame: pd.DataFrame, config: AuditConfig, findings: Findings)
             f"{len(dropped)} subjects left out with fewer than {config.min_sets} sets: {', '.join(dropped[:10])}"
             + (" …" if len(dropped) > 10 else "")
         )
-    check_sets(frame, config)
+    if not subjects:
+        raise InputError(
+            f"no subject has {config.min_sets} counterfactual sets; give a table with more sets of each subject, or "
+            "take fewer with --min-sets"
+        )
     return subjects
 
 

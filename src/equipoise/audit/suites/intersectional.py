@@ -20,7 +20,6 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import (
     SubjectQueries,
-    check_sets,
     groups_to_rank,
     joined_prompts,
     placebo_axes,
@@ -46,7 +45,6 @@ DEPTH = 1000
 def _axes(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     axes = all_axes(frame, config)
     placebo_axes(frame, config, axes)  # a wrong one is refused before the model is asked
-    check_sets(frame, config)
     return axes
 
 
