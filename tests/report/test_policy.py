@@ -93,7 +93,7 @@ def test_a_policy_without_bounds_or_with_two_alike_is_refused(tmp_path: Path) ->
         read_policy(_file(tmp_path, head))
     with pytest.raises(InputError, match="two bounds are called 'first'"):
         read_policy(_file(tmp_path, f"{head}[[bound]]{bound}[[bound]]{bound}"))
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="there is no policy at"):
         read_policy(tmp_path / "none.toml")
 
 
