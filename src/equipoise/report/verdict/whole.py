@@ -246,7 +246,7 @@ def _why_not_biased(judgement: AxisJudgement, series: Series) -> list[str]:
         return [f"{than}It prefers {whom}, but anything that is visible moves it as far."]
     return [
         f"{than}Subjects lean to different sides, with no common direction: the numbers fit stereotypes and chance "
-        "quirks alike. State what you expect (--truth) to tell them apart."
+        "quirks alike. State what you expect (equipoise report --truth) to tell them apart."
     ]
 
 
