@@ -170,6 +170,39 @@ def test_any_object_that_encodes_is_a_model_and_the_folder_gets_its_page(tmp_pat
         run(Bare(), "prompts", tmp_path / "t", model_option={})
 
 
+class Leaning:
+    """Sees the number that a picture's red stands for, and puts even ones first for a, odd ones first for b."""
+
+    def encode_images(self, images):
+        even = np.array([image.getpixel((0, 0))[0] // 4 % 2 == 0 for image in images])
+        return np.stack([even, ~even], axis=1).astype(np.float32)
+
+    def encode_texts(self, texts):
+        return np.array([[1, 0.5] if text == "a" else [0.5, 1] for text in texts], dtype=np.float32)
+
+
+def test_the_page_says_whom_a_prompt_favours(tmp_path: Path):
+    from PIL import Image
+
+    from equipoise.report import write_into
+
+    rows = [
+        {"image_id": str(i), "image": _png(Image.new("RGB", (4, 4), (4 * i, 0, 0))), "gender": "fm"[i % 2]}
+        for i in range(60)
+    ]
+    Table.create(tmp_path / "t", rows, axes=["gender"])
+    run(Leaning(), "prompts", tmp_path / "t", tmp_path / "run", config={"prompts": ["a", "b"], "draws": 50})
+    write_into(tmp_path / "run")
+    files = tmp_path / "run" / "report_files"
+    shares = pd.read_csv(files / "subject_groups.csv").set_index(["subject", "group"])
+    assert (shares["expected"] == 0.5).all()  # of the whole pool
+    assert shares["share"].to_dict() == {("a", "f"): 1.0, ("a", "m"): 0.0, ("b", "f"): 0.0, ("b", "m"): 1.0}
+    assert set(pd.read_csv(files / "subjects.csv")[["subject", "favours"]].itertuples(index=False, name=None)) == {
+        ("a", "f"),
+        ("b", "m"),
+    }
+
+
 def _png(image) -> dict:
     import io
 

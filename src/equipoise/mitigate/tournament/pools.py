@@ -129,12 +129,12 @@ def _pool(
         if name not in table.columns:
             raise InputError(f"{table.path}: has no column {name!r}, which a tournament needs")
     frame = labels_of(table, ("captions",))
-    frame = frame[without_twins(frame)].reset_index(drop=True) if len(frame) else frame
     if subjects is not None:  # the others are not encoded at all
         frame = frame[frame["subject"].isin(subjects)].reset_index(drop=True)
     frame.attrs["axes"] = list(table.axes)
     ids = frame["image_id"].tolist()
     vectors = np.asarray(engine.vectors(stored.model, table, how, ids=ids), dtype=np.float32)
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    stored.keep_images(ids, vectors)
-    return EncodedPool(frame, vectors)
+    stored.keep_images(ids, vectors)  # a remedy is fitted on placebo twins too, as by 'mitigate', but judged on none
+    pool = EncodedPool(frame, vectors)
+    return _rows(pool, np.asarray(without_twins(frame), dtype=bool)) if len(frame) else pool

@@ -19,7 +19,7 @@ from equipoise.report.page.figures import (
     subjects_figure,
 )
 from equipoise.report.page.funnel import funnel_figure, funnel_table, own_p_values, read_funnel
-from equipoise.report.page.gallery import Gallery, PictureOrder, gallery, read_ranking
+from equipoise.report.page.gallery import Gallery, Rankings, gallery, read_ranking
 from equipoise.report.page.method import configs, definitions, dropped, limits, method, versions
 from equipoise.report.page.naive import Naive, naive_figure, naive_numbers
 from equipoise.report.page.tables import (
@@ -227,9 +227,9 @@ def gather(
         contents.figures["change"] = [_change(repair, number) for number, repair in enumerate(changed, start=1)]
     if plain:
         contents.figures["naive"] = [_naive(plain)]
-    if metric is not None:
-        _add_subjects(contents, audits, metric, list(colours))
     rankings = {each.label: ranking for each in audits if (ranking := read_ranking(each, given.problems)) is not None}
+    if metric is not None:
+        _add_subjects(contents, audits, rankings, metric, list(colours))
     contents.figures["groups"] = _groups(audits, rankings, list(colours), metric)
     contents.pictures = gallery(given, audits, rankings, metric)
     for source in given.sources:
@@ -345,8 +345,10 @@ def _naive(numbers: Sequence[Naive]) -> PageFigure:
     return PageFigure("naive", "The naive number, and the audit", caption, svg, data)
 
 
-def _add_subjects(contents: PageContents, audits: Sequence[Series], metric: str, labels: list[str]) -> None:
-    contents.rows, contents.subject_data, contents.rows_note = subject_table(audits, metric)
+def _add_subjects(
+    contents: PageContents, audits: Sequence[Series], rankings: Rankings, metric: str, labels: list[str]
+) -> None:
+    contents.rows, contents.subject_data, contents.rows_note = subject_table(audits, metric, rankings)
     parts = [subject_rows(audit, metric).assign(label=audit.label) for audit in audits]
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -366,9 +368,7 @@ def _add_subjects(contents: PageContents, audits: Sequence[Series], metric: str,
     contents.figures["strip"] = [PageFigure("strip", "Subjects by axis", caption, svg, data)]
 
 
-def _groups(
-    audits: Sequence[Series], rankings: dict[str, PictureOrder], labels: list[str], metric: str | None
-) -> list[PageFigure]:
+def _groups(audits: Sequence[Series], rankings: Rankings, labels: list[str], metric: str | None) -> list[PageFigure]:
     parts = []
     for audit in audits:
         mine = audit.results[(audit.results["metric"] == "representation") & audit.results["subject"].isna()]
@@ -400,9 +400,7 @@ def _groups(
     return figures
 
 
-def _subject_groups(
-    audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None
-) -> list[PageFigure]:
+def _subject_groups(audits: Sequence[Series], rankings: Rankings, metric: str | None) -> list[PageFigure]:
     audit = next((some for some in audits if some.label in rankings), None)
     if audit is None or metric is None:
         return []

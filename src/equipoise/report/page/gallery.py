@@ -28,6 +28,7 @@ from equipoise.report.svg import SERIES_COLOURS
 __all__ = [
     "Gallery",
     "PictureOrder",
+    "Rankings",
     "SetShown",
     "Shown",
     "SubjectPictures",
@@ -66,9 +67,11 @@ class PictureOrder:
         joint = labels.apply(lambda row: " & ".join(map(str, row)), axis=1).where(labels.notna().all(axis=1))
         groups = sorted(joint.dropna().unique())
         usual = without_twins(self.frame)
+        subjects = self.frame["subject"].to_numpy(object) if "subject" in self.frame else np.full(len(usual), None)
         rows = []
         for subject, order in self.order.items():
-            every = joint[(self.frame["subject"] == subject).to_numpy() & usual].dropna()
+            mine = usual & (subjects == subject)
+            every = joint[mine if mine.any() else usual].dropna()  # a prompt is asked of the whole pool
             first = joint.iloc[order].dropna()[:k]
             for group in groups:
                 rows.append(
@@ -80,6 +83,22 @@ class PictureOrder:
                     }
                 )
         return pd.DataFrame(rows)
+
+    def most_above(self, axes: Sequence[str], k: int) -> list[tuple[str, str]]:
+        """Each subject with the group that has most above its share among the first ``k``; none where all are even.
+
+        >>> frame = pd.DataFrame({"image_id": [*"abcd"], "subject": "cook", "gender": [*"ffmm"]})
+        >>> PictureOrder(frame, {"a kind person": np.array([0, 1, 2, 3])}).most_above(["gender"], 2)
+        [('a kind person', 'f')]
+        """
+        shares = self.shares(axes, k)
+        above = shares.assign(above=shares["share"] - shares["expected"]).sort_values("above", kind="stable")
+        best = above.groupby("subject", sort=False).tail(1)
+        return [(row.subject, row.group) for row in best[best["above"] > 1e-9].itertuples()]
+
+
+Rankings = dict[str, PictureOrder]
+"""By the label of the model."""
 
 
 def read_ranking(series: Series, problems: list[str]) -> PictureOrder | None:

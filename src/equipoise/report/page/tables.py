@@ -16,6 +16,7 @@ import pandas as pd
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
 from equipoise.measure.notes import counted, pair_of
 from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
+from equipoise.report.page.gallery import PictureOrder
 from equipoise.report.sources import Series
 
 __all__ = [
@@ -59,14 +60,19 @@ class SubjectRow:
     numbers: tuple[tuple[str, str], ...]
 
 
-def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRow], pd.DataFrame, str]:
-    """The rows, the largest excess first, the same as data, and a note where rows had to be left out."""
+def subject_table(
+    series: Sequence[Series], metric: str, rankings: Mapping[str, PictureOrder]
+) -> tuple[list[SubjectRow], pd.DataFrame, str]:
+    """The rows, the largest excess first, the same as data, and a note where rows had to be left out.
+
+    ``rankings``: of the models that have one, by their label.
+    """
     parts = []
     for wanted in dict.fromkeys((metric, _GAP)):
         for each in series:
             mine = subject_rows(each, wanted)
             if len(mine):
-                parts.append(mine.assign(label=each.label, favours=_favours(each, mine)))
+                parts.append(mine.assign(label=each.label, favours=_favours(each, mine, rankings.get(each.label))))
     if not parts:
         return [], pd.DataFrame(), ""
     frame = pd.concat(parts, ignore_index=True)
@@ -78,9 +84,15 @@ def subject_table(series: Sequence[Series], metric: str) -> tuple[list[SubjectRo
     return [_row(row) for row in shown.to_dict("records")], frame[columns], note
 
 
-def _favours(series: Series, rows: pd.DataFrame) -> list[str]:
-    """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked."""
+def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -> list[str]:
+    """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked, or where
+    there are no sets, who has most above their share among the first pictures.
+    """
     known = {(lean.axis, lean.subject): lean.towards for lean in leans(series)}
+    for axis, k in () if ranking is None else rows[["axis", "k"]].dropna().drop_duplicates().itertuples(index=False):
+        assert ranking is not None
+        if all(part in ranking.frame for part in str(axis).split(" x ")):
+            known = {(axis, name): group for name, group in ranking.most_above(str(axis).split(" x "), int(k))} | known
     named = []
     for row in rows.to_dict("records"):
         if row["metric"] == _GAP:
