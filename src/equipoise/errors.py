@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
 __all__ = [
+    "DISK_IS_FULL",
     "InputError",
     "MissingExtraError",
     "OtherSettingsError",
