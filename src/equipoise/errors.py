@@ -14,6 +14,7 @@ from itertools import islice
 from urllib.parse import unquote, urlsplit
 
 __all__ = [
+    "DISK_IS_FULL",
     "InputError",
     "MissingExtraError",
     "OtherSettingsError",
@@ -125,7 +126,8 @@ def one_line(error: BaseException, most: int = 300) -> str:
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 
-_FULL = "the disk is full; free some space and run it again"
+DISK_IS_FULL = "the disk is full"
+_FULL = f"{DISK_IS_FULL}; free some space and run it again"
 _SYSTEM = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -157,18 +159,28 @@ def system_sentence(error: OSError) -> str:
 
 
 _NUMBER = re.compile(r"\(os error (\d+)\)")
+_OF_SQLITE = {
+    "database or disk is full": errno.ENOSPC,
+    "attempt to write a readonly database": errno.EROFS,
+    "disk I/O error": errno.EIO,
+}
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """What the operating system refused, where a library in Rust (safetensors, tokenizers) tells it in its own way.
+    """What the operating system refused, where a library (safetensors, tokenizers, SQLite) tells it in its own way.
 
     >>> system_error(ValueError("I/O error: No space left on device (os error 28)"))
+    OSError(28, 'No space left on device')
+    >>> import sqlite3
+    >>> system_error(sqlite3.OperationalError("database or disk is full"))
     OSError(28, 'No space left on device')
     >>> system_error(ValueError("something else")) is None
     True
     """
-    number = _NUMBER.search(str(error))
-    return None if number is None else OSError(int(number[1]), os.strerror(int(number[1])))
+    told = str(error)
+    number = _NUMBER.search(told)
+    code = int(number[1]) if number else _OF_SQLITE.get(told) if type(error).__module__ == "sqlite3" else None
+    return None if code is None else OSError(code, os.strerror(code))
 
 
 def system_reason(error: OSError) -> str:

@@ -202,6 +202,19 @@ def test_a_folder_gets_its_page_or_a_reason(runs, tmp_path):
     assert "results.parquet" in problem
 
 
+def test_a_page_that_finds_no_room_fails_the_command(runs, tmp_path, monkeypatch):
+    from equipoise.cli.report import write_page
+    from equipoise.report import writing
+
+    def full(path, data):
+        raise OSError(28, "No space left on device", str(path))
+
+    shutil.copytree(runs / "biased", tmp_path / "run")
+    monkeypatch.setattr(writing, "write_whole", full)
+    with pytest.raises(InputError, match=r"only the results: .*the disk is full; free some space and run it again"):
+        write_page(tmp_path / "run")
+
+
 def test_a_page_does_not_close_a_folder_of_captions_to_the_next_run(captions_folder, tmp_path):
     from equipoise.data.runs import check_folder
 

@@ -103,10 +103,16 @@ def tell_verdict(folder: object) -> None:
 
 
 def write_page(folder: object) -> None:
-    """Write the page of one result folder into it, and say where; what was measured is kept if that fails."""
+    """Write the page of one result folder into it, and say where; what was measured is kept if that fails.
+
+    A disk that is full fails the command: it is to be run again when there is room.
+    """
+    from equipoise.errors import DISK_IS_FULL
     from equipoise.report import write_into
 
     page, problem = write_into(str(folder))
+    if page is None and DISK_IS_FULL in problem:
+        raise InputError(f"no report was written, only the results: {problem}")
     typer.echo(f"report in {page}" if page else f"note: no report was written: {problem}", err=True)
 
 

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from equipoise.errors import InputError, MissingExtraError, UnknownNameError
+from equipoise.errors import InputError, MissingExtraError, UnknownNameError, one_line
 from equipoise.memory import free_memory, is_out_of_memory
 
 __all__ = [
     "ModelSettings",
     "bfloat16_is_fast",
     "explained",
+    "fitting_settings",
     "from_transformers",
     "in_batches",
     "never_asking",
@@ -44,6 +45,17 @@ class ModelSettings:
             raise UnknownNameError("dtype", self.dtype, DTYPES)
         if not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise InputError(f"batch_size must be a whole number above 0, not {self.batch_size!r}")
+
+
+@contextmanager
+def fitting_settings(name: str) -> Iterator[None]:
+    """Say in one sentence that a model cannot be run; images and texts are whole, so its settings are not."""
+    try:
+        yield
+    except (RuntimeError, IndexError, ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, InputError) or is_out_of_memory(error):
+            raise
+        raise InputError(f"{name}: its settings do not fit its weights ({one_line(error)})") from error
 
 
 def torch_device(wanted: str) -> Any:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
-from equipoise.errors import InputError
+from equipoise.errors import InputError, system_sentence
 from equipoise.formatting import csv_text, one_line
 from equipoise.report.cards import cards
 from equipoise.report.page.contents import PageContents, gather
@@ -133,8 +133,10 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
     home = Path(folder)
     try:
         return write([home], home / "report.html"), ""
-    except (InputError, OSError) as error:
+    except InputError as error:
         return None, one_line(error)
+    except OSError as error:
+        return None, system_sentence(error)
     except Exception as error:  # hours of measuring must not end in a traceback over a page
         return None, f"the page could not be made ({type(error).__name__}: {one_line(error)})"
 

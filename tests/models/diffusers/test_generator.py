@@ -298,6 +298,30 @@ def test_folders_that_are_not_whole_are_refused_in_a_sentence(folders, tmp_path)
             load(broken(change), kind="generator")
 
 
+@pytest.mark.parametrize("length", [None, 10**30, 4096])
+def test_a_tokenizer_without_a_limit_reads_what_the_text_encoder_can(folders, tmp_path, length):
+    """Without model_max_length transformers takes a number that its own tokenizer cannot hold."""
+    folder = shutil.copytree(folders / "StableDiffusionPipeline", tmp_path / "long")
+    path = folder / "tokenizer" / "tokenizer_config.json"
+    about = json.loads(path.read_text())
+    about.pop("model_max_length", None)
+    path.write_text(json.dumps(about if length is None else about | {"model_max_length": length}))
+    same = generator(folders, "StableDiffusionPipeline").generate(["a cat"], seed=0, steps=1)
+    [made] = load(f"diffusers:{folder}", kind="generator").generate(["a cat"], seed=0, steps=1)
+    assert np.array_equal(np.asarray(made), np.asarray(same[0]))
+
+
+def test_a_pipeline_that_cannot_be_run_says_so_in_a_sentence(folders, monkeypatch):
+    model = generator(folders, "StableDiffusionPipeline")
+
+    def overflows(**call):
+        raise OverflowError("int too big to convert")
+
+    monkeypatch.setattr(model, "pipeline", overflows)
+    with pytest.raises(InputError, match="its settings do not fit its weights"):
+        model.generate(["a cat"], seed=0, steps=1)
+
+
 def test_what_cannot_be_had_says_what_to_download(folders):
     with pytest.raises(InputError, match="hf download nobody/no-such-pipeline"):
         load("diffusers:nobody/no-such-pipeline", kind="generator")

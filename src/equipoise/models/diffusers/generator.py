@@ -32,7 +32,7 @@ from equipoise.models.diffusers.folders import (
 )
 from equipoise.models.folders import find_folder, key_of
 from equipoise.models.images import rgb_images
-from equipoise.models.runtime import ModelSettings, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import ModelSettings, fitting_settings, in_batches, torch_device, torch_dtype
 
 __all__ = ["DiffusersGenerator", "fitted", "from_diffusers", "open_pipeline", "seed_of"]
 
@@ -98,6 +98,7 @@ class DiffusersGenerator:
             self.pipeline = loaded(folder, self.family, self.dtype, safe=weights[0].suffix == ".safetensors")
             self.pipeline.to(self.device)
         self.pipeline.set_progress_bar_config(disable=True)
+        _bound_texts(self.pipeline)
         self.brings = own_settings(folder)
         """The guidance and steps that come with the checkpoint (``generation.json``); often none."""
         self.own = _defaults(self.pipeline) | self.brings
@@ -140,7 +141,7 @@ class DiffusersGenerator:
 
         self._needs("generate_set")
         own = self._told(guidance=guidance, steps=steps)
-        with silent():
+        with silent(), fitting_settings(self.name):
             arrays = attention.run_set(
                 self.pipeline,
                 _texts("prompts", prompts),
@@ -231,7 +232,7 @@ class DiffusersGenerator:
         return numbers
 
     def _made(self, **call: Any) -> list[Image.Image]:
-        with silent():
+        with silent(), fitting_settings(self.name):
             return list(self.pipeline(**call).images)
 
     def _by_size(
@@ -249,6 +250,15 @@ class DiffusersGenerator:
                 same = image.size == pictures[i].size
                 by_place[i] = image if same else image.resize(pictures[i].size, Image.Resampling.LANCZOS)
         return [by_place[i] for i in range(len(pictures))]
+
+
+def _bound_texts(pipeline: Any) -> None:
+    """Cut texts to what the text encoders can read: a tokenizer whose settings do not say how much has no limit."""
+    for end in ("", "_2"):
+        words, reader = getattr(pipeline, f"tokenizer{end}", None), getattr(pipeline, f"text_encoder{end}", None)
+        most = getattr(getattr(reader, "config", None), "max_position_embeddings", None)
+        if words is not None and most:
+            words.model_max_length = min(words.model_max_length, most)
 
 
 def fitted(size: tuple[int, int], longest: int, grid: int) -> tuple[int, int]:

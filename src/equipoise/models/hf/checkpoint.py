@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -12,9 +12,15 @@ import numpy as np
 
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError, one_line
-from equipoise.memory import is_out_of_memory
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
-from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, torch_device, torch_dtype
+from equipoise.models.runtime import (
+    ModelSettings,
+    fitting_settings,
+    from_transformers,
+    in_batches,
+    torch_device,
+    torch_dtype,
+)
 from equipoise.models.trust import check_built, on_disk
 
 __all__ = [
@@ -80,15 +86,9 @@ class CheckpointAdapter:
             for name, value in inputs.items()
         }
 
-    @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """Say in one sentence that the model cannot be run; the images and texts are whole, so its settings are not."""
-        try:
-            yield
-        except (RuntimeError, IndexError, ValueError, TypeError) as error:
-            if isinstance(error, InputError) or is_out_of_memory(error):
-                raise
-            raise InputError(f"{self.name}: its settings do not fit its weights ({one_line(error)})") from error
+    def _fitting(self) -> AbstractContextManager[None]:
+        """Say in one sentence that the model cannot be run."""
+        return fitting_settings(self.name)
 
     def _unit_vectors(self, run: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Vectors]:
         """What ``run`` gives for batches of ``items``, each row scaled to unit length; none may be NaN."""
