@@ -94,7 +94,8 @@ class PictureOrder:
         shares = self.shares(axes, k)
         above = shares.assign(above=shares["share"] - shares["expected"]).sort_values("above", kind="stable")
         best = above.groupby("subject", sort=False).tail(1)
-        return [(row.subject, row.group) for row in best[best["above"] > 1e-9].itertuples()]
+        best = best[best["above"] > 1e-9]
+        return list(zip(best["subject"].astype(str), best["group"].astype(str), strict=True))
 
 
 Rankings = dict[str, PictureOrder]
