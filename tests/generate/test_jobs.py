@@ -110,6 +110,14 @@ def test_other_settings_do_not_continue_a_run(caption_sets: Sets, painter: Any, 
         run(plan_sets(caption_sets(), SetsConfig(candidates=1, seed=5)), tmp_path / "out", painter, **QUIET)
 
 
+def test_a_table_that_somebody_else_made_is_left_as_it_was(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    Table.create(tmp_path / "out", [{"image_id": "a", "image": b"x"}])
+    before = files_of(tmp_path / "out")
+    with pytest.raises(InputError, match="choose another path"):
+        run(plan_sets(caption_sets(), SetsConfig()), tmp_path / "out", painter, **QUIET)
+    assert files_of(tmp_path / "out") == before
+
+
 def test_another_generator_does_not_continue_a_run(caption_sets: Sets, make_painter: Any, tmp_path: Path) -> None:
     plan = plan_sets(caption_sets(), SetsConfig(candidates=1))
     run(plan, tmp_path / "out", make_painter(), **QUIET)

@@ -6,16 +6,18 @@ Carrying out a plan: a resumable job whose every task costs itself alone when it
 from __future__ import annotations
 
 import functools
+import shutil
 import time
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.errors import InputError
-from equipoise.generate.plans import WorkPlan, row_of, written
+from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
 __all__ = ["TASKS_PER_SHARD", "Cost", "estimate", "is_service", "run", "tools_for"]
@@ -55,22 +57,36 @@ def run(
     tools.keywords["previews"] = Previews((target / PREVIEWS_FOLDER).absolute(), preview_every)
     # A service draws one image after the other: if its third of eight is refused, the first two would be paid twice.
     together = 1 if is_service(tools.keywords["generator"]) else plan.together
+    planned = (target / PLAN_FOLDER).exists()
     tasks = written(plan, target, tasks_per_shard * together)
     if plan.by_finder:
         options.setdefault("max_failures", plan.n_tasks + 1)
-    table = engine.map(
-        plan.make,
-        tasks,
-        target,
-        columns=["task"],
-        schema=schema_for("images", axes=plan.axes, columns=plan.columns),
-        config={"generate": plan.kind, **plan.config, "generator": _about(tools.keywords["generator"])},
-        setup=tools,
-        batch_size=together,
-        **options,
-    )
+    try:
+        table = engine.map(
+            plan.make,
+            tasks,
+            target,
+            columns=["task"],
+            schema=schema_for("images", axes=plan.axes, columns=plan.columns),
+            config={"generate": plan.kind, **plan.config, "generator": _about(tools.keywords["generator"])},
+            setup=tools,
+            batch_size=together,
+            **options,
+        )
+    except InputError:
+        if not planned and _is_of_others(target):  # nothing of this plan stays in their table
+            shutil.rmtree(target / PLAN_FOLDER, ignore_errors=True)
+        raise
     tools.keywords["previews"].settle(table)
     return table
+
+
+def _is_of_others(folder: Path) -> bool:
+    """Whether ``folder`` holds a table, finished or not, that no plan made."""
+    for name in (MANIFEST, UNFINISHED):
+        if (folder / name).is_file():
+            return '"generate"' not in (folder / name).read_text(encoding="utf-8", errors="replace")
+    return False
 
 
 def tools_for(
