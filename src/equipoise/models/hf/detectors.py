@@ -60,7 +60,7 @@ class BoxSegmenter(CheckpointAdapter):
         scale = [width / picture.width, height / picture.height] * 2
         asked = torch.tensor([[[v * s for v, s in zip(box, scale, strict=True)] for box in boxes]])
         given = self._placed({"pixel_values": inputs["pixel_values"], "input_boxes": asked.float()})
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             outlines = self.model(**given, multimask_output=False).pred_masks.float().cpu()
         sizes = inputs["original_sizes"], inputs["reshaped_input_sizes"]
         masks = self.processor.post_process_masks(outlines, *sizes)[0]
@@ -134,7 +134,7 @@ class ObjectDetector(CheckpointAdapter):
 
         inputs = self.processor(images=list(images), return_tensors="pt")
         wanted = {name: value for name, value in inputs.items() if name in ("pixel_values", "pixel_mask")}
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             return self.model(**self._placed(wanted))
 
     def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:

@@ -116,7 +116,7 @@ class MaskFiller(CheckpointAdapter):
         lost = [text for text, there in zip(texts, found, strict=True) if there < text.count(self.mask) or not there]
         if lost:
             raise InputError(f"{self.name} reads {limit} tokens, and {self.mask} comes after them in {lost[0][:80]!r}")
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             logits = self.model(**{name: value.to(self.device) for name, value in tokens.items()}).logits
         return logits[where.to(self.device)].float().softmax(dim=-1).cpu()
 

@@ -112,7 +112,7 @@ class SpanFiller(CheckpointAdapter):
             pieces = text.split(self.mask)
             marked.append("".join(p + (f"<extra_id_{n}>" if n < len(pieces) - 1 else "") for n, p in enumerate(pieces)))
         tokens = self.words(marked, padding=True, return_tensors="pt").to(self.device)
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             seen = self.model.get_encoder()(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"])
         return {"encoder_outputs": seen, "attention_mask": tokens["attention_mask"]}
 
@@ -123,7 +123,7 @@ class SpanFiller(CheckpointAdapter):
         start, pad = self.model.config.decoder_start_token_id, self.words.pad_token_id
         ids = torch.tensor([[start, *row] for row in written], device=self.device)
         ends = [max(i for i, token in enumerate(row) if token != pad) + 1 for row in written]
-        with torch.inference_mode():
+        with self._fitting(), torch.inference_mode():
             logits = self.model(**read, decoder_input_ids=ids).logits
         rows = logits[torch.arange(len(ends)), torch.tensor(ends, device=self.device)]
         return rows.float().softmax(dim=-1).cpu().numpy()
