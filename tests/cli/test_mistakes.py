@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from equipoise.data import Table
+from equipoise.data.mixing import join_tables
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 PROMPTS = ("a thief", "a nurse")
@@ -36,6 +37,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Table.create(home / "faces", labels, axes=["gender"])
     Table.create(home / "alike", [{**row, "gender": "f"} for row in labels], axes=["gender"])
     Table.create(home / "unlabelled", [{"image_id": name} for name in ids])
+    said = [{"image_id": f"p{n}", "caption": f"a {'wo' * (n % 2)}man cooks"} for n in range(4)]
+    captioned = Table.create(home / "captioned", said, axes=[])
+    captioned.add_layer("words", [{"image_id": f"p{n}", "gender": "mf"[n % 2]} for n in range(4)], axes=["gender"])
+    edits = [{"image_id": f"p{n}-{g}", "source_id": f"p{n}", "gender": g} for n in range(4) for g in "fm"]
+    edited = Table.create(home / "edits", edits, axes=["gender"])
+    edited.add_layer(
+        "layer", [{"image_id": row["image_id"], "keep": row["image_id"] != "p0-f"} for row in edits],
+        columns={"keep": "bool"}, path=home / "checked" / "layer",
+    )  # fmt: skip
+    join_tables([captioned, edited], home / "silent")
     rng = np.random.default_rng(0)
     images, texts = rng.normal(size=(40, 8)), rng.normal(size=(2, 8))
     holes = images.copy()
@@ -111,6 +122,35 @@ MISTAKES = {
         "dataset captions.csv --id-column photo --caption-column word -o out",
         "no column 'word'; it has: 'photo', 'words'; did you mean --caption-column words?",
     ),
+    "a layer of another table": (
+        "table join faces captioned -o out --layer checked/layer",
+        "the layer checked/layer was made for none of faces, captioned; give the table that was filtered",
+    ),
+    "a filter for its layer": (
+        "table join captioned edits -o out --layer checked",
+        "none of the tables has a layer 'checked'; type --layer checked/layer, the filter's own",
+    ),
+    "photographs without labels": (
+        "audit mini -s contrast -t silent --axis gender -o out",
+        "none of the 4 images that were edited has a label on gender; join or audit with the layer that has it, such "
+        "as --layer words",
+    ),
+    "an axis in a layer": (
+        "audit mini -s faces -t captioned -o out",
+        "the table names no axis; captioned has a layer 'words' with gender: add --layer words",
+    ),
+    "an axis by name in a layer": (
+        "audit mini -s faces -t captioned --axis gender -o out",
+        "the table has no axis 'gender'; captioned has a layer 'words' with gender: add --layer words",
+    ),
+    "no such axis": (
+        "audit mini -s faces -t unlabelled --axis gender -o out",
+        "the table has no axis 'gender'; it names none",
+    ),
+    "no subjects": (
+        "audit mini -s intersectional -t faces -o out",
+        "the table has no subjects, which this suite asks about; import with --subject COLUMN, or take --suite prompts",
+    ),
     "no suite": ("audit mini -t faces -o out", "give one of these with --suite: "),
     "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
 }
@@ -138,6 +178,24 @@ def test_the_right_way_works_after_all_of_them(
     done = command_line(*f"{AUDIT} --from-embeddings vectors.npz --no-report".split())
     assert done.returncode == 0, done.stderr
     assert "of 40 rows" in done.stdout or "metric" in done.stdout
+
+
+def test_a_join_leaves_out_what_a_filter_dropped_and_tells_of_labels_left_behind(
+    place: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    join = "table join captioned edits --layer checked/layer"
+    done = command_line(*f"{join} -o without".split())
+    assert done.returncode == 0, done.stderr
+    assert "captioned has a layer 'words' with gender that was not joined; add --layer words" in done.stderr
+    done = command_line(*f"{join} --layer words -o both".split())
+    assert done.returncode == 0, done.stderr
+    assert "not joined" not in done.stderr
+    both = Table.open("both").to_pandas(["image_id", "gender"]).set_index("image_id")["gender"]
+    assert len(both) == 11
+    assert "p0-f" not in both
+    assert both.notna().all()
+    assert "keep" not in Table.open("both").columns
 
 
 def test_a_light_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
