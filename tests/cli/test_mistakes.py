@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "urls.csv").write_text("path,sex\nhttps://example.org/1.png,female\n")
     (home / "captions.csv").write_text("photo,words\n1,a man\n2,a woman\n")
     (home / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
+    boxes = {"images": [{"id": 1}], "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}]}
+    (home / "instances_val2017.json").write_text(json.dumps(boxes))
+    (home / "coco" / "val2017").mkdir(parents=True)
+    (home / "coco" / "annotations").mkdir()
+    Image.new("RGB", (8, 8)).save(home / "coco" / "val2017" / "1.jpg")
+    (home / "coco" / "annotations" / "captions_val2017.json").write_text("{}")
     ids = [f"f{number}" for number in range(40)]
     labels = [{"image_id": name, "gender": "fm"[n % 2]} for n, name in enumerate(ids)]
     Table.create(home / "faces", labels, axes=["gender"])
@@ -80,7 +87,10 @@ MISTAKES = {
         "make one of it: equipoise table import csv people.csv OUT",
     ),
     "wrong column": (f"{IMPORT} people.csv out --image pth", "no column 'pth' for 'image'; did you mean 'path'?"),
-    "wrong axis": (f"{IMPORT} people.csv out --axis gender", "no column 'gender' for 'gender'; its columns are"),
+    "wrong axis": (
+        f"{IMPORT} people.csv out --axis gender",
+        "for 'gender'; type --axis gender=COLUMN, for example --axis gender=sex",
+    ),
     "swapped arguments": (
         f"{IMPORT.replace('csv', 'people.csv')} csv out",
         "equipoise table import csv people.csv OUT",
@@ -121,6 +131,42 @@ MISTAKES = {
     "a caption column mistyped": (
         "dataset captions.csv --id-column photo --caption-column word -o out",
         "no column 'word'; it has: 'photo', 'words'; did you mean --caption-column words?",
+    ),
+    "an axis that no column looks like": (
+        f"{IMPORT} people.csv out --axis height",
+        "no column 'height' for 'height'; type --axis height=COLUMN; its columns are: job, path, sex",
+    ),
+    "output before input": (
+        f"{IMPORT} out people.csv",
+        "what is read comes first: equipoise table import csv people.csv out",
+    ),
+    "a table for a model": (
+        "audit faces -s faces --table hf:my/clip",
+        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+    ),
+    "a table beside a model": (
+        "audit hf:my/clip faces -s faces",
+        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+    ),
+    "other texts embedded": (
+        "audit -s faces -t faces -o out --draws 20 --from-embeddings vectors.npz",
+        "(it has 2 other texts, such as 'a thief' and 'a nurse': ask for these with --suite prompts --prompts FILE)",
+    ),
+    "boxes for captions": (
+        "audit -s captions-tfidf --captions instances_val2017.json -o out",
+        "instances_val2017.json: boxes of objects and no captions; give captions_val2017.json",
+    ),
+    "boxes for a dataset": (
+        "dataset instances_val2017.json -o out",
+        "instances_val2017.json: boxes of objects and no captions; give captions_val2017.json",
+    ),
+    "a folder of COCO": (
+        "table info coco/val2017",
+        "has COCO's annotations beside it; type: equipoise table import coco coco OUT --option split=val2017",
+    ),
+    "the whole of COCO": (
+        "table info coco",
+        "has COCO's annotations in it; type: equipoise table import coco coco OUT --option split=val2017",
     ),
     "a layer of another table": (
         "table join faces captioned -o out --layer checked/layer",
