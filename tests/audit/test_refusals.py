@@ -156,7 +156,9 @@ def test_a_model_that_gives_something_else(made, images, texts, sentence):
 
 
 def test_embeddings_that_are_missing_or_there_twice(made, toy, tmp_path):
-    with pytest.raises(InputError, match=r"lacks 2 of 2 texts, for example 'A photo of a cook' .it has 'A cook'"):
+    with pytest.raises(
+        InputError, match=r"lacks 2 of 2 texts, for example 'A photo of a cook' .it has 2 other texts, such as 'A cook'"
+    ):
         run(made.model, "intersectional", made.table, config={"prompts": ["A photo of {a}"]})
     rows, vectors = world()
     other = toy(rows, vectors, axes=["gender", "race"])

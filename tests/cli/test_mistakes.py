@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from PIL import Image
 
 from equipoise.data import Table
+from equipoise.data.mixing import join_tables
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 PROMPTS = ("a thief", "a nurse")
@@ -31,11 +33,27 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "urls.csv").write_text("path,sex\nhttps://example.org/1.png,female\n")
     (home / "captions.csv").write_text("photo,words\n1,a man\n2,a woman\n")
     (home / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
+    boxes = {"images": [{"id": 1}], "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}]}
+    (home / "instances_val2017.json").write_text(json.dumps(boxes))
+    (home / "coco" / "val2017").mkdir(parents=True)
+    (home / "coco" / "annotations").mkdir()
+    Image.new("RGB", (8, 8)).save(home / "coco" / "val2017" / "1.jpg")
+    (home / "coco" / "annotations" / "captions_val2017.json").write_text("{}")
     ids = [f"f{number}" for number in range(40)]
     labels = [{"image_id": name, "gender": "fm"[n % 2]} for n, name in enumerate(ids)]
     Table.create(home / "faces", labels, axes=["gender"])
     Table.create(home / "alike", [{**row, "gender": "f"} for row in labels], axes=["gender"])
     Table.create(home / "unlabelled", [{"image_id": name} for name in ids])
+    said = [{"image_id": f"p{n}", "caption": f"a {'wo' * (n % 2)}man cooks"} for n in range(4)]
+    captioned = Table.create(home / "captioned", said, axes=[])
+    captioned.add_layer("words", [{"image_id": f"p{n}", "gender": "mf"[n % 2]} for n in range(4)], axes=["gender"])
+    edits = [{"image_id": f"p{n}-{g}", "source_id": f"p{n}", "gender": g} for n in range(4) for g in "fm"]
+    edited = Table.create(home / "edits", edits, axes=["gender"])
+    edited.add_layer(
+        "layer", [{"image_id": row["image_id"], "keep": row["image_id"] != "p0-f"} for row in edits],
+        columns={"keep": "bool"}, path=home / "checked" / "layer",
+    )  # fmt: skip
+    join_tables([captioned, edited], home / "silent")
     rng = np.random.default_rng(0)
     images, texts = rng.normal(size=(40, 8)), rng.normal(size=(2, 8))
     holes = images.copy()
@@ -69,7 +87,10 @@ MISTAKES = {
         "make one of it: equipoise table import csv people.csv OUT",
     ),
     "wrong column": (f"{IMPORT} people.csv out --image pth", "no column 'pth' for 'image'; did you mean 'path'?"),
-    "wrong axis": (f"{IMPORT} people.csv out --axis gender", "no column 'gender' for 'gender'; its columns are"),
+    "wrong axis": (
+        f"{IMPORT} people.csv out --axis gender",
+        "for 'gender'; type --axis gender=COLUMN, for example --axis gender=sex",
+    ),
     "swapped arguments": (
         f"{IMPORT.replace('csv', 'people.csv')} csv out",
         "equipoise table import csv people.csv OUT",
@@ -111,6 +132,71 @@ MISTAKES = {
         "dataset captions.csv --id-column photo --caption-column word -o out",
         "no column 'word'; it has: 'photo', 'words'; did you mean --caption-column words?",
     ),
+    "an axis that no column looks like": (
+        f"{IMPORT} people.csv out --axis height",
+        "no column 'height' for 'height'; type --axis height=COLUMN; its columns are: job, path, sex",
+    ),
+    "output before input": (
+        f"{IMPORT} out people.csv",
+        "what is read comes first: equipoise table import csv people.csv out",
+    ),
+    "a table for a model": (
+        "audit faces -s faces --table hf:my/clip",
+        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+    ),
+    "a table beside a model": (
+        "audit hf:my/clip faces -s faces",
+        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+    ),
+    "other texts embedded": (
+        "audit -s faces -t faces -o out --draws 20 --from-embeddings vectors.npz",
+        "(it has 2 other texts, such as 'a thief' and 'a nurse': ask for these with --suite prompts --prompts FILE)",
+    ),
+    "boxes for captions": (
+        "audit -s captions-tfidf --captions instances_val2017.json -o out",
+        "instances_val2017.json: boxes of objects and no captions; give captions_val2017.json",
+    ),
+    "boxes for a dataset": (
+        "dataset instances_val2017.json -o out",
+        "instances_val2017.json: boxes of objects and no captions; give captions_val2017.json",
+    ),
+    "a folder of COCO": (
+        "table info coco/val2017",
+        "has COCO's annotations beside it; type: equipoise table import coco coco OUT --option split=val2017",
+    ),
+    "the whole of COCO": (
+        "table info coco",
+        "has COCO's annotations in it; type: equipoise table import coco coco OUT --option split=val2017",
+    ),
+    "a layer of another table": (
+        "table join faces captioned -o out --layer checked/layer",
+        "the layer checked/layer was made for none of faces, captioned; give the table that was filtered",
+    ),
+    "a filter for its layer": (
+        "table join captioned edits -o out --layer checked",
+        "none of the tables has a layer 'checked'; type --layer checked/layer, the filter's own",
+    ),
+    "photographs without labels": (
+        "audit mini -s contrast -t silent --axis gender -o out",
+        "none of the 4 images that were edited has a label on gender; join or audit with the layer that has it, such "
+        "as --layer words",
+    ),
+    "an axis in a layer": (
+        "audit mini -s faces -t captioned -o out",
+        "the table names no axis; captioned has a layer 'words' with gender: add --layer words",
+    ),
+    "an axis by name in a layer": (
+        "audit mini -s faces -t captioned --axis gender -o out",
+        "the table has no axis 'gender'; captioned has a layer 'words' with gender: add --layer words",
+    ),
+    "no such axis": (
+        "audit mini -s faces -t unlabelled --axis gender -o out",
+        "the table has no axis 'gender'; it names none",
+    ),
+    "no subjects": (
+        "audit mini -s intersectional -t faces -o out",
+        "the table has no subjects, which this suite asks about; import with --subject COLUMN, or take --suite prompts",
+    ),
     "no suite": ("audit mini -t faces -o out", "give one of these with --suite: "),
     "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
 }
@@ -138,6 +224,24 @@ def test_the_right_way_works_after_all_of_them(
     done = command_line(*f"{AUDIT} --from-embeddings vectors.npz --no-report".split())
     assert done.returncode == 0, done.stderr
     assert "of 40 rows" in done.stdout or "metric" in done.stdout
+
+
+def test_a_join_leaves_out_what_a_filter_dropped_and_tells_of_labels_left_behind(
+    place: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    join = "table join captioned edits --layer checked/layer"
+    done = command_line(*f"{join} -o without".split())
+    assert done.returncode == 0, done.stderr
+    assert "captioned has a layer 'words' with gender that was not joined; add --layer words" in done.stderr
+    done = command_line(*f"{join} --layer words -o both".split())
+    assert done.returncode == 0, done.stderr
+    assert "not joined" not in done.stderr
+    both = Table.open("both").to_pandas(["image_id", "gender"]).set_index("image_id")["gender"]
+    assert len(both) == 11
+    assert "p0-f" not in both
+    assert both.notna().all()
+    assert "keep" not in Table.open("both").columns
 
 
 def test_a_light_installation_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_a_planted_biased_filter_is_named_with_its_p_value():
     assert found.test.rates[found.test.names.index("tone5")] == pytest.approx(biased[dark].mean())
     text = report_text(funnel_of(frame, ("gender", "skin_tone"), outcomes), tests, outcomes)
     line = next(line for line in text.splitlines() if line.startswith("BIASED") and "skin_tone tone5" in line)
-    assert "harsh drops" in line
+    assert "harsh is harder on skin_tone tone5: it drops" in line
     assert "p 0.0" in line
     rows = pd.DataFrame(result_rows(tests, outcomes))
     row = rows[(rows.metric == "filter_bias") & (rows.variant == "harsh") & (rows.axis == "skin_tone")].iloc[0]
@@ -268,7 +268,10 @@ def test_the_alarm_names_the_group_its_p_value_is_of():
     assert test.p_group[test.names.index("g")] == test.p_value
     assert test.excess == pytest.approx(-failed.mean())
     text = report_text(funnel_of(frame, ("group",), outcomes), tests, outcomes)
-    assert f"BIASED: people drops group g in 0.0% of 40 images, below the {failed.mean():.1%} that" in text
+    assert (
+        f"BIASED FILTER: people is easier on group g: it drops 0.0% of 40 images, below the {failed.mean():.1%} that"
+        in text
+    )
     row = pd.DataFrame(result_rows(tests, outcomes)).query("metric == 'filter_bias'").iloc[0]
     assert row["group"] == "g"
     assert row.value == pytest.approx(failed.mean())

@@ -67,7 +67,10 @@ def test_a_run_writes_scores_verdicts_and_the_report(world, known, tmp_path):
     # whose images failed is found although sets go whole
     alarm = next(one for one in done.alarms if one.test.axis == "skin_tone")
     assert (alarm.step, alarm.what, alarm.test.worst) == ("similarity", "fail", "dark")
-    assert "BIASED: similarity fails skin_tone dark" in (tmp_path / "out" / "report.txt").read_text()
+    assert (
+        "BIASED FILTER: similarity is harder on skin_tone dark: it fails"
+        in (tmp_path / "out" / "report.txt").read_text()
+    )
     results = read_results(tmp_path / "out")
     row = results[(results.metric == "filter_bias") & (results.axis == "skin_tone")].iloc[0]
     assert row["group"] == "dark"
@@ -293,7 +296,7 @@ def call(*arguments):
 def test_the_command_prints_the_funnel(world, known, tmp_path):
     found = call(world.path, "--steps", "people,similarity", "-m", known, "-o", tmp_path / "out", "--axis", "skin_tone")
     assert found.exit_code == 0, found.output
-    assert "BIASED: similarity fails skin_tone dark" in found.output
+    assert "BIASED FILTER: similarity is harder on skin_tone dark: it fails" in found.output
     assert json.loads((tmp_path / "out" / "run.json").read_text())["settings"]["axes"] == ["skin_tone"]
 
 

@@ -7,7 +7,7 @@ The two groups of Bias@K, which is defined for a pair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -55,13 +55,16 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
     """
     known = tuple(frame.attrs.get("axes", ()))
     axes = config.axes or known
+    layers: Mapping[str, str] = frame.attrs.get("axes_of_layers", {})
     if not axes:
-        raise InputError("the table names no axis; say which columns hold groups with --axis")
+        how = "; ".join(layers.values()) or "say which columns hold groups with --axis"
+        raise InputError(f"the table names no axis; {how}")
     for axis in axes:
         if axis not in frame:
-            near = closest(axis, map(str, frame.columns), n=2)
+            near = closest(axis, [*known, *layers, *(name for name in map(str, frame) if _may_be(frame, name))], n=2)
             hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _listed(known)
-            raise InputError(f"the table has no axis {axis!r}; {hint}")
+            in_layers = [layers[name] for name in near if name in layers and name not in frame]
+            raise InputError(f"the table has no axis {axis!r}; {in_layers[0] if in_layers else hint}")
         check_groups(frame, axis, known)
     single = [axis for axis in axes if frame[axis].nunique() < 2]
     if single and (config.axes or len(single) == len(axes)):
@@ -100,6 +103,15 @@ def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None
         raise InputError(f"the column {axis!r} holds lists and no groups, so it is no axis; {hint}") from None
     if n > MOST_GROUPS:
         raise InputError(f"the column {axis!r} has {n:,} groups, and an axis at most {MOST_GROUPS}; {hint}")
+
+
+def _may_be(frame: pd.DataFrame, name: str) -> bool:
+    """Whether a column of text could be asked about as an axis."""
+    try:
+        check_groups(frame, name, ())
+    except InputError:
+        return False
+    return not pd.api.types.is_numeric_dtype(frame[name])
 
 
 def _listed(axes: tuple[str, ...]) -> str:

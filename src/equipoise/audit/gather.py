@@ -25,6 +25,7 @@ from equipoise.audit.evidence import FOLDER, Evidence, unit
 from equipoise.data import Table
 from equipoise.data.importing import import_table
 from equipoise.data.labels import with_joined_labels
+from equipoise.data.layers import unread_axes
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError
 from equipoise.models import Encoder, Precomputed
@@ -48,6 +49,10 @@ def labels_of(table: Table, reads: Sequence[str] = (), axes: Sequence[str] = ())
     names = [c for c in table.columns if c not in _NOT_LABELS or c in reads]
     frame = table.to_pandas(names, only_kept="keep" in table.columns)
     frame.attrs["axes"] = list(table.axes)
+    frame.attrs["axes_of_layers"] = {
+        axis: f"{table.path} has a layer {name!r} with {axis}: add --layer {name}"
+        for axis, name in unread_axes(table).items()
+    }
     return joined(frame.reset_index(drop=True), axes)
 
 

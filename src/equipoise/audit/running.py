@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from equipoise.audit.captions.reading import refuse_boxes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
@@ -255,6 +256,7 @@ def caption_frame(path: str | Path) -> pd.DataFrame:
     annotations = data.get("annotations") if isinstance(data, dict) else None
     if not isinstance(annotations, list):
         raise InputError(f"{path}: not a COCO captions file: it has no list of 'annotations'")
+    refuse_boxes(annotations, path)
     rows = []
     for number, annotation in enumerate(annotations):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("caption"), str):

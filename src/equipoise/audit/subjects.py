@@ -128,6 +128,7 @@ class SubjectQueries:
 
 def subject_texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
     """All neutral prompts of all subjects."""
+    _refuse_no_subjects(frame)
     subjects = sorted(frame["subject"].dropna().unique())
     prompts = neutral_prompts(subjects, config.prompts or SOCIALCF_PROMPTS)
     return list(dict.fromkeys(text for some in prompts for text in some))
@@ -149,6 +150,7 @@ def subjects_with_sets(frame: pd.DataFrame, min_sets: int) -> tuple[list[str], l
 
 def subjects_asked(frame: pd.DataFrame, config: AuditConfig, findings: Findings) -> list[str]:
     """The subjects with enough sets; the others are noted."""
+    _refuse_no_subjects(frame)
     subjects, dropped = subjects_with_sets(frame, config.min_sets)
     if dropped:
         findings.notes.append(
@@ -161,6 +163,14 @@ def subjects_asked(frame: pd.DataFrame, config: AuditConfig, findings: Findings)
             "take fewer with --min-sets"
         )
     return subjects
+
+
+def _refuse_no_subjects(frame: pd.DataFrame) -> None:
+    if "subject" not in frame or not frame["subject"].notna().any():
+        raise InputError(
+            "the table has no subjects, which this suite asks about; import with --subject COLUMN, or take "
+            "--suite prompts or --suite faces"
+        )
 
 
 def subject_queries(evidence: Evidence, subjects: Sequence[str], config: AuditConfig) -> SubjectQueries:

@@ -113,6 +113,7 @@ def audit(
         known = ", ".join(entry.name for entry in SUITES)
         raise InputError(f"what to ask is missing; give one of these with --suite: {known} (see: equipoise suites)")
     chosen = SUITES.load(suite)
+    _refuse_table_for_model(model or [], table, suite)
     given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
     given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
     given |= {"link": link or None}
@@ -270,6 +271,21 @@ def _ask_several(
     if failed:
         asked = f"{len(folders)} of {len(specs)} models were audited; not these: "
         raise InputError(asked + "; ".join(failed))
+
+
+def _refuse_table_for_model(models: list[str], table: str, suite: str) -> None:
+    """Refuse a table of images where a model goes, with the command as it should be."""
+    from equipoise.data.manifest import MANIFEST, Manifest
+
+    tables = [name for name in models if (Path(name) / MANIFEST).is_file()]
+    if not tables or Manifest.load(Path(tables[0])).schema.kind != "images":
+        return
+    rest = [name for name in models if name not in tables]
+    rest += [table] if table and not Path(table).exists() else []
+    raise InputError(
+        f"{tables[0]} is a table of images and no model; type: equipoise audit {' '.join(rest) or 'MODEL'} --suite "
+        f"{suite} --table {tables[0]}"
+    )
 
 
 def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,15 +22,25 @@ def join(
 ) -> None:
     """Put the rows of several tables into one: edits with their sources, or several pools; equal ids are refused.
 
-    A layer is joined to the tables that have it.
+    A layer is joined to the tables that have it, and one given by its path to the table that it was made for: rows
+    that a filter dropped are left out.
 
-    Example: [bold]equipoise table join photos edits -o both --layer labels[/bold]
+    Examples:
+
+    [bold]equipoise table join photos edits -o both --layer labels[/bold]
+
+    [bold]equipoise table join photos edits -o both --layer labels --layer edits-checked/layer[/bold]
     """
+    from equipoise.data.layers import unread_axes
     from equipoise.data.mixing import join_tables
 
-    opened = [_with_some(path, layers) for path in tables]
-    _refuse_unknown(opened, layers)
+    opened = _with_layers(tables, layers)
     made = join_tables(opened, out)
+    for path, table in zip(tables, opened, strict=True):
+        for axis, name in unread_axes(table).items():
+            typer.echo(
+                f"note: {path} has a layer {name!r} with {axis} that was not joined; add --layer {name}", err=True
+            )
     typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
 
 
@@ -52,8 +63,7 @@ def combine(
     from equipoise.data import mixing
     from equipoise.errors import InputError
 
-    photographs, inpainted = _with_some(real, layers), _with_some(made, layers)
-    _refuse_unknown([photographs, inpainted], layers)
+    photographs, inpainted = _with_layers([real, made], layers)
     if "source_id" not in inpainted.columns:
         raise InputError(f"{made}: no column 'source_id', which says what each image was made from")
     whole = photographs.to_pandas(["image_id", *axis], only_kept="keep" in photographs.columns)
@@ -68,21 +78,35 @@ def combine(
             typer.echo(f"note: {len(some)} photographs {what}, such as {some[0]}", err=True)
 
 
-def _with_some(path: str, layers: list[str]) -> Table:
-    """A table with those of ``layers`` that it has."""
+def _with_layers(paths: list[str], layers: list[str]) -> list[Table]:
+    """The tables, each with those of ``layers`` that it has beside it or that were made for it; others are refused."""
     from equipoise.data import Table
-
-    whole = Table.open(path)
-    return whole.with_layers("all" if layers == ["all"] else [n for n in layers if n in whole.layer_names()])
-
-
-def _refuse_unknown(tables: list[Table], layers: list[str]) -> None:
-    """Refuse a layer that no table has."""
+    from equipoise.data.manifest import MANIFEST
     from equipoise.errors import InputError
 
+    whole = [Table.open(path) for path in paths]
+    joined: list[list[str | Table]] = [[] for _ in whole]
     for name in layers:
-        if name != "all" and not any(name in table.layer_names() for table in tables):
-            raise InputError(f"none of the tables has a layer {name!r}; leave out --layer {name}")
+        beside = [table.layer_names() for table in whole]
+        if name == "all":
+            chosen: list[list[str | Table]] = [list(names) for names in beside]
+        elif "/" not in name and any(name in names for names in beside):
+            chosen = [[name] if name in names else [] for names in beside]
+        elif "/" in name or (Path(name) / MANIFEST).is_file():
+            layer = Table.open(name)
+            chosen = [[layer] if table.fingerprint in layer.parents[:1] else [] for table in whole]
+            if not any(chosen):
+                raise InputError(
+                    f"the layer {name} was made for none of {', '.join(paths)}; give the table that was filtered, or "
+                    "make the layer again for one of these"
+                )
+        else:
+            filtered = (Path(name) / "layer" / MANIFEST).is_file()
+            how = f"type --layer {name}/layer, the filter's own" if filtered else f"leave out --layer {name}"
+            raise InputError(f"none of the tables has a layer {name!r}; {how}")
+        for mine, more in zip(joined, chosen, strict=True):
+            mine += [one for one in more if one not in mine]
+    return [table.with_layers(mine) for table, mine in zip(whole, joined, strict=True)]
 
 
 def print_columns(lines: list[list[str]]) -> None:

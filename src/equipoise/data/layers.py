@@ -20,12 +20,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from equipoise.data.arrays import batches_of, with_own_columns
+from equipoise.data.manifest import Manifest
 from equipoise.data.schema import TableSchema, arrow_type, schema_for
 from equipoise.data.shard_writer import ShardWriter
 from equipoise.data.shards import ShardInfo
 from equipoise.errors import InputError, UnknownNameError
 
-__all__ = ["LAYERS_FOLDER", "AnyTable", "check_layer", "joined_batches", "layer_names", "layer_path", "write_layer"]
+__all__ = [
+    "LAYERS_FOLDER",
+    "AnyTable",
+    "check_layer",
+    "joined_batches",
+    "layer_names",
+    "layer_path",
+    "unread_axes",
+    "write_layer",
+]
 
 LAYERS_FOLDER = "_layers"
 _VERDICT = ("keep", "dropped_by")
@@ -149,6 +159,21 @@ def write_layer(
 def layer_names(folder: Path) -> list[str]:
     """The finished layers that are kept beside the table in ``folder``."""
     return sorted(p.parent.name for p in (folder / LAYERS_FOLDER).glob("*/_table.json"))
+
+
+def unread_axes(table: AnyTable) -> dict[str, str]:
+    """Axes that only a layer beside ``table`` has which is not joined, each with the name of such a layer."""
+    read = {*table.schema.axes, *(axis for layer in table.layers for axis in layer.schema.axes)}
+    found: dict[str, str] = {}
+    for name in layer_names(table.path):
+        try:
+            axes = Manifest.load(table.path / LAYERS_FOLDER / name).schema.axes
+        except InputError:  # who reads that layer is told what is wrong with it
+            continue
+        for axis in axes:
+            if axis not in read:
+                found.setdefault(axis, name)
+    return found
 
 
 def check_layer(table: AnyTable, opened: AnyTable) -> None:

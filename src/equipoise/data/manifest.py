@@ -149,6 +149,15 @@ def _why_no_table(folder: Path) -> str:
     if existing_shards(folder) or any(folder.glob("*.parquet")):
         return f"{folder} holds Parquet files but no {MANIFEST}; make a table of it with: equipoise table import"
     if any(path.suffix.lower() in PICTURES for path in islice(folder.rglob("*"), 1000)):
+        for root, where in ((folder, "in"), (folder.parent, "beside")):
+            files = sorted((root / "annotations").glob("captions_*.json"))
+            splits = [path.stem.removeprefix("captions_") for path in files]
+            if splits:
+                split = folder.name if folder.name in splits else splits[0]
+                return (
+                    f"{folder} is a folder of pictures, not a table, and has COCO's annotations {where} it; type: "
+                    f"equipoise table import coco {root} OUT --option split={split}"
+                )
         return (
             f"{folder} is a folder of pictures, not a table; list them in a CSV file with the groups that they show, "
             "and type: equipoise table import csv LIST OUT"

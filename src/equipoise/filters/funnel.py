@@ -114,10 +114,11 @@ def _alarm_lines(tests: Sequence[TestedStep], outcomes: Sequence[StepOutcome]) -
         test = alarm.test
         at = test.names.index(test.worst)
         verb = "fails" if alarm.what == "fail" else "drops"
+        how = "harder" if alarm.side == "above" else "easier"
         lines.append(
-            f"BIASED: {alarm.step} {verb} {test.axis} {test.worst} in {test.rates[at]:.1%} of {int(test.n[at]):,} "
-            f"images, {alarm.side} the {test.expected[at]:.1%} that would be even within {test.within} "
-            f"(p {p_plain(alarm.p_corrected)}, corrected for {len(tests)} tests)"
+            f"BIASED FILTER: {alarm.step} is {how} on {test.axis} {test.worst}: it {verb} {test.rates[at]:.1%} of "
+            f"{int(test.n[at]):,} images, {alarm.side} the {test.expected[at]:.1%} that would be even within "
+            f"{test.within} (p {p_plain(alarm.p_corrected)}, corrected for {len(tests)} tests)"
         )
     if not alarms and tests:
         lines.append(f"no step is found to treat groups differently ({len(tests)} tests, 5% for all together)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -84,7 +85,7 @@ class EmbeddingTable:
             missing = place[~seen]
             raise InputError(
                 f"{self.name} lacks {len(missing):,} of {len(place):,} {what}, for example {missing[0]!r} (it has "
-                f"{self._some_ids()}); {_ADVICE[what]}"
+                f"{self._some_of(what, place)}); {_ADVICE[what]}"
             )
 
     def _read(self, place: pd.Index[Any]) -> Iterator[tuple[Any, NDArray[np.int64], Vectors]]:
@@ -95,12 +96,23 @@ class EmbeddingTable:
                 if len(rows):
                     yield source, at[rows], vectors[rows]
 
-    def _some_ids(self) -> str:
-        """Two of the names that are there, so that a reader sees how they differ from what was asked."""
-        names = next((names for source in self.sources for names, _ in source.parts()), [])
-        return " and ".join(repr(name) for name in names[:2]) or "nothing"
+    def _some_of(self, what: str, place: pd.Index[Any]) -> str:
+        """Two of the names that are there, so that a reader sees how they differ from what was asked.
+
+        Images and texts stand in one list; a name of several words that is no picture's file is taken for a text.
+        """
+        if what == "texts":
+            names = (name for source in self.sources for names, _ in source.parts() for name in names)
+            texts = [name for name in names if _TEXT.search(name) and name not in place]
+            if not texts:
+                return "no text that is not asked for"
+            some = " and ".join(map(repr, texts[:2]))
+            return f"{len(texts):,} other texts, such as {some}: ask for these with --suite prompts --prompts FILE"
+        names_there = next((names for source in self.sources for names, _ in source.parts()), [])
+        return " and ".join(repr(name) for name in names_there[:2]) or "nothing"
 
 
+_TEXT = re.compile(r"^(?!.*\.(?:jpe?g|png|webp|gif|bmp|tiff?)$)\S.*\s", re.IGNORECASE | re.DOTALL)
 _ADVICE = {
     "image ids": "the id of an image's vector is the table's image_id (equipoise table head TABLE -c image_id)",
     "texts": "embed them too, each with the text itself as its id: equipoise suites SUITE --table TABLE lists them",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -22,7 +23,7 @@ from equipoise.formatting import delimiter_in, from_spreadsheet
 if TYPE_CHECKING:
     from equipoise.data import Table
 
-__all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "suffix_of"]
+__all__ = ["ID_COLUMNS", "CaptionColumns", "Record", "image_name", "read_records", "refuse_boxes", "suffix_of"]
 
 ID_COLUMNS = ("image_id", "id", "image", "filename", "file_name")
 """Where a row says which image it is about; the first that is there counts."""
@@ -128,7 +129,7 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
             raise InputError(f"{source}: no such file{like_it(source)}")
         suffix = suffix_of(source)
         if suffix == ".json":
-            rows = _json_rows(source)
+            rows = _json_rows(source, need_captions)
         elif suffix == ".jsonl":
             rows = _jsonl_rows(source)
         elif suffix in _DELIMITERS:
@@ -172,9 +173,11 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
 # Files
 
 
-def _json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json_rows(path: Path, need_captions: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     data = _parsed(_decoded(_bytes_of(path), str(path)), str(path))
     if isinstance(data, dict) and isinstance(data.get("annotations"), list):
+        if need_captions:
+            refuse_boxes(data["annotations"], path)
         for where, row in _entries(data["annotations"], path, "annotation"):
             # the id of a COCO annotation is its own, not its image's
             yield where, {name: value for name, value in row.items() if name not in ("id", "category_id", "bbox")}
@@ -186,6 +189,15 @@ def _json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         f"{path}: expected a list of {{image_id, caption}} (COCO results) or an object with 'annotations' (COCO "
         f"captions), found {_short(data)}"
     )
+
+
+def refuse_boxes(annotations: list[Any], path: str | Path) -> None:
+    """Refuse COCO's boxes or keypoints where its captions are read, and name the file beside them."""
+    first = annotations[0] if annotations else None
+    if isinstance(first, dict) and "caption" not in first and {"bbox", "keypoints", "segmentation"} & first.keys():
+        name = re.sub(r"^(instances|person_keypoints)_", "captions_", Path(path).name)
+        theirs = Path(path).with_name(name) if name != Path(path).name else "captions_<split>.json"
+        raise InputError(f"{path}: boxes of objects and no captions; give {theirs}")
 
 
 def _entries(items: list[Any], path: Path, what: str) -> Iterator[tuple[str, dict[str, Any]]]:

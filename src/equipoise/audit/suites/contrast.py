@@ -75,6 +75,12 @@ def pools_of(frame: pd.DataFrame, axis: str) -> Pools:
             "add them: the edits are compared with their own sources"
         )
     natural = real & defined
+    if not natural.any():
+        raise InputError(
+            f"suite {NAME!r}: none of the {int(real.sum()):,} images that were edited has a label on {axis}; join or "
+            "audit with the layer that has it, such as --layer words (equipoise table label PHOTOS --name words "
+            "makes one from captions)"
+        )
     edited = edit & defined & source.isin(set(ids[natural])).to_numpy()
     counts = {
         "natural images are the source of no edit and were left out": int((~edit & ~real).sum()),

@@ -74,7 +74,8 @@ def mapped(
             raise InputError(f"a table has no column {ours!r} of its own; {hint} An axis is named with --axis")
     for ours, theirs in (given | groups).items():
         if theirs not in kinds:
-            raise InputError(f"{where} has no column {theirs!r} for {ours!r}; {_offered(theirs, kinds)}")
+            offered = _axis_offered(ours, theirs, kinds) if ours in groups else _offered(theirs, kinds)
+            raise InputError(f"{where} has no column {theirs!r} for {ours!r}; {offered}")
     fields = {ours: given[ours] for ours in OURS if ours in given}
     taken = {*fields.values(), *groups.values()}
     for ours in OURS:
@@ -141,6 +142,26 @@ def _offered(name: str, known: Iterable[str]) -> str:
     near = closest(name, known, n=2)
     shown = ", ".join(sorted(known))[:300]
     return f"did you mean {' or '.join(map(repr, near))}?" if near else f"its columns are: {shown}"
+
+
+_ALSO_CALLED = {
+    "gender": ("sex", "gender", "geschlecht"),
+    "race": ("ethnicity", "ethnic", "race"),
+    "age": ("age", "years"),
+    "skin_tone": ("skin", "tone", "fitzpatrick", "monk"),
+}
+"""What a column that holds an axis is often called, or has in its name."""
+
+
+def _axis_offered(axis: str, name: str, known: Iterable[str]) -> str:
+    """What to type for an axis whose column was not found."""
+    names = sorted(known)
+    words = _ALSO_CALLED.get(axis, ())
+    alike = [one for one in names if any(re.search(rf"(?:^|_){word}(?:s?$|_)", one.lower()) for word in words)]
+    near = [*closest(name, names, n=1), *alike]
+    if near:
+        return f"type --axis {axis}=COLUMN, for example --axis {axis}={near[0]}"
+    return f"type --axis {axis}=COLUMN; its columns are: {', '.join(names)[:300]}"
 
 
 def _captions(value: Any, caption: str | None) -> list[str]:
