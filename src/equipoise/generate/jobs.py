@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.manifest import MANIFEST, UNFINISHED
+from equipoise.data.runs import RUN
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.errors import InputError
@@ -82,7 +83,9 @@ def run(
 
 
 def _is_of_others(folder: Path) -> bool:
-    """Whether ``folder`` holds a table, finished or not, that no plan made."""
+    """Whether ``folder`` holds a run, or a table, finished or not, that no plan made."""
+    if (folder / RUN).is_file():
+        return True
     for name in (MANIFEST, UNFINISHED):
         if (folder / name).is_file():
             return '"generate"' not in (folder / name).read_text(encoding="utf-8", errors="replace")
