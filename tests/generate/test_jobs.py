@@ -110,10 +110,15 @@ def test_other_settings_do_not_continue_a_run(caption_sets: Sets, painter: Any, 
         run(plan_sets(caption_sets(), SetsConfig(candidates=1, seed=5)), tmp_path / "out", painter, **QUIET)
 
 
-def test_a_table_that_somebody_else_made_is_left_as_it_was(caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
-    Table.create(tmp_path / "out", [{"image_id": "a", "image": b"x"}])
+@pytest.mark.parametrize("kind", ["table", "run", "file"])
+def test_what_somebody_else_made_is_left_as_it_was(kind: str, caption_sets: Sets, painter: Any, tmp_path: Path) -> None:
+    if kind == "table":
+        Table.create(tmp_path / "out", [{"image_id": "a", "image": b"x"}])
+    else:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / ("run.json" if kind == "run" else "config.xml")).write_text("{}")
     before = files_of(tmp_path / "out")
-    with pytest.raises(InputError, match="choose another path"):
+    with pytest.raises(InputError, match=r"path|folder"):
         run(plan_sets(caption_sets(), SetsConfig()), tmp_path / "out", painter, **QUIET)
     assert files_of(tmp_path / "out") == before
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.manifest import MANIFEST, UNFINISHED
-from equipoise.data.runs import RUN
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.errors import InputError
@@ -75,21 +74,17 @@ def run(
             **options,
         )
     except InputError:
-        if not planned and _is_of_others(target):  # nothing of this plan stays in their table
+        if not planned and not _is_begun(target):  # it was refused: nothing of the plan stays in somebody else's folder
             shutil.rmtree(target / PLAN_FOLDER, ignore_errors=True)
         raise
     tools.keywords["previews"].settle(table)
     return table
 
 
-def _is_of_others(folder: Path) -> bool:
-    """Whether ``folder`` holds a run, or a table, finished or not, that no plan made."""
-    if (folder / RUN).is_file():
-        return True
-    for name in (MANIFEST, UNFINISHED):
-        if (folder / name).is_file():
-            return '"generate"' not in (folder / name).read_text(encoding="utf-8", errors="replace")
-    return False
+def _is_begun(folder: Path) -> bool:
+    """Whether ``folder`` holds a table, finished or not, that a plan makes."""
+    places = [folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()]
+    return any('"generate"' in place.read_text(encoding="utf-8", errors="replace") for place in places)
 
 
 def tools_for(
