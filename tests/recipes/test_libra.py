@@ -27,11 +27,14 @@ def test_the_plan_names_every_step_model_and_hour():
 def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra():
     steps = {step.name: step for step in STUDY.steps(STUDY.options())}
     for name in VARIANTS:
-        assert "before-2-grainy-0" in steps[f"change-{name}-2-grainy-0"].needs
-        assert {"editor", "scenes-0"} <= set(steps[f"reviser-{name}-0"].needs), "all begin from one editor"
-        if name != "libra":
-            assert steps[f"versus-{name}-2-grainy-0"].needs == ("after-libra-2-grainy-0", f"after-{name}-2-grainy-0")
-    assert {f"change-libra-2-grainy-{seed}" for seed in (0, 1, 2)} <= set(steps)
+        for seed in ("0", "1", "2", "0to2"):
+            label = f"2-grainy-{seed}"
+            assert f"before-{label}" in steps[f"change-{name}-{label}"].needs
+            if name != "libra":
+                assert steps[f"versus-{name}-{label}"].needs == (f"after-libra-{label}", f"after-{name}-{label}")
+            if seed != "0to2":
+                needs = {"editor", f"scenes-{seed}"}
+                assert needs <= set(steps[f"reviser-{name}-{seed}"].needs), "all begin from one editor"
     assert {f"change-shipped-{strength}-grainy-{seed}" for strength in (1, 2) for seed in (0, 1, 2)} <= set(steps)
     assert {"change-shipped-0-clear-0", "change-shipped-0-grainy-0", "change-libra-plain-grainy-0"} <= set(steps)
     assert steps["change-equalizer-plain-grainy-0"].needs == ("before-equalizer-grainy-0", "before-plain-grainy-0")
@@ -40,7 +43,7 @@ def test_every_ablation_has_its_reviser_and_is_paired_with_before_and_with_libra
         assert steps[f"change-{name}-2-grainy-{seeds}"].needs == both
     order = list(steps)
     assert all(order.index(need) < order.index(name) for name, step in steps.items() for need in step.needs)
-    assert sum(step.cost.cpu_minutes for step in steps.values()) < 45
+    assert sum(step.cost.cpu_minutes for step in steps.values()) < 75
 
 
 def test_quick_trains_nothing_and_other_studies_refuse_it():

@@ -1,8 +1,9 @@
 """LIBRA as a study: captions of captioners that lean, before and after a debiasing caption generator.
 
 On the pictogram world: captioners of worlds of strength 0, 1 and 2, on clear pictures and on grainy ones, where they
-have to guess; LIBRA's reviser of three seeds, and beside it, where captions lean most, revisers that learnt from other
-pairs and a captioner of the Gender Equalizer. Before and after are paired image by image, and LIC split by split.
+have to guess; LIBRA's reviser of three seeds, and beside it, where captions lean most, revisers of as many seeds that
+learnt from other pairs, and a captioner of the Gender Equalizer. Before and after are paired image by image, and LIC
+split by split.
 ``--quick`` measures the shipped captioner and reviser alone.
 """
 
@@ -52,9 +53,7 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
         if name != "shipped":
             steps += [*editor_steps(first), *reviser_steps(name, seed)]
         steps += _after(name, seed, captioner, shown, shipped=shipped if name == "shipped" else "")
-        if name in VARIANTS and name != "libra":
-            ours, theirs = (f"after-{one}-{captioner}-{shown}-{seed}" for one in ("libra", name))
-            steps.append(_change(f"versus-{name}-{captioner}-{shown}-{seed}", f"LIBRA less {name}", ours, theirs))
+        steps += _versus(name, f"{captioner}-{shown}-{seed}")
     if not options.quick:
         steps += _together(rows)
     return list({step.name: step for step in steps}.values())  # each once, where it is needed first
@@ -68,7 +67,7 @@ def _rows(seeds: Sequence[int]) -> list[tuple[str, int, str, str]]:
     fair = [("shipped", first, "0", shown) for shown in SHOWN[::-1]]
     others = [(name, first, *KEY) for name in VARIANTS]
     equalized = ("libra", first, "plain", KEY[1])
-    seeded = [("libra", seed, *KEY) for seed in seeds[1:]]
+    seeded = [(name, seed, *KEY) for seed in seeds[1:] for name in VARIANTS]
     return [*shipped, *fair, *others[:2], equalized, *others[2:], *seeded]
 
 
@@ -158,6 +157,14 @@ def _change(name: str, title: str, after: str, before: str) -> StudyStep:
     return StudyStep(name, f"{title}: the change", work, {}, (after, before), False, StepCost(cpu_minutes=0.03))
 
 
+def _versus(name: str, label: str) -> list[StudyStep]:
+    """LIBRA less another reviser of the study, on the same captions; nothing for LIBRA itself and for what ships."""
+    if name in ("libra", "shipped"):
+        return []
+    ours, theirs = (f"after-{one}-{label}" for one in ("libra", name))
+    return [_change(f"versus-{name}-{label}", f"LIBRA less {name}, {label}", ours, theirs)]
+
+
 def _together(rows: Sequence[tuple[str, int, str, str]]) -> list[StudyStep]:
     """The captions of all seeds in one audit, where there are several: one interval over all pictures."""
     seeds_of: dict[tuple[str, str, str], list[int]] = {}
@@ -172,6 +179,7 @@ def _together(rows: Sequence[tuple[str, int, str, str]]) -> list[StudyStep]:
             after = _audit_of_all(f"after-{name}-{label}-{of}", f"revised-{name}-{label}", seeds)
             title = f"Captioner {_told(captioner)}, {shown}, seeds {of}: revised by {name}"
             steps += [before, after, _change(f"change-{name}-{label}-{of}", title, after.name, before.name)]
+            steps += _versus(name, f"{label}-{of}")
     return steps
 
 

@@ -68,11 +68,17 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
         parts.append(StudyPart("Table 3.3", "The Gender Equalizer", (about,), (table,), (), ""))
     if len(others):
         versus = _changes(home, "versus")
-        tables = (
-            StudyTable("T3.6", "Other revisers: after less before", others.drop(columns="seed"), digits=2),
-            StudyTable("T3.6-versus", "LIBRA less each other reviser", versus.drop(columns="seed"), digits=2),
+        tables = tuple(
+            StudyTable(
+                f"{name}{ending}", f"{title}, {which}", table[table["seed"].map(_is_together) == is_all], digits=2
+            )
+            for ending, which, is_all in (("-all", "three seeds together", True), ("", "seed by seed", False))
+            for name, title, table in (
+                ("T3.6", "Other revisers: after less before", others),
+                ("T3.6-versus", "LIBRA less each other reviser", versus),
+            )
         )
-        about = "Revisers that learnt from other pairs, from the same editor for as many steps, seed 0."
+        about = "Revisers that learnt from other pairs, from the same editor for as many steps; three seeds."
         parts.append(StudyPart("Tables 3.4 to 3.11", "What makes the difference?", (about,), tables, (), ""))
     counts = _counts(home)
     if len(counts):
