@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from equipoise.formatting import amount, interval, missing
-from equipoise.report.svg import Scale, SvgDrawing, series_class, span, ticks
+from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, series_class, span, ticks
 
 __all__ = ["ParetoPoint", "box_plots", "grouped_bars", "pareto_figure", "quartiles", "scatter"]
 
@@ -100,11 +99,7 @@ def grouped_bars(
     x = Scale(*span(pd.concat(edges).tolist()), LEFT, WIDTH - 60)
     figure.x_axis(x, top, bottom, say, percent)
     if len(series) > 1:
-        at = LEFT
-        for number, label in enumerate(series):
-            figure.rect(at, 6, 11, 11, f"c{series_class(number)}")
-            figure.text(at + 16, 16, str(label), "small")
-            at += 30 + 6.4 * len(str(label))
+        _legend(figure, series, LEFT)
     cells = {(row["group"], row["series"]): row for row in frame.to_dict("records")}
     for place, group in enumerate(groups):
         start = top + place * (len(series) * bar + gap) + gap / 2
@@ -124,29 +119,57 @@ def grouped_bars(
     return figure.svg(f"{say}, by group" + ("" if chance is None else f"; the line is chance, {chance:.2f}"))
 
 
+def _legend(figure: SvgDrawing, series: Sequence[object], left: float) -> None:
+    """The colour of each series with its name, in one line above the figure."""
+    for number, label in enumerate(series):
+        figure.rect(left, 6, 11, 11, f"c{series_class(number)}")
+        figure.text(left + 16, 16, str(label), "small")
+        left += 30 + 6.4 * len(str(label))
+
+
 def scatter(
-    points: pd.DataFrame, say_x: str, say_y: str, *, name: str = "points", line: bool = True, series: str = ""
+    points: pd.DataFrame,
+    say_x: str,
+    say_y: str,
+    *,
+    name: str = "points",
+    line: bool = True,
+    series: str = "",
+    means: bool = False,
 ) -> str:
     """Named points at ``x`` and ``y``, with the least-squares line; ``series`` is a column of colours.
+
+    ``means`` joins the mean ``y`` of each series at each ``x``, where several points share theirs.
 
     >>> points = pd.DataFrame({"label": ["a", "b"], "x": [0.0, 1.0], "y": [0.1, 0.9]})
     >>> scatter(points, "put in", "measured").count("<circle")
     2
+    >>> arms = pd.concat([points.assign(arm="fair"), points.assign(arm="biased", y=points["y"] / 2)])
+    >>> svg = scatter(arms, "share", "measured", series="arm", means=True, line=False)
+    >>> svg.count("<path"), ">fair</text>" in svg and ">biased</text>" in svg
+    (2, True)
     """
-    height, top = 380.0, 14.0
+    kinds = list(dict.fromkeys(points[series])) if series else [""]
+    has_legend = 1 < len(kinds) <= SERIES_COLOURS
+    height, top = 380.0, 36.0 if has_legend else 14.0
     figure = SvgDrawing(name, WIDTH, height + 50)
     x, y = Scale(*span(points["x"]), 70, WIDTH - 20), Scale(*span(points["y"]), height, top)
+    if has_legend:
+        _legend(figure, kinds, 70 + 7.0 * len(say_y))
     figure.x_axis(x, top, height, say_x)
-    for low, _ in pairwise(np.linspace(y.low, y.high, 6)):
-        figure.text(62, y(float(low)) + 4, f"{low:.2f}", "soft num", "end")
-    figure.text(8, top + 2, say_y, "soft")
+    for value in ticks(y.low, y.high):
+        figure.text(62, y(value) + 4, f"{value:g}".replace("-", "\N{MINUS SIGN}"), "soft num", "end")
+    figure.text(8, 16, say_y, "soft")
     figure.line(x(0.0), top, x(0.0), height, "axis")
     figure.line(70, y(0.0), WIDTH - 20, y(0.0), "axis")
-    kinds = list(dict.fromkeys(points[series])) if series else [""]
     for row in points.to_dict("records"):
         colour = series_class(kinds.index(row[series]) if series else 0)
-        title = f"{row['label']}: {row['x']:.2f}, {row['y']:.2f}"
+        title = f"{row['label']}: {row['x']:.3g}, {row['y']:.3g}"
         figure.dot(x(row["x"]), y(row["y"]), 4, f"c{colour}", title, str(row["label"]))
+    if means and series:
+        for number, kind in enumerate(kinds):
+            mean = points[points[series] == kind].groupby("x")["y"].mean()
+            figure.path([(x(float(at)), y(float(v))) for at, v in mean.items()], f"w s{series_class(number)}")
     if line and len(points) > 2 and np.ptp(points["x"]) > 0:
         slope, level = np.polyfit(points["x"].to_numpy(float), points["y"].to_numpy(float), 1)
         ends = [float(points["x"].min()), float(points["x"].max())]

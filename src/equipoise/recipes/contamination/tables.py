@@ -30,7 +30,8 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
     clips, captioners = (measured_models(home, kind) for kind in ("clip", "captioner"))
     clips, sight = _seeing(clips)
     truth = _truth(home)
-    parts = [_truth_part(clips, truth, sight)] if len(clips) else [_blind_part(sight)]
+    alphas = settings_of(home.options).shares
+    parts = [_truth_part(clips, truth, sight, alphas)] if len(clips) else [_blind_part(sight)]
     parts += _trend_parts(clips, CLIP_METRICS, "CLIPs", "Tables 2 to 6", home)
     parts += _trend_parts(captioners, CAPTIONER_METRICS, "captioners", "Table 1", home)
     blurred = _blur_part(clips)
@@ -87,7 +88,23 @@ def _truth(home: StudyHome) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["arm", "seed", "alpha", "truth"])
 
 
-def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -> StudyPart:
+def _answers(clips: pd.DataFrame, alphas: Sequence[float]) -> list[str]:
+    """A paragraph per arm: what the bias of its CLIPs does over alpha."""
+    if len(alphas) < 2:
+        return []
+    whole = clips[clips["group"].isna() | (clips["group"] == "")]
+    told = []
+    for arm in _arms(clips):
+        trend = trends_of(_of_arm(whole, arm), CLIP_METRICS).set_index("metric").loc[BIAS]
+        told.append(
+            f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. Slope "
+            f"{trend['measured']:.4f} [{trend['low']:.4f}, {trend['high']:.4f}], p = {trend['p']:.3f}, corrected over "
+            f"all metrics {trend['p (Holm)']:.3f}."
+        )
+    return told
+
+
+def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame, alphas: Sequence[float]) -> StudyPart:
     bias = clips[clips["metric"] == BIAS].merge(truth, on=["arm", "seed", "alpha"])
     rows, points = [], []
     for arm in _arms(clips):
@@ -97,22 +114,25 @@ def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -
     rows.append({"models": "all", **correlation_cells(bias["truth"], bias["value"])})
     table = StudyTable("truth", "Correlation of the CLIPs' bias with the truth of their data", pd.DataFrame(rows))
     both = pd.concat(points, ignore_index=True) if points else bias.assign(arm="real")
+    both = both.sort_values("alpha", kind="stable").sort_values("arm", key=_order, kind="stable")
+    by_share = both.groupby(["arm", "alpha"], sort=False)
     levels = (
-        both.groupby(["arm", "alpha"], sort=False)
-        .agg(**{"truth of D(alpha)": ("truth", "mean"), "measured": ("value", "mean"), "sd": ("value", "std")})
+        by_share.agg(**{"truth of D(alpha)": ("truth", "mean"), "measured": ("value", "mean"), "sd": ("value", "std")})
         .reset_index()
-        .assign(n=both.groupby(["arm", "alpha"], sort=False).size().to_numpy(), chance=0.0)
+        .assign(n=by_share.size().to_numpy(), chance=0.0)
     )
     shown = bias.assign(x=bias["truth"], y=bias["value"], label=_labels(bias))
+    shown = shown.sort_values("arm", key=_order, kind="stable")  # an arm has one colour in both figures
     svg = scatter(shown, "lean of D(alpha), counted", "gap-odds slope of its CLIP", name="truth", series="arm")
     figure = StudyFigure("truth", "Truth and measured", f"One point per CLIP, {len(shown)} of them.", svg, shown)
     curve = both.assign(x=both["alpha"], y=both["value"], label=_labels(both))
-    svg = scatter(curve, "alpha", "gap-odds slope", name="curve", series="arm", line=False)
-    caption = "One point per CLIP; colours are arms, " + ", ".join(_arms(clips)) + "."
+    svg = scatter(curve, "alpha", "gap-odds slope", name="curve", series="arm", line=False, means=True)
+    caption = "One point per CLIP; lines join the means over seeds. D(0) is the beginning of every arm."
     second = StudyFigure("curve", "Bias over alpha", caption, svg, curve)
     least = sight["value"].min()
     left_out = int((sight["value"] < SEES).sum())
     text = (
+        *_answers(clips, alphas),
         "The truth of a table is how steeply the log-odds of a woman rise over occupations with those of the biased "
         "world, counted in its pictures by mini:judge; a CLIP's gap-odds slope is how steeply its score of women less "
         "that of men rises, in counterfactual pairs, for a prompt that names the work alone.",
@@ -123,6 +143,12 @@ def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame) -
     return StudyPart(
         "Truth", "Does bias follow the data?", text, (table, first), (figure, second), f"{len(bias)} CLIPs"
     )
+
+
+def _order(arms: pd.Series) -> pd.Series:
+    """Numbers by which arms are sorted; pictures of which none was replaced come last."""
+    known = [*ARMS, "real"]
+    return arms.map(known.index)
 
 
 def _labels(frame: pd.DataFrame) -> list[str]:
