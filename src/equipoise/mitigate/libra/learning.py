@@ -148,4 +148,6 @@ def _is_ours(home: Path) -> bool:
     try:
         return "pairs" in Table.open(home).config
     except InputError:
-        return (home / UNFINISHED).is_file() or not any(home.iterdir())
+        # Killed before the first file had its name, a writer leaves its lock and a file that has none yet.
+        unnamed = all(path.name == ".lock" or path.match(".*.tmp") for path in home.iterdir())
+        return (home / UNFINISHED).is_file() or unnamed

@@ -197,6 +197,8 @@ def train_into(
     with claimed(target, "miniature", of=of, settings=settings, accept=accept, overwrite=overwrite) as run:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / ".lock", what=f"the folder {folder}"):
+            for left in folder.rglob(".*.tmp"):  # of one that was killed
+                left.unlink()
             said, asked = folder / _ASKED, json.dumps(of | settings, sort_keys=True) + "\n"
             if said.is_file() and said.read_text(encoding="utf-8") != asked:
                 if not overwrite:
