@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit import AuditConfig, run
+from equipoise.audit import AuditConfig, measure_again, run
 from equipoise.audit.asking import prompts_of
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
@@ -201,6 +201,15 @@ def test_the_page_says_whom_a_prompt_favours(tmp_path: Path):
         ("a", "f"),
         ("b", "m"),
     }
+    # measured again without the model, the page of the other folder shows the same shares
+    measure_again(tmp_path / "run", config={"draws": 40}, out=tmp_path / "again")
+    write_into(tmp_path / "again")
+    other = tmp_path / "again" / "report_files"
+    assert (other / "subject_groups.csv").read_text() == (files / "subject_groups.csv").read_text()
+    assert (other / "subject_groups.svg").is_file()
+    favours = [dict(pd.read_csv(home / "subjects.csv")[["subject", "favours"]].to_numpy()) for home in (files, other)]
+    assert favours[0] == favours[1] == {"a": "f", "b": "m"}
+    assert not (tmp_path / "again" / "_evidence").exists()
 
 
 def _png(image) -> dict:

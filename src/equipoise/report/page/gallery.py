@@ -108,7 +108,8 @@ def read_ranking(series: Series, problems: list[str]) -> PictureOrder | None:
     if series.source.kind != "audit" or not ((home / FILE).is_file() or series.source.settings.get("suite") == _RANKED):
         return None
     ranks = _read(home, FILE, problems)
-    labels = None if ranks is None else _read(home, "_evidence/frame.parquet", problems)
+    kept = "labels.parquet" if (home / "labels.parquet").is_file() else "_evidence/frame.parquet"
+    labels = None if ranks is None else _read(home, kept, problems)
     if ranks is None or labels is None:
         return None
     try:
