@@ -325,13 +325,14 @@ def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) 
         favoured=[_favoured(ranking.top(subject, k), axis) for subject in rows["subject"]],
     )
     rows = rows.sort_values(["shown", "gap", "subject"], ascending=[False, False, True], kind="stable")
-    sure = rows[rows["p_value"] < LEVEL] if (rows["p_value"] < LEVEL).any() else rows
+    sure = rows[rows["p_shown"] < LEVEL] if (rows["p_shown"] < LEVEL).any() else rows
     order = [*sure.drop_duplicates("favoured").index, *rows.index]
     most = rows.loc[list(dict.fromkeys(order))[:MOST]]
     least = rows.drop(index=most.index).tail(LEAST)
     subjects = []
     for row in pd.concat([most, least]).to_dict("records"):
-        words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_value'])}"
+        words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_shown'])}"
+        words += " corrected over the prompts (Holm)" if pd.notna(row["p_holm"]) else ""
         subjects.append((str(row["subject"]), words))
     return subjects
 
