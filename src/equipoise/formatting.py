@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "brackets",
     "count",
     "csv_text",
+    "cut_in_middle",
     "excess_interval",
     "factor",
     "for_spreadsheet",
@@ -34,6 +35,7 @@ __all__ = [
     "shown",
     "signed",
     "text_table",
+    "told_apart",
 ]
 
 MINUS = "\N{MINUS SIGN}"
@@ -228,6 +230,32 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def cut_in_middle(text: str, most: int = 60, mark: str = "…") -> str:
+    """Text of at most ``most`` characters, cut in the middle: names and paths differ at their end.
+
+    >>> cut_in_middle("/data/models/clip-v2", 12), cut_in_middle("clip-v2", 12)
+    ('/data…lip-v2', 'clip-v2')
+    """
+    if len(text) <= most:
+        return text
+    room = max(most - len(mark), 2)
+    return text[: room // 2] + mark + text[-(room - room // 2) :]
+
+
+def told_apart(texts: Iterable[str], most: int, mark: str = "…") -> dict[str, str]:
+    """Each text cut in the middle, to ``most`` characters, or to as many more as keep different texts apart.
+
+    >>> list(told_apart(["a/run1/weights", "a/run2/weights", "c"], 7).values())
+    ['a/run1…eights', 'a/run2…eights', 'c']
+    """
+    every = list(dict.fromkeys(texts))
+    for width in range(most, max(map(len, every), default=0) + 1):
+        cut = {text: cut_in_middle(text, width, mark) for text in every}
+        if len(set(cut.values())) == len(every):
+            return cut
+    return {text: text for text in every}
+
+
 def one_line(error: BaseException, most: int = 400) -> str:
     """What an error says, in one line; its kind where it says nothing.
 
@@ -288,7 +316,8 @@ def csv_text(frame: Any, *, float_format: str | None = None) -> str:
 def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:
     """Lines of cells under each other, those of the columns in ``left`` to the left and the others to the right.
 
-    ``most``: the largest width of a column to the left; what is longer is cut.
+    ``most``: the largest width of a column to the left; what is longer is cut in the middle, and the column is wider
+    where two cells that differ would look alike.
 
     >>> print("\\n".join(text_table([["metric", "n"], ["ndkl", "1,200"]])))
     metric      n
@@ -297,11 +326,15 @@ def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), mos
     if not lines:
         return []
     lines = [[shown(cell) for cell in line] for line in lines]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    widths = [min(width, most) if most and i in left else width for i, width in enumerate(widths)]
+    columns = list(zip(*lines, strict=True))
+    if most:
+        cut = [told_apart(column, most, "...") if i in left else {} for i, column in enumerate(columns)]
+        lines = [[cut[i].get(cell, cell) for i, cell in enumerate(line)] for line in lines]
+        columns = list(zip(*lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
-            f"{cell[:width]:{width}}" if i in left else f"{cell:>{width}}"
+            f"{cell:{width}}" if i in left else f"{cell:>{width}}"
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

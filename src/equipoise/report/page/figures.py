@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from equipoise.formatting import excess_interval, p_text, share, shortened, signed
+from equipoise.formatting import cut_in_middle, excess_interval, p_text, share, shortened, signed
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, metric_name
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
@@ -195,7 +195,7 @@ def _headline_row(
     if title:
         drawing.text(0, y - (20 if several else -4), title, "bold")
     if several:
-        drawing.text(12, y + 4, shortened(str(row["label"]), 25), "soft")
+        drawing.text(12, y + 4, cut_in_middle(str(row["label"]), 25), "soft")
     if pd.notna(row["null_sd"]):
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
@@ -233,7 +233,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             drawing.text(0, y - 16, axis_name(axis), "bold")
             before = axis
         if len(labels) > 1:
-            drawing.text(12, y - 1, shortened(str(label), 25), "soft")
+            drawing.text(12, y - 1, cut_in_middle(str(label), 25), "soft")
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
     keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, *corrected_column(shown)]
@@ -276,7 +276,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     height = 24 + sum(34 + 22 * n for n in n_groups.values()) + 8
     drawing = SvgDrawing("proportions", WIDTH, height)
     for number, label in enumerate(panels):
-        drawing.text(first + number * width, 14, shortened(label, int(width / 7.5)), "bold")
+        drawing.text(first + number * width, 14, cut_in_middle(label, int(width / 7.5)), "bold")
     y = 24.0
     for axis in axes:
         mine = rows[rows["axis"] == axis]
