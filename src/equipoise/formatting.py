@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 __all__ = [
+    "after_perceived",
     "amount",
     "brackets",
     "count",
@@ -173,6 +174,15 @@ def joined(words: list[str], last: str = "and") -> str:
     ('a, b and c', 'a')
     """
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+
+
+def after_perceived(words: str) -> str:
+    """An axis in words, to stand behind "perceived": a column that has the word in its own name says it once.
+
+    >>> after_perceived("perceived gender × age"), after_perceived("skin tone")
+    ('gender × age', 'skin tone')
+    """
+    return re.sub(r"\bperceived[ -]", "", words, flags=re.IGNORECASE)
 
 
 def plain(value: Any, digits: int = 3, *, scale: float = 1, sign: bool = False) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from equipoise.formatting import after_perceived
 from equipoise.measure import METRICS
 from equipoise.measure.notes import ResultRow, corrected_p, facts_of, pair_of
 from equipoise.report.sources import Series
@@ -69,10 +70,10 @@ def axis_name(axis: object) -> str:
 def perceived(axis: object) -> str:
     """What follows "perceived": an axis in prose, or "group" where a number names no axis.
 
-    >>> perceived("skin_tone"), perceived(None)
-    ('skin tone', 'group')
+    >>> perceived("skin_tone"), perceived("perceived_gender"), perceived(None)
+    ('skin tone', 'gender', 'group')
     """
-    return "group" if pd.isna(axis) else axis_name(axis)  # type: ignore[call-overload]
+    return "group" if pd.isna(axis) else after_perceived(axis_name(axis))  # type: ignore[call-overload]
 
 
 def main_metric(series: Sequence[Series]) -> str | None:
