@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 __all__ = [
+    "after_perceived",
     "amount",
     "brackets",
     "count",
     "csv_text",
+    "cut_in_middle",
     "excess_interval",
     "factor",
     "for_spreadsheet",
@@ -34,6 +36,7 @@ __all__ = [
     "shown",
     "signed",
     "text_table",
+    "told_apart",
 ]
 
 MINUS = "\N{MINUS SIGN}"
@@ -173,6 +176,15 @@ def joined(words: list[str], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
 
 
+def after_perceived(words: str) -> str:
+    """An axis in words, to stand behind "perceived": a column that has the word in its own name says it once.
+
+    >>> after_perceived("perceived gender × age"), after_perceived("skin tone")
+    ('gender × age', 'skin tone')
+    """
+    return re.sub(r"\bperceived[ -]", "", words, flags=re.IGNORECASE)
+
+
 def plain(value: Any, digits: int = 3, *, scale: float = 1, sign: bool = False) -> str:
     """A number in a terminal, ``scale`` times as large; empty where there is none, and never a negative zero.
 
@@ -226,6 +238,32 @@ def shortened(text: str, most: int = 60) -> str:
     'a long …'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def cut_in_middle(text: str, most: int = 60, mark: str = "…") -> str:
+    """Text of at most ``most`` characters, cut in the middle: names and paths differ at their end.
+
+    >>> cut_in_middle("/data/models/clip-v2", 12), cut_in_middle("clip-v2", 12)
+    ('/data…lip-v2', 'clip-v2')
+    """
+    if len(text) <= most:
+        return text
+    room = max(most - len(mark), 2)
+    return text[: room // 2] + mark + text[-(room - room // 2) :]
+
+
+def told_apart(texts: Iterable[str], most: int, mark: str = "…") -> dict[str, str]:
+    """Each text cut in the middle, to ``most`` characters, or to as many more as keep different texts apart.
+
+    >>> list(told_apart(["a/run1/weights", "a/run2/weights", "c"], 7).values())
+    ['a/run1…eights', 'a/run2…eights', 'c']
+    """
+    every = list(dict.fromkeys(texts))
+    for width in range(most, max(map(len, every), default=0) + 1):
+        cut = {text: cut_in_middle(text, width, mark) for text in every}
+        if len(set(cut.values())) == len(every):
+            return cut
+    return {text: text for text in every}
 
 
 def one_line(error: BaseException, most: int = 400) -> str:
@@ -288,7 +326,8 @@ def csv_text(frame: Any, *, float_format: str | None = None) -> str:
 def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), most: int | None = None) -> list[str]:
     """Lines of cells under each other, those of the columns in ``left`` to the left and the others to the right.
 
-    ``most``: the largest width of a column to the left; what is longer is cut.
+    ``most``: the largest width of a column to the left; what is longer is cut in the middle, and the column is wider
+    where two cells that differ would look alike.
 
     >>> print("\\n".join(text_table([["metric", "n"], ["ndkl", "1,200"]])))
     metric      n
@@ -297,11 +336,15 @@ def text_table(lines: Sequence[Sequence[str]], left: Collection[int] = (0,), mos
     if not lines:
         return []
     lines = [[shown(cell) for cell in line] for line in lines]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    widths = [min(width, most) if most and i in left else width for i, width in enumerate(widths)]
+    columns = list(zip(*lines, strict=True))
+    if most:
+        cut = [told_apart(column, most, "...") if i in left else {} for i, column in enumerate(columns)]
+        lines = [[cut[i].get(cell, cell) for i, cell in enumerate(line)] for line in lines]
+        columns = list(zip(*lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
-            f"{cell[:width]:{width}}" if i in left else f"{cell:>{width}}"
+            f"{cell:{width}}" if i in left else f"{cell:>{width}}"
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

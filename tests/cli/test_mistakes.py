@@ -1,4 +1,4 @@
-"""Twenty typical mistakes: each ends in one sentence that says what to type, and leaves nothing behind."""
+"""Typical mistakes: each ends in one sentence that says what to type, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -72,6 +72,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "nameless": {"vectors": images},
     }.items():
         np.savez(home / f"{name}.npz", **{key: np.asarray(value) for key, value in given.items()})
+    np.savez(home / "unknown-names.npz", a=ids, b=images, c=texts)
+    (home / "people.xlsx").write_bytes(b"PK\x03\x04")
+    (home / "spaced.csv").write_text((home / "people.csv").read_text().replace("path,sex,job", "path ,sex , job"))
+    twice = [{"image_id": n % 60, "caption": f"a person, {n}", "gender": "mf"[n % 2]} for n in range(120)]
+    (home / "twice.jsonl").write_text("".join(json.dumps(row) + "\n" for row in twice))
+    spaced = ["image_id,caption,gender ", *(f"{n},a {'wo' * (n % 2)}man,{'mf'[n % 2]}" for n in range(60))]
+    (home / "spaced-captions.csv").write_text("\n".join(spaced) + "\n")
+    hats = [{**row, "hat": "no"} for row in labels]
+    Table.create(home / "hats", hats, axes=["gender"], columns={"hat": "string"})
+    (home / "a-file").write_text("something")
     (home / "my-clip").mkdir()
     (home / "my-clip" / "config.json").write_text("{}")
     return home
@@ -197,6 +207,45 @@ MISTAKES = {
         "audit mini -s intersectional -t faces -o out",
         "the table has no subjects, which this suite asks about; import with --subject COLUMN, or take --suite prompts",
     ),
+    "a spreadsheet": (
+        f"{IMPORT} people.xlsx out",
+        "is a spreadsheet; save its sheet as CSV (Save As), and type: equipoise table import csv people.csv OUT",
+    ),
+    "photographs never imported": (
+        f"{AUDIT.replace('faces', 'photos')} mini",
+        "photos is a folder of pictures, not a table; list them in a CSV file with the groups that they show, and "
+        "type: equipoise table import csv LIST OUT",
+    ),
+    "arrays of unknown names": (
+        f"{AUDIT} --from-embeddings unknown-names.npz",
+        "write it as np.savez(FILE, image_ids=ids, image_vectors=vectors, texts=texts, text_vectors=vectors_of_texts)",
+    ),
+    "a folder of a model": (f"{AUDIT} ./my-clip", "lacks the word that says what it is; type hf:./my-clip"),
+    "k as large as the pool": (
+        f"{AUDIT} --from-embeddings vectors.npz --k 40",
+        "only 40 images have a group on 'gender', and all would be retrieved; give a smaller --k",
+    ),
+    "an axis of one group": (
+        f"{AUDIT.replace('faces', 'hats')} --from-embeddings vectors.npz --axis hat",
+        "the axis 'hat' shows one group, 'no'; an audit compares groups, so it needs two: give --axis gender",
+    ),
+    "several captions of one image": (
+        "captions twice.jsonl --labels gender -o out",
+        "60 of 60 images have several captions that differ, where a captioner has one per image; give people's "
+        "captions with --references twice.jsonl, and captioners a file each",
+    ),
+    "no such lexicon": (
+        "dataset captions.csv --id-column photo --caption-column words --lexicon equipose -o out",
+        "there is no lexicon named 'equipose'; did you mean 'equipoise'?",
+    ),
+    "no lexicon like it": (
+        "dataset captions.csv --id-column photo --caption-column words --lexicon zzz -o out",
+        "there is no lexicon named 'zzz'; known: age, dba, equipoise,",
+    ),
+    "a file for the results": (
+        f"{AUDIT.replace('-o out', '-o a-file')} --from-embeddings vectors.npz",
+        "a-file: is a file; give a folder with -o",
+    ),
     "no suite": ("audit mini -t faces -o out", "give one of these with --suite: "),
     "no encoder": ("filter faces -s duplicates -o out", "give one with -m, such as -m hf:openai/clip"),
 }
@@ -224,6 +273,21 @@ def test_the_right_way_works_after_all_of_them(
     done = command_line(*f"{AUDIT} --from-embeddings vectors.npz --no-report".split())
     assert done.returncode == 0, done.stderr
     assert "of 40 rows" in done.stdout or "metric" in done.stdout
+
+
+def test_a_space_behind_the_name_of_a_column_is_passed_over(
+    place: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(place)
+    done = command_line(*f"{IMPORT} spaced.csv {tmp_path}/t --image path --axis gender=sex".split())
+    assert done.returncode == 0, done.stderr
+    assert Table.open(tmp_path / "t").to_pandas(["gender"])["gender"].tolist() == ["male", "female"] * 2
+    of = f"captions spaced-captions.csv --labels gender -o {tmp_path}/c --seeds 1 --permutations 0 --no-report"
+    done = command_line(*of.split())
+    assert done.returncode == 0, done.stderr
+    done = command_line(*"text label spaced-captions.csv --caption-column caption".split())
+    assert done.returncode == 0, done.stderr
+    assert (place / "a-file").read_text() == "something"  # nothing of the mistakes above wrote over it
 
 
 def test_a_join_leaves_out_what_a_filter_dropped_and_tells_of_labels_left_behind(

@@ -35,6 +35,7 @@ QUICK = ("data-readers.md", "text.md", "text-templates.md")
 
 FEWER: dict[str, tuple[tuple[str, str], ...]] = {
     "README.md": ((r"(world render .*)-n 2000", r"\1-n 672"), (r"(train clip .*)( -o)", r"\1 --steps 2 --batch 8\2")),
+    "captions.md": ((r" --reference-seeds 3", ""), (r"--classifier lstm", "--classifier lstm --seeds 1")),
     "mitigate.md": ((r"-n (3360|4000|6000)", "-n 672"), (r"steps=150", "steps=2")),
     "inpainting.md": ((r"(recipe inpainting) -o", r"\1 --quick -o"),),
     "contamination.md": (
@@ -42,7 +43,7 @@ FEWER: dict[str, tuple[tuple[str, str], ...]] = {
         (r"--alpha 0,0.5,1 --seeds 4", "--quick --alpha 0,0.5,1 --seeds 1"),
     ),
 }
-"""Numbers that are lowered, so that a page takes minutes instead of a quarter of an hour: pictures and steps.
+"""Numbers that are lowered, so that a page takes minutes instead of a quarter of an hour: pictures, steps, splits.
 With ``EQUIPOISE_AS_PRINTED=1`` nothing is lowered."""
 
 STAND_INS = {

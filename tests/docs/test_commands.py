@@ -64,6 +64,17 @@ def test_every_model_that_is_printed_can_be_had() -> None:
             made |= set(words[4:5]) if words[:2] == ["models", "convert"] else set()
 
 
+def test_a_page_sends_every_result_into_a_folder_of_its_own() -> None:
+    """A folder of another result is never written over, so the second of two such commands would be refused."""
+    for page in BY_PAGE.values():
+        filled: dict[str, str] = {}
+        for line in calls_of(page):
+            words = words_of(line)
+            if words[0] in {"audit", "captions", "classify", "compare", "dataset", "measure"} and "-o" in words:
+                folder = words[words.index("-o") + 1]
+                assert filled.setdefault(folder, line) == line, f"{page.name}: {filled[folder]}\n{line}"
+
+
 def test_other_programs_are_called_with_what_there_is() -> None:
     """Targets of make, extras of pip and modules of Python that the pages name."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CONTRIBUTING.md"])

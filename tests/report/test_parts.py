@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InputError
-from equipoise.report import read_given
+from equipoise.report import read_given, write
 from equipoise.report.findings import leans, main_metric, main_rows
 from equipoise.report.page.figures import _luminance, shade
 from equipoise.report.page.funnel import funnel_figure, funnel_table, read_funnel
@@ -108,6 +108,15 @@ def test_weak_evidence_is_not_called_bias(results_folder):
     answer = dict(made.answers)["Is it biased?"]
     assert "On age: cannot tell" in answer
     assert "On race: cannot tell" in answer  # its interval reaches far beyond the margin
+
+
+def test_an_axis_that_is_called_perceived_is_not_called_so_twice(results_folder, tmp_path):
+    folder = results_folder([row(axis="perceived_gender")])
+    (one,) = read_given([folder]).series
+    made = verdict([one])
+    assert made.lead == "m is biased by perceived gender."
+    page = write(folder, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "perceived perceived" not in f"{made.text} {page}".lower().replace("_", " ")
 
 
 def test_two_audits_compared_are_not_called_biased(results_folder):
@@ -324,7 +333,6 @@ def test_the_funnel_by_hand(tmp_path):
 
 
 def test_the_folder_of_a_filter_run_is_told_by_axis(results_folder, tmp_path):
-    from equipoise.report import write
 
     test = {"metric": "filter_bias", "variant": "sharp", "suite": "filter", "axis": "gender", "group": "female"}
     test |= {
@@ -354,7 +362,6 @@ def test_a_filter_that_spares_a_group_is_told_so(results_folder, tmp_path):
     from equipoise.filters.bias import bias_test
     from equipoise.filters.funnel import TestedStep, result_rows
     from equipoise.measure.groups import Groups
-    from equipoise.report import write
 
     groups = Groups.from_values(["a", "b", "c", "d"] * 60, axis="kind")
     failed = [False if i % 4 == 3 else i % 3 == 0 for i in range(240)]
@@ -431,7 +438,6 @@ def test_notes_that_are_no_list_are_left_out_and_told(results_folder):
 
 
 def test_an_end_that_is_infinite_is_drawn_at_the_edge(results_folder, tmp_path):
-    from equipoise.report import write
 
     keys = {"ci_low": 0.4, "ci_high": math.inf}
     rows = [row(**keys), row(axis="age", ci_low=-math.inf), *(row(subject=s, n=1) for s in "abc")]

@@ -88,3 +88,10 @@ def test_only_answers_that_can_be_given_fit():
     assert [many.fits(x) for x in ([], ["a", "b"], ["a", "a"], ["c"], "a")] == [True, True, False, False, False]
     note = Question("q", "?", kind="note")
     assert [note.fits(x) for x in ("", "x" * 2000, "x" * 2001, ["x"])] == [True, True, False, False]
+
+
+def test_an_axis_that_is_called_perceived_is_asked_about_once():
+    asked = preset("perceived-group", axis="perceived_gender")
+    assert asked.title == "Perceived gender"
+    assert asked.questions[0].text == "Perceived gender of the person in the picture"
+    assert asked.questions[0].axis == "perceived_gender"  # the column is still the data's

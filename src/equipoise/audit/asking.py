@@ -70,7 +70,9 @@ def all_axes(frame: pd.DataFrame, config: AuditConfig) -> tuple[str, ...]:
     if single and (config.axes or len(single) == len(axes)):
         groups = frame[single[0]].dropna().unique()
         shown = f"one group, {str(groups[0])!r}" if len(groups) else "no group at all"
-        raise InputError(f"the axis {single[0]!r} shows {shown}; an audit compares groups, so it needs two")
+        others = [name for name in known if name not in single and name in frame and frame[name].nunique() > 1]
+        hint = f"give --axis {others[0]}" if others else "add images of another group to the table"
+        raise InputError(f"the axis {single[0]!r} shows {shown}; an audit compares groups, so it needs two: {hint}")
     return tuple(dict.fromkeys(axes))
 
 

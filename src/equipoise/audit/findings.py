@@ -18,7 +18,16 @@ from equipoise.data.results import read_results, write_results
 from equipoise.errors import InputError
 from equipoise.measure.retrieval import Ranking
 
-__all__ = ["DRAW_COLUMNS", "QUERY_COLUMNS", "RANKING_COLUMNS", "Findings", "read_draws", "read_queries", "write_frame"]
+__all__ = [
+    "DRAW_COLUMNS",
+    "LABELS",
+    "QUERY_COLUMNS",
+    "RANKING_COLUMNS",
+    "Findings",
+    "read_draws",
+    "read_queries",
+    "write_frame",
+]
 
 QUERY_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", "k", "query", "cluster", "value")
 """The columns of ``queries.parquet``: one row for each query's value of each metric."""
@@ -26,6 +35,8 @@ DRAW_COLUMNS = ("metric", "variant", "suite", "pool", "model", "axis", "group", 
 """The columns of ``draws.parquet``: what the null drew for a row of the results, a list in ``draws``."""
 RANKING_COLUMNS = ("query", "rank", "image_id", "score")
 """The columns of ``ranking.parquet``: the images that each query ranks first, from rank 1."""
+LABELS = "labels.parquet"
+"""The labels of the ranked images, in a folder of results whose evidence lies in another one."""
 
 
 Key = str | int | float | None

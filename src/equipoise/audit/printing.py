@@ -8,7 +8,7 @@ import pandas as pd
 
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, text_table
 from equipoise.measure import METRICS
-from equipoise.measure.notes import counted
+from equipoise.measure.notes import corrected_p, counted
 
 __all__ = ["TELLING", "table_of"]
 
@@ -17,6 +17,7 @@ TELLING = 5
 
 _TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
 _WIDEST = 40
+_CORRECTED = "Holm p"
 
 
 def table_of(
@@ -46,6 +47,8 @@ def table_of(
     names = [name for name in names if name in ("metric", "value", "n") or any(line[name] for line in lines)]
     texts = [place for place, name in enumerate(names) if name in _TEXTS]
     text = text_table([names, *([line[name] for name in names] for line in lines)], texts, _WIDEST)
+    if _CORRECTED in names:
+        text.append(f"{_CORRECTED}: the p-value of a single prompt, corrected over the prompts of its metric")
     if len(shown) > limit:
         text.append(f"... and {len(shown) - limit} more rows in results.parquet")
     if len(shown) < n_rows:
@@ -72,6 +75,7 @@ def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
         "excess": plain(row["excess"], sign=True),
         heading: brackets(row["ci_low"], row["ci_high"]),
         "p": p_plain(row["p_value"]),
+        _CORRECTED: p_plain(corrected_p(row)),
         "n": counted(row).replace(",", ""),
         "published": plain(row["published"], 2),
     }

@@ -18,7 +18,7 @@ import pandas as pd
 from equipoise.audit.captions.reading import refuse_boxes
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
-from equipoise.audit.findings import Findings
+from equipoise.audit.findings import LABELS, Findings, write_frame
 from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
 from equipoise.audit.gather import from_model, from_scores, joined, labels_of, name_of, scores_table
 from equipoise.audit.printing import TELLING, table_of
@@ -299,6 +299,8 @@ def measure_again(
         evidence.frame = joined(evidence.frame, settings.axes)
         suite.check(evidence.frame, settings)
         findings = _found(suite, evidence, settings)
+        if findings.rankings and not in_place:  # the page counts the groups of what was ranked, and reads no vectors
+            write_frame(claimed.stage / LABELS, evidence.frame)
         return _written(findings, evidence.model, about, claimed)
 
 

@@ -186,6 +186,16 @@ def facts_of(row: ResultRow, code: str) -> dict[str, Any] | None:
     return json.loads(codes).get(code) if isinstance(codes, str) else None
 
 
+def corrected_p(row: ResultRow) -> float | None:
+    """The p-value of a single prompt, corrected over the prompts of its metric (Holm); ``None`` of any other row.
+
+    >>> corrected_p({"codes": codes_of([note("holm_over", p=0.04, tests=2, unit="prompts")])})
+    0.04
+    """
+    known = facts_of(row, "holm_over")
+    return float(known["p"]) if known and known["unit"] == "prompts" else None
+
+
 def independent(row: ResultRow) -> int | None:
     """How many independent things a row rests on: the sources of its queries, or n; ``None`` without either.
 

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from equipoise.formatting import after_perceived
 from equipoise.measure import METRICS
-from equipoise.measure.notes import ResultRow, facts_of, pair_of
+from equipoise.measure.notes import ResultRow, corrected_p, facts_of, pair_of
 from equipoise.report.sources import Series
 
 __all__ = [
     "Lean",
     "axis_name",
     "bias_rows",
+    "corrected_column",
     "is_placebo",
     "leans",
     "main_metric",
@@ -24,6 +26,7 @@ __all__ = [
     "perceived",
     "rate_tested",
     "subject_rows",
+    "told_of_p",
 ]
 
 OF_RETRIEVAL = frozenset(
@@ -67,10 +70,10 @@ def axis_name(axis: object) -> str:
 def perceived(axis: object) -> str:
     """What follows "perceived": an axis in prose, or "group" where a number names no axis.
 
-    >>> perceived("skin_tone"), perceived(None)
-    ('skin tone', 'group')
+    >>> perceived("skin_tone"), perceived("perceived_gender"), perceived(None)
+    ('skin tone', 'gender', 'group')
     """
-    return "group" if pd.isna(axis) else axis_name(axis)  # type: ignore[call-overload]
+    return "group" if pd.isna(axis) else after_perceived(axis_name(axis))  # type: ignore[call-overload]
 
 
 def main_metric(series: Sequence[Series]) -> str | None:
@@ -154,12 +157,35 @@ def _judged(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def subject_rows(series: Series, metric: str) -> pd.DataFrame:
-    """The rows of ``metric`` for single subjects, of the same definition and K as :func:`main_rows`."""
+    """The rows of ``metric`` for single subjects, of the same definition and K as :func:`main_rows`.
+
+    ``p_holm`` is the p-value of a single prompt, corrected over the prompts of its metric, and ``p_shown`` the one to
+    judge a row by: that, or where nothing was corrected the row's own.
+    """
     rows = series.results[(series.results["metric"] == metric) & series.results["subject"].notna()]
     rows = rows[rows["value"].notna() & np.isfinite(rows["value"].astype(float))]
     if "equipoise" in set(rows["variant"].dropna()):
         rows = rows[rows["variant"] == "equipoise"]
-    return rows.drop_duplicates(["subject", "axis", "group", "pool"]).reset_index(drop=True)
+    rows = rows.drop_duplicates(["subject", "axis", "group", "pool"]).reset_index(drop=True)
+    corrected = pd.Series([corrected_p(row) for row in rows.to_dict("records")], index=rows.index, dtype=float)
+    return rows.assign(p_holm=corrected, p_shown=corrected.fillna(rows["p_value"].astype(float)))
+
+
+def corrected_column(rows: pd.DataFrame) -> list[str]:
+    """The column of corrected p-values, for data in which some are."""
+    return ["p_holm"] if rows["p_holm"].notna().any() else []
+
+
+def told_of_p(rows: pd.DataFrame) -> str:
+    """What the p-values of these rows of single subjects are corrected for.
+
+    >>> told_of_p(pd.DataFrame({"p_holm": [0.1, 0.2]})), told_of_p(pd.DataFrame({"p_holm": [None, 0.2]}))
+    ('corrected over the prompts (Holm)', 'for this subject alone; of prompts, corrected over the prompts (Holm)')
+    """
+    known = rows["p_holm"].notna()
+    if not known.any():
+        return "for this subject alone"
+    return ("" if known.all() else "for this subject alone; of prompts, ") + "corrected over the prompts (Holm)"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from equipoise.data.settings import Settings, fitting_all, toml_of
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.formatting import after_perceived
 
 __all__ = [
     "MONK",
@@ -254,7 +255,7 @@ def read_questionnaire(path: str, *, axis: str = "", trait: str = "") -> Questio
         if not value:
             file = path.rpartition("/")[2]
             raise InputError(f"{file} leaves the {name} open; give it with --{name}, such as --{name} {example}")
-        told = _filled(told, {f"{{{name} in words}}": value.replace("_", " "), f"{{{name}}}": value})
+        told = _filled(told, {f"{{{name} in words}}": after_perceived(value.replace("_", " ")), f"{{{name}}}": value})
     return questionnaire_of(told, path)
 
 

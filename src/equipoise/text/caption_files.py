@@ -251,13 +251,14 @@ class _Csv:
             header = [from_spreadsheet(cell) for cell in next(rows, ())]
             if not header:
                 raise InputError(f"{reader.name}: empty file; expected a header with the column {self.column!r}")
-            if self.column not in header:
+            names = [name.strip() for name in header]  # a space behind a name is nobody's intention
+            if self.column not in names:
                 near = closest(self.column, header, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {', '.join(header[:20])}"
                 raise InputError(f"{reader.name}: no column {self.column!r}{hint} ({_WHICH})")
-            self.at = header.index(self.column)
+            self.at = names.index(self.column)
             # A column of that name from an earlier labelling is replaced, not doubled.
-            self.label_at = header.index(label) if label in header else None
+            self.label_at = names.index(label) if label in names else None
             self.writer = csv.writer(out, delimiter=self.delimiter, lineterminator="\n")
             self._write(header if label is None or self.label_at is not None else [*header, label])
             for row in rows:

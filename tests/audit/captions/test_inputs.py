@@ -96,6 +96,19 @@ def test_everything_that_does_not_fit_is_listed(files):
     assert f"{files / 'bad.json'}: 2 images, empty caption" in found.dropped.told()
 
 
+def test_a_file_of_several_captions_per_image_is_no_captioners(files):
+    """People's captions given for a model's: to take the first of each in silence would measure something else."""
+    rows = [{"image_id": i, "caption": f"{words} {i}"} for i in range(1, 5) for words in ("a person", "somebody")]
+    write(files / "people.json", json.dumps(rows))
+    with pytest.raises(
+        InputError, match=r"4 of 4 images have several captions that differ.*--references .*people\.json"
+    ):
+        read_inputs([files / "people.json"], None, files / "labels.csv")
+    write(files / "again.json", json.dumps([{**row, "caption": "a person"} for row in rows]))
+    found = read_inputs([files / "again.json"], None, files / "labels.csv")  # the same words twice are one caption
+    assert len(found.models[0].captions) == 4
+
+
 def test_images_without_references_are_listed(files):
     write(files / "few.json", json.dumps([{"image_id": 1, "caption": "x"}]))
     found = read_inputs([files / "oscar.json"], files / "few.json", files / "labels.csv")
@@ -162,6 +175,9 @@ def test_labels_that_cannot_be_used(files):
     write(files / "one.csv", "image_id,gender\n1,male\n2,male\n")
     with pytest.raises(InputError, match=r"1 group \(male\); bias needs at least two"):
         read_inputs(predictions, None, files / "one.csv")
+    write(files / "both.csv", "image_id,gender\n1,male\n1,female\n2,female\n2,male\n")
+    with pytest.raises(InputError, match=r"0 groups \(none\) besides 2 images with two labels; .* with --labels"):
+        read_inputs(predictions, None, files / "both.csv")
     with pytest.raises(InputError, match=r"no such file"):
         read_inputs(predictions, None, files / "none.csv")
 

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equipoise.audit import AuditConfig, run
+from equipoise.audit import AuditConfig, measure_again, run
 from equipoise.audit.asking import prompts_of
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.errors import InputError
+from equipoise.measure.notes import corrected_p
 
 SUITE = SUITES.load("prompts")
 PROMPTS = ("a thief", "a robber", "a nurse", "a pilot", "a clerk")
@@ -69,6 +70,41 @@ def test_the_values_are_those_worked_by_hand(scored, picked):
     men = np.mean([gender == "male" for _, gender in sorted(scores, reverse=True)[:24]])
     assert thief["k"].iloc[0] == 24
     assert thief["value"].iloc[0] == pytest.approx(np.log(men / 0.5))
+
+
+def test_the_p_values_of_single_prompts_are_corrected_over_the_prompts_of_a_metric(scored):
+    from equipoise.audit.printing import table_of
+
+    found = SUITE.measure(scored(SUITE, faces(), unfair, config()), config())
+    frame = found.frame()
+    single = frame[frame["subject"].notna()].to_dict("records")
+    families = {(row["metric"], row["axis"]) for row in single}
+    assert len(families) > 4
+    for metric, axis in families:
+        mine = {row["subject"]: row for row in single if (row["metric"], row["axis"]) == (metric, axis)}
+        assert set(mine) == set(PROMPTS)
+        # Holm by hand: the smallest times five, the next times four, and never below one before it
+        least, least_corrected = sorted(mine.values(), key=lambda row: row["p_value"]), 0.0
+        for place, row in enumerate(least):
+            least_corrected = min(1.0, max(least_corrected, (5 - place) * row["p_value"]))
+            assert corrected_p(row) == pytest.approx(least_corrected)
+            assert f"Holm p {least_corrected:.3g} over 5 prompts" in row["notes"]
+    assert frame[frame["subject"].isna()].apply(corrected_p, axis=1).isna().all()
+    text = table_of(frame, everything=True)
+    assert "Holm p: the p-value of a single prompt, corrected over the prompts of its metric" in text
+    assert "Holm p" not in table_of(frame)  # which shows no single prompt
+    assert "gender: p-values of single prompts are corrected over the prompts of each metric (Holm)" in found.notes
+    assert not any("can be beyond chance" in note for note in found.notes)
+
+
+def test_too_few_draws_for_so_many_prompts_are_told_with_how_many_to_type(scored):
+    prompts = tuple(f"prompt {number}" for number in range(6))
+    few = AuditConfig(prompts=prompts, axes=("gender",), draws=50)
+    found = SUITE.measure(scored(SUITE, faces(), luck, few), few)
+    assert any("no single one of 6 prompts" in note and "give --draws 300" in note for note in found.notes)
+    alone = AuditConfig(prompts=prompts[:1], axes=("gender",), draws=50)
+    found = SUITE.measure(scored(SUITE, faces(), luck, alone), alone)
+    assert not any("corrected" in note for note in found.notes)  # one prompt needs no correction
 
 
 def test_a_model_that_knows_nothing_is_not_called_biased(scored, picked):
@@ -201,6 +237,22 @@ def test_the_page_says_whom_a_prompt_favours(tmp_path: Path):
         ("a", "f"),
         ("b", "m"),
     }
+    data = pd.read_csv(files / "subjects.csv")
+    assert data["p_holm"].tolist() == pytest.approx((2 * data["p_value"]).clip(upper=1).tolist())  # both are equal
+    assert data["p_holm"].tolist() == pytest.approx(pd.read_csv(files / "strip.csv")["p_holm"].tolist())
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "The p of a prompt is corrected over the prompts of its metric (Holm)." in page
+    assert "Filled: p &lt; 0.05 corrected over the prompts (Holm)." in page
+    assert "for this subject alone" not in page
+    # measured again without the model, the page of the other folder shows the same shares
+    measure_again(tmp_path / "run", config={"draws": 40}, out=tmp_path / "again")
+    write_into(tmp_path / "again")
+    other = tmp_path / "again" / "report_files"
+    assert (other / "subject_groups.csv").read_text() == (files / "subject_groups.csv").read_text()
+    assert (other / "subject_groups.svg").is_file()
+    favours = [dict(pd.read_csv(home / "subjects.csv")[["subject", "favours"]].to_numpy()) for home in (files, other)]
+    assert favours[0] == favours[1] == {"a": "f", "b": "m"}
+    assert not (tmp_path / "again" / "_evidence").exists()
 
 
 def _png(image) -> dict:

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, suffix_of
+from equipoise.audit.captions.reading import USUAL, CaptionColumns, Record, read_records, refuse_several, suffix_of
 from equipoise.data.sampling import some_ids
 from equipoise.data.schema import AXES
 from equipoise.errors import InputError, UnknownNameError, closest
+from equipoise.formatting import plural
 from equipoise.measure.captions.mentions import Mentions
 from equipoise.measure.groups import Groups
 from equipoise.text import Lexicon
@@ -362,7 +363,10 @@ def _one_label_each(
         del labels[name]
     used = tuple(groups) or tuple(sorted(set(labels.values())))
     if len(used) < 2:
-        raise InputError(f"the labels name {len(used)} group ({', '.join(used) or 'none'}); bias needs at least two")
+        apart = sum(reason == TWO_LABELS for _, reason in bad.values())
+        why = f" besides {plural(apart, 'image')} with two labels" if apart else ""
+        named = f"{plural(len(used), 'group')} ({', '.join(used) or 'none'}){why}"
+        raise InputError(f"the labels name {named}; bias needs at least two, so give labels of several with --labels")
     return labels, used
 
 
@@ -378,6 +382,7 @@ def _captions(
     path: str, records: Sequence[Record], labels: Mapping[str, str], known: set[str], dropped: Dropped
 ) -> dict[str, str]:
     """One caption for each labelled image; ``known`` are the images that labels or references speak of."""
+    refuse_several(path, records)
     seen: dict[str, None] = {}
     captions: dict[str, str] = {}
     listed = {name for _, name, reason in dropped.rows if reason in (TWO_LABELS, OTHER_GROUP)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -170,6 +170,20 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
     return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
 
 
+def refuse_several(path: str, records: Sequence[Record]) -> None:
+    """Refuse a file of a captioner in which most images have several different captions: those are of people."""
+    texts: dict[str, set[str]] = {}
+    for record in records:
+        if len(record.captions) == 1:  # a row with several is refused with its line
+            texts.setdefault(record.image_id, set()).update(text for text in record.captions if text.strip())
+    several = sum(len(said) > 1 for said in texts.values())
+    if several > len(texts) / 2:
+        raise InputError(
+            f"{path}: {several:,} of {len(texts):,} images have several captions that differ, where a captioner has "
+            f"one per image; give people's captions with --references {path}, and captioners a file each"
+        )
+
+
 # Files
 
 
@@ -233,7 +247,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]
     delimiter = delimiter_in("".join(first)) if delimiter == "," else delimiter
     rows = csv.reader(chain(first, lines), delimiter=delimiter, strict=True)
     try:
-        header = next(rows, None)
+        header = [name.strip() for name in next(rows, [])]  # a space behind a name is nobody's intention
         if not header:
             raise InputError(f"{path}: empty file; expected a header such as image_id{delimiter}caption")
         twice = [name for place, name in enumerate(header) if name in header[:place]]

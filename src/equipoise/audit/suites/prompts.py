@@ -3,8 +3,9 @@
 Each prompt is a query of its own over all images of the table, asked as it stands; nothing is averaged or filled in.
 Per prompt and over all of them: who is retrieved, against what shuffled labels give. All prompts share the pool, so
 that one image which every prompt retrieves moves them together: the null keeps the rankings and shuffles the labels,
-and no interval is narrower than the spread of chance. Where prompts have kinds (traits, crimes, jobs), the same for
-each kind, and whose images lie closest to which kind.
+and no interval is narrower than the spread of chance. Of many prompts some look striking by luck: the p-values of
+single prompts are corrected over the prompts of each metric (Holm). Where prompts have kinds (traits, crimes, jobs),
+the same for each kind, and whose images lie closest to which kind.
 
 Berg et al. (AACL 2022) ask trait prompts over FairFace, with MaxSkew@1000 and NDKL; Radford et al. (ICML 2021, section
 7.1) ask whose faces are closest to a crime. The words are yours here, and K is a tenth of the pool, at most 100.
@@ -13,6 +14,7 @@ Berg et al. (AACL 2022) ask trait prompts over FairFace, with MaxSkew@1000 and N
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +27,11 @@ from equipoise.audit.subjects import groups_to_rank, moving_cells, pool_name, se
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_retrieval
 from equipoise.errors import InputError
-from equipoise.measure.notes import no_null
+from equipoise.formatting import missing
+from equipoise.measure.notes import add_notes, no_null, note
 from equipoise.measure.retrieval import rank
 from equipoise.measure.stats.group_means import group_means
+from equipoise.measure.stats.permutation import holm
 
 __all__ = ["SUITE"]
 
@@ -35,6 +39,9 @@ NAME = "prompts"
 MOST_K = 100
 METRICS = ("max_skew", "min_skew", "ndkl", "representation", "skew", "bias_at_k")
 SHUFFLES = 999
+DRAWS_PER_PROMPT = 50
+"""So many draws for each prompt let a single one stand out after the correction, also where both sides count."""
+LEVEL = 0.05
 RANKED = 100
 """How many images of each prompt are written down, for whoever looks at them."""
 
@@ -86,6 +93,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     parts = {kind: [p for p, of in zip(prompts, kinds, strict=True) if of == kind] for kind in dict.fromkeys(kinds)}
     for axis in all_axes(evidence.frame, config):
         _add_skew(findings, evidence, config, axis, axis, prompts, each=True)
+        _correct(findings, config, axis)
         if len(parts) > 1:
             for kind, some in parts.items():
                 _add_skew(findings, evidence, config, axis, f"{axis} | prompts={kind}", some, each=False)
@@ -132,6 +140,26 @@ def _add_skew(
             pair=pair_of(groups, config) if not config.pair or set(config.pair) <= set(groups.names) else None,
             subjects=each,
             depth=k,
+        )
+
+
+def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
+    """Note beside the p-value of each prompt the one corrected over all prompts of its metric, definition and K."""
+    families: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in findings.rows:
+        if row["axis"] == axis and row["subject"] is not None and not missing(row["p_value"]):
+            families.setdefault((row["metric"], row["variant"], row["k"]), []).append(row)
+    most = max(map(len, families.values()), default=0)
+    if most < 2:
+        return
+    for rows in families.values():
+        for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
+            add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="prompts"))
+    findings.note(f"{axis}: p-values of single prompts are corrected over the prompts of each metric (Holm)")
+    if most / (config.draws + 1) >= LEVEL:
+        findings.note(
+            f"{axis}: with {config.draws:,} draws no single one of {most:,} prompts can be beyond chance after the "
+            f"correction; give --draws {DRAWS_PER_PROMPT * most}"
         )
 
 

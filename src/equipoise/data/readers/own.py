@@ -34,6 +34,7 @@ GUESSES = {
     "caption": ("text",),
 }
 SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".json", ".parquet")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
 class NoRecordsError(InputError):
@@ -184,6 +185,11 @@ def _files(path: Path) -> list[tuple[Path, str | None]]:
     """The files to read with their split: the one, those of a saved dataset, or the lists in a folder."""
     if path.is_file():
         if path.suffix.lower() not in SUFFIXES:
+            if path.suffix.lower() in SPREADSHEETS:
+                raise InputError(
+                    f"{path} is a spreadsheet; save its sheet as CSV (Save As), and type: equipoise table import csv "
+                    f"{path.with_suffix('.csv')} OUT"
+                )
             known = ", ".join(SUFFIXES)
             raise InputError(f"{path}: a list of images is a file that ends in one of {known}; this one does not")
         return [(path, None)]

@@ -15,7 +15,7 @@ from typing import Any
 from equipoise import __version__
 from equipoise.data.runs import claimed
 from equipoise.errors import InputError
-from equipoise.formatting import amount, count, interval, plural, share, shortened, signed
+from equipoise.formatting import amount, count, cut_in_middle, interval, plural, share, shortened, signed
 from equipoise.report.dossier.contents import collected, contents_of
 from equipoise.report.dossier.people import read_labels_given
 from equipoise.report.dossier.policy import read_policy
@@ -161,7 +161,7 @@ def _row(drawing: SvgDrawing, one: dict[str, Any], scale: Scale, y: float, sever
     limit, colour = one["bound"]["most"], _COLOURS.get(one["outcome"], 5)
     drawing.text(0, y - (2 if several else -4), shortened(one["name"], 36), "bold")
     if several:
-        drawing.text(0, y + 13, shortened(one["model"], 40), "soft small")
+        drawing.text(0, y + 13, cut_in_middle(one["model"], 40), "soft small")
     if one["low"] is not None:
         drawing.line(scale(one["low"] / limit), y, scale(one["high"] / limit), y, f"w s{colour}")
         if one["high"] / limit > scale.high:  # it goes on beyond the picture

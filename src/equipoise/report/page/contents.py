@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import count, csv_text, joined, percent
-from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows
+from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows, told_of_p
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,
@@ -143,6 +143,7 @@ class PageContents:
             "figures": {"strip": [], **self.figures},
             "rows": self.rows,
             "rows_note": self.rows_note,
+            "p_corrected": "p_holm" in self.subject_data,
             "example": self.rows[0].subject if self.rows else "",
             "columns": SUBJECT_COLUMNS,
             "selects": _selects(self.rows),
@@ -361,8 +362,8 @@ def _add_subjects(
         return
     svg, data = strip_figure(rows, labels)
     caption = (
-        "Each dot is a subject; right of the line, its pictures are more lopsided than chance. Filled: p < 0.05 for "
-        "this subject alone. Dots of the same value are piled up. The rightmost is named; typing below marks a "
+        "Each dot is a subject; right of the line, its pictures are more lopsided than chance. Filled: p < 0.05 "
+        f"{told_of_p(rows)}. Dots of the same value are piled up. The rightmost is named; typing below marks a "
         "subject here."
     )
     contents.figures["strip"] = [PageFigure("strip", "Subjects by axis", caption, svg, data)]

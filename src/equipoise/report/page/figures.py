@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from equipoise.formatting import excess_interval, p_text, share, shortened, signed
-from equipoise.report.findings import LEVEL, axis_name, metric_name
+from equipoise.formatting import cut_in_middle, excess_interval, p_text, share, shortened, signed
+from equipoise.report.findings import LEVEL, axis_name, corrected_column, metric_name
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
 __all__ = [
@@ -195,7 +195,7 @@ def _headline_row(
     if title:
         drawing.text(0, y - (20 if several else -4), title, "bold")
     if several:
-        drawing.text(12, y + 4, shortened(str(row["label"]), 25), "soft")
+        drawing.text(12, y + 4, cut_in_middle(str(row["label"]), 25), "soft")
     if pd.notna(row["null_sd"]):
         half = _SURE * row["null_sd"]
         drawing.rect(scale(-half), y - 8, scale(half) - scale(-half), 16, "band")
@@ -213,7 +213,10 @@ def _headline_row(
 
 
 def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
-    """One strip per axis and model, one dot per subject: its excess over chance; filled where p < 0.05."""
+    """One strip per axis and model, one dot per subject: its excess over chance; filled where p < 0.05.
+
+    Of prompts, p is the one corrected over the prompts.
+    """
     shown = rows[rows["excess"].notna() & np.isfinite(rows["excess"].astype(float))]
     groups = [(str(a), str(b), some) for (a, b), some in shown.groupby(["axis", "label"], sort=False)]
     values = shown["excess"].astype(float)
@@ -230,10 +233,10 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
             drawing.text(0, y - 16, axis_name(axis), "bold")
             before = axis
         if len(labels) > 1:
-            drawing.text(12, y - 1, shortened(str(label), 25), "soft")
+            drawing.text(12, y - 1, cut_in_middle(str(label), 25), "soft")
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
-    keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS]
+    keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, *corrected_column(shown)]
     said = f"{shown['subject'].nunique()} subjects by their excess over chance, one strip an axis"
     return drawing.svg(said), shown[keep]
 
@@ -253,8 +256,8 @@ def _stacked(some: pd.DataFrame, scale: Scale) -> list[tuple[pd.Series, float, i
 def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale: Scale, y: float, colour: int) -> None:
     drawing.line(scale.start, y + 6, scale.end, y + 6, "rule")
     for row, x, place in stack:
-        sure = pd.notna(row["p_value"]) and row["p_value"] < LEVEL
-        label = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_value'])}"
+        sure = pd.notna(row["p_shown"]) and row["p_shown"] < LEVEL
+        label = f"{row['subject']}: {signed(row['excess'])}, {p_text(row['p_shown'])}"
         drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", label, str(row["subject"]))
     farthest = max(x for _, x, _ in stack)
     named = next(row for row, x, place in stack if x == farthest and place == 0)
@@ -273,7 +276,7 @@ def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, 
     height = 24 + sum(34 + 22 * n for n in n_groups.values()) + 8
     drawing = SvgDrawing("proportions", WIDTH, height)
     for number, label in enumerate(panels):
-        drawing.text(first + number * width, 14, shortened(label, int(width / 7.5)), "bold")
+        drawing.text(first + number * width, 14, cut_in_middle(label, int(width / 7.5)), "bold")
     y = 24.0
     for axis in axes:
         mine = rows[rows["axis"] == axis]

@@ -108,7 +108,8 @@ def read_ranking(series: Series, problems: list[str]) -> PictureOrder | None:
     if series.source.kind != "audit" or not ((home / FILE).is_file() or series.source.settings.get("suite") == _RANKED):
         return None
     ranks = _read(home, FILE, problems)
-    labels = None if ranks is None else _read(home, "_evidence/frame.parquet", problems)
+    kept = "labels.parquet" if (home / "labels.parquet").is_file() else "_evidence/frame.parquet"
+    labels = None if ranks is None else _read(home, kept, problems)
     if ranks is None or labels is None:
         return None
     try:
@@ -324,13 +325,14 @@ def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) 
         favoured=[_favoured(ranking.top(subject, k), axis) for subject in rows["subject"]],
     )
     rows = rows.sort_values(["shown", "gap", "subject"], ascending=[False, False, True], kind="stable")
-    sure = rows[rows["p_value"] < LEVEL] if (rows["p_value"] < LEVEL).any() else rows
+    sure = rows[rows["p_shown"] < LEVEL] if (rows["p_shown"] < LEVEL).any() else rows
     order = [*sure.drop_duplicates("favoured").index, *rows.index]
     most = rows.loc[list(dict.fromkeys(order))[:MOST]]
     least = rows.drop(index=most.index).tail(LEAST)
     subjects = []
     for row in pd.concat([most, least]).to_dict("records"):
-        words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_value'])}"
+        words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_shown'])}"
+        words += " corrected over the prompts (Holm)" if pd.notna(row["p_holm"]) else ""
         subjects.append((str(row["subject"]), words))
     return subjects
 

@@ -34,6 +34,7 @@ def method(series: Sequence[Series]) -> list[str]:
             "captions show is the lean of the captions themselves; chance shuffles the groups over the images."
         )
     elif "audit" in kinds or "results" in kinds:
+        single = ", corrected over the prompts of its metric (Holm) where the prompts are your own"
         paragraphs += [
             *([_ASKED[suite] for suite in sorted(suites & set(_ASKED))] or [_RANKED]),
             "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
@@ -46,7 +47,8 @@ def method(series: Sequence[Series]) -> list[str]:
             "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "
             "agreement with what was stated; a small p-value alone is none.",
             "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
-            "asked about. A single subject has few possible values: it gets a p-value, no interval.",
+            "asked about. A single subject has few possible values: it gets a p-value"
+            f"{single if 'prompts' in suites else ''}, no interval.",
         ]
     if "captions" in kinds:
         paragraphs.append(_of_captions([each for each in series if each.source.kind == "captions"]))

@@ -15,7 +15,7 @@ import pandas as pd
 
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
 from equipoise.measure.notes import counted, pair_of
-from equipoise.report.findings import LEVEL, axis_name, leans, metric_name, subject_rows
+from equipoise.report.findings import LEVEL, axis_name, corrected_column, leans, metric_name, subject_rows
 from equipoise.report.page.gallery import PictureOrder
 from equipoise.report.sources import Series
 
@@ -80,7 +80,7 @@ def subject_table(
     shown = frame if len(frame) <= MOST_ROWS else frame[frame["metric"] == metric].head(MOST_ROWS)
     note = "" if len(shown) == len(frame) else f"{len(shown):,} of {len(frame):,} rows are shown here."
     columns = ["subject", "label", "axis", "group", "metric", "k", "favours", "value", "null_mean", "null_sd"]
-    columns += ["excess", "ci_low", "ci_high", "p_value", "n", "notes"]
+    columns += ["excess", "ci_low", "ci_high", "p_value", *corrected_column(frame), "n", "notes"]
     return [_row(row) for row in shown.to_dict("records")], frame[columns], note
 
 
@@ -107,7 +107,7 @@ def _row(row: Mapping[Any, Any]) -> SubjectRow:
     groups = pair_of(row)
     pair = f": {groups[0]} − {groups[1]}" if groups else f": {row['group']}" if isinstance(row["group"], str) else ""
     digits = 3 if row["metric"] == _GAP else 2
-    p = row["p_value"]
+    p = row["p_shown"]
     numbers = [
         (amount(row["value"], digits), row["value"]),
         (amount(row["null_mean"], digits), row["null_mean"]),

@@ -29,6 +29,7 @@ ID_NAMES = ("id", "ids", "image_id", "image_ids", "text", "texts", "name", "name
 VECTOR_NAMES = ("vector", "vectors", "embedding", "embeddings", "features", "feature", "emb")
 _TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _SAVE = "np.savez(FILE, ids=np.array(ids, dtype=str), vectors=vectors)"
+_SAVE_BOTH = "np.savez(FILE, image_ids=ids, image_vectors=vectors, texts=texts, text_vectors=vectors_of_texts)"
 
 Named = tuple[list[str], NDArray[Any]]
 """Names (n,) and their vectors (n, d)."""
@@ -89,17 +90,17 @@ def _paired(arrays: Mapping[str, NDArray[Any]], file: Path) -> Iterator[Named]:
         yield list(flat), np.stack(list(flat.values()))
         return
     for name, matrix in matrices.items():
-        yield _texts(lists[_names_of(name, matrix, lists, file)], file), matrix
+        yield _texts(lists[_names_of(name, matrix, lists, file, len(matrices))], file), matrix
 
 
-def _names_of(name: str, matrix: NDArray[Any], lists: Mapping[str, NDArray[Any]], file: Path) -> str:
+def _names_of(name: str, matrix: NDArray[Any], lists: Mapping[str, NDArray[Any]], file: Path, n_matrices: int) -> str:
     """The list of names that belongs to a matrix: as long, and the most like it in name."""
     fitting = [key for key, array in lists.items() if len(array) == len(matrix)]
     if not fitting:
         lengths = ", ".join(f"{key} of {len(array):,}" for key, array in lists.items()) or "no list"
         raise InputError(
             f"{file}: the matrix {name!r} has {len(matrix):,} rows and no list of as many names (there is {lengths}); "
-            f"write it as {_SAVE}"
+            f"write it as {_SAVE if n_matrices < 2 else _SAVE_BOTH}"
         )
     likeness = {key: len(_words(key) & _words(name)) for key in fitting}
     best = max(likeness.values())
