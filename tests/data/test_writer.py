@@ -150,6 +150,18 @@ def test_a_writer_killed_at_a_named_moment_leaves_no_half_shard_and_resumes_to_t
     assert files_of(folder) == undisturbed
 
 
+def test_a_table_that_is_refused_because_it_is_finished_keeps_nothing_of_a_writer_that_died_after_it(
+    tmp_path: Path, make_rows: Rows
+) -> None:
+    folder = tmp_path / "t"
+    Table.create(folder, make_rows(3), axes=["gender"])
+    before = files_of(folder)
+    (folder / "_writing.json").write_text("{}")  # the last thing that a writer removes
+    with pytest.raises(InputError, match="finished table"):
+        Table.create(folder, make_rows(3), axes=["gender"])
+    assert files_of(folder) == before
+
+
 @pytest.mark.slow
 def test_a_writer_killed_again_and_again_at_random_ends_with_the_same_bytes(
     tmp_path: Path, undisturbed: dict[str, bytes]

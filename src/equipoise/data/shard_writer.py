@@ -145,12 +145,12 @@ class ShardWriter:
 
     def _accept_finished(self) -> None:
         there = Manifest.load(self.path)
+        # Left over when a writer died between its last two steps; whoever finds the table refused should not find it.
+        (self.path / UNFINISHED).unlink(missing_ok=True)
         if not self._resume or there.head() != json.loads(dumped(self._manifest.head())):
             raise OtherSettingsError(
                 f"there is a finished table at {self.path} already; choose another path or delete it"
             )
-        # Left over when a writer died between its last two steps.
-        (self.path / UNFINISHED).unlink(missing_ok=True)
         self.finished = True
 
     def _start(self, head: bytes) -> None:
