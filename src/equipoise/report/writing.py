@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,6 +22,9 @@ from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 from equipoise.report.verdict.judging import BiasVerdict
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["verdict_of", "write", "write_and_tell", "write_into"]
 
@@ -143,16 +148,21 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
 
 def rendered(contents: PageContents, files: str) -> str:
     """The page as text."""
-    from jinja2 import Environment
-
     script = asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = Environment(autoescape=True, trim_blocks=True).from_string(asset("page.html"))
     style = asset("colours.css") + asset("figure.css") + asset("page.css")
-    text = template.render(
+    text = _template().render(
         **contents.for_template(), style=style, script=script, script_hash=digest, version=__version__, files=files
     )
     return text.lstrip()
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than filling it in."""
+    from jinja2 import Environment
+
+    return Environment(autoescape=True, trim_blocks=True).from_string(asset("page.html"))
 
 
 def _with_pair(folders: str | Path | Folders, pair: Sequence[str | Path] | None) -> Folders:
