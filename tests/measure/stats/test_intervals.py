@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as sps
+from tests.examples import examples
 
 from equipoise.measure import retrieval, stats
 from equipoise.measure.groups import Groups
@@ -71,7 +72,7 @@ class TestShares:
         values = 0.5 + 0.01 * np.random.default_rng(0).normal(size=50)
         assert bounds(share_estimate(values)) == pytest.approx(stats.mean_interval(values), abs=1e-4)
 
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(st.integers(0, 10**6), st.sampled_from(["t", "percentile", "bootstrap_t"]))
     def test_inside_0_and_1_around_the_mean_and_never_a_point(self, seed, method):
         rng = np.random.default_rng(seed)
@@ -118,7 +119,7 @@ def matrices(values, first, codes):
 
 
 class TestDifferences:
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.integers(0, 10**6))
     def test_equals_the_definition_by_matrices(self, seed):
         rng = np.random.default_rng(seed)
