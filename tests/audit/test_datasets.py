@@ -298,10 +298,10 @@ def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path
     assert 0 <= even.ci_low < even.ci_high < 1
 
 
-def test_other_axes_have_their_own_words(table):
-    dataset = read_dataset(table.path)
+def test_other_axes_have_their_own_words(small):
+    dataset = read_dataset(small.path)
     assert {axis: words.id for axis, words in dataset.lexicons.items()} == {"gender": "equipoise", "age": "age"}
-    found = audit_dataset(table.path, axes=["age"], settings=FAST)
+    found = audit_dataset(small.path, axes=["age"], settings=FAST)
     assert any("an activity goes to the group of its image" in note for note in found.notes)
 
 
@@ -363,7 +363,7 @@ def test_the_command_prints_and_writes(small, tmp_path):
     app.command()(command)
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "99"]
+        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "19"]
     )
     assert done.exit_code == 0, done.output
     assert "Where it is lopsided" in done.output

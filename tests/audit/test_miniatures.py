@@ -19,7 +19,7 @@ def audits(tmp_path_factory):
     home = tmp_path_factory.mktemp("mini")
     world = preset("fair").changed(activity_share=0.0, visible=1.0)
     write_counterfactual_table(home / "sets", world, 4, subjects=SUBJECTS, axes=("gender", "skin_tone"), seed=3)
-    write_binding_table(home / "binding", preset("biased"), 2, seed=3)
+    write_binding_table(home / "binding", preset("biased"), 1, seed=3)
     for model, name in (("mini", "biased"), ("mini:clip-fair", "fair")):
         for suite, table, more in (("intersectional", "sets", ["--draws", "200"]), ("binding", "binding", [])):
             asked = ["audit", model, "--suite", suite, "--table", str(home / table), *more]

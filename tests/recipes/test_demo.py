@@ -52,7 +52,7 @@ def whole(found, audit, metric, axis):
 
 
 def small(**changes):
-    given = {"sets": 3, "natural": 336, "made_subjects": 4, "candidates": 4, "draws": 500, "generator": Renderer()}
+    given = {"sets": 2, "natural": 336, "made_subjects": 4, "candidates": 4, "draws": 200, "generator": Renderer()}
     return recipe.DemoSettings(**(given | changes))
 
 
@@ -76,7 +76,7 @@ def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run):
     first, said = one_run
     table = Table.open(first.folder / "sets")
     assert {"placebo_bag", "placebo_mirror", "placebo_brightness"} <= set(table.columns)
-    assert len(table) == 4 * 3 * 28 * 6
+    assert len(table) == 4 * 2 * 28 * 6
     biased, fair = (whole(first, name, "placebo_excess", "gender") for name in ("biased", "fair"))
     assert biased["ci_low"] > 0.5
     assert fair["value"] < 0.5 * biased["value"]
@@ -243,7 +243,7 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run):
 def test_the_verdict_answers_what_people_ask(one_run):
     """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the verdict.
 
-    Against whom is said where single subjects are sure, and with three sets of each they are not.
+    Against whom is said where single subjects are sure, and with two sets of each they are not.
     """
     first, _ = one_run
     page = first.page.read_text(encoding="utf-8")
