@@ -363,7 +363,7 @@ def test_the_command_prints_and_writes(small, tmp_path):
     app.command()(command)
     out = tmp_path / "out"
     done = CliRunner().invoke(
-        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "19"]
+        app, [str(small.path), "-o", str(out), "--axis", "gender", "--clusters", "4", "--draws", "99"]
     )
     assert done.exit_code == 0, done.output
     assert "Where it is lopsided" in done.output

@@ -103,7 +103,7 @@ def verdict_of(
 
     The arguments are those of :func:`write`; nothing is written.
     """
-    return _gathered(folders, None, truth, before_after, naive)[1].verdict
+    return _gathered(folders, None, truth, before_after, naive, verdict_alone=True)[1].verdict
 
 
 def _gathered(
@@ -112,12 +112,14 @@ def _gathered(
     truth: str | Path | pd.DataFrame | None,
     before_after: Sequence[str | Path] | None,
     naive: Folders,
+    verdict_alone: bool = False,
 ) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     pair = () if before_after is None else _pair(given, before_after)
     plain = read_given(naive) if naive else None
-    return given, gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
+    shown = plain.series if plain else []
+    return given, gather(given, title=title, truth=known, pair=pair, naive=shown, verdict_alone=verdict_alone)
 
 
 def _written_before(folder: Path) -> set[str]:

@@ -14,8 +14,8 @@ from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.truth import Probabilities
 
-STRENGTHS = (0.0, 0.3, 0.7)
-N = 1500
+STRENGTHS = (0.0, 0.45, 0.7)
+N = 2000
 
 
 class StandIn:
