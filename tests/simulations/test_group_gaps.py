@@ -93,7 +93,7 @@ def test_equal_groups_are_seldom_told_apart(kind):
 
 @pytest.mark.parametrize("shape", ["steps", "one", "half"])
 def test_unequal_groups_are_covered(shape):
-    assert coverage("values", shape, 5, [20, 30, 40, 50, 60], 20) >= 0.85
+    assert coverage("values", shape, 5, [20, 30, 40, 50, 60], 40) >= 0.85
 
 
 @pytest.mark.slow
