@@ -56,17 +56,10 @@ def small(**changes):
     return recipe.DemoSettings(**(given | changes))
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)], ids=["two sets", "three sets"])
-def sets(request):
-    """How many sets of each occupation: two tell what was put in, three also that it is more than placebos do."""
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def one_run(tmp_path_factory, sets):
+def one_run(tmp_path_factory):
     said: list[str] = []
-    chosen = small(sets=sets, draws=200 if sets == 2 else 500)
-    return recipe.demo(tmp_path_factory.mktemp("demo"), said.append, chosen), said
+    return recipe.demo(tmp_path_factory.mktemp("demo"), said.append, small()), said
 
 
 def test_the_audit_recovers_what_was_put_in(one_run):
@@ -79,14 +72,13 @@ def test_the_audit_recovers_what_was_put_in(one_run):
     assert first.gaps.groupby(["encoder", "axis"]).size().tolist() == [28] * 4
 
 
-def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run, sets):
+def test_the_sets_have_placebos_and_the_bias_is_above_them(one_run):
     first, said = one_run
     table = Table.open(first.folder / "sets")
     assert {"placebo_bag", "placebo_mirror", "placebo_brightness"} <= set(table.columns)
-    assert len(table) == 4 * sets * 28 * 6
+    assert len(table) == 4 * 3 * 28 * 6
     biased, fair = (whole(first, name, "placebo_excess", "gender") for name in ("biased", "fair"))
-    assert biased["value"] > 0.5
-    assert biased["ci_low"] > 0.5 or sets == 2  # too few to be sure
+    assert biased["ci_low"] > 0.5
     assert fair["value"] < 0.5 * biased["value"]
     told = f"above placebo {fair['value']:+.2f} [{fair['ci_low']:.2f}, {fair['ci_high']:.2f}]"
     assert any(line.strip().startswith("fair") and told in line for line in said)
@@ -130,7 +122,6 @@ def test_an_encoder_looks_at_a_picture_once():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sets", [3], indirect=True, scope="module")
 def test_two_runs_give_the_same_numbers(one_run, tmp_path):
     first, said = one_run
     second = recipe.demo(tmp_path / "again", lambda line: None, small())
@@ -236,10 +227,10 @@ def test_sets_are_made_sieved_and_audited(one_run):
     assert {"gender", "skin_tone"} <= set(funnel["axis"].dropna())
 
 
-def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run, sets):
+def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run):
     first, said = one_run
     page = first.page.read_text(encoding="utf-8")
-    assert ("mini:clip is biased by perceived gender" if sets > 2 else "mini:clip is biased by perceived") in page
+    assert "mini:clip is biased by perceived gender" in page
     for part in ("verdict", "chance", "truth", "change", "naive", "subjects", "groups", "pictures", "words", "funnel"):
         assert f'<section id="{part}"' in page, part
     assert first.page.stat().st_size < 5_000_000
@@ -249,20 +240,22 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(one_run, sets):
     assert all(line.strip().startswith("equipoise ") for line in after)
 
 
-def test_the_verdict_answers_what_people_ask(one_run, sets):
+def test_the_verdict_answers_what_people_ask(one_run):
     """Is it biased, how large, what was put in, did the repair work, and the fair twin: each in the verdict.
 
-    Against whom is said where single subjects are sure, and with two or three sets of each they are not.
+    Against whom is said where single subjects are sure, and with three sets of each they are not.
     """
     first, _ = one_run
     page = first.page.read_text(encoding="utf-8")
     verdict = re.search(r'<div class="verdict">(.*?)<dl', page, re.S)[1]
     words = re.sub(r"<figure.*?</figure>", "", verdict, flags=re.S)
     text = html.unescape(re.sub(r"<[^>]+>", "", words))
-    asked = ("95% intervals", "put in on purpose", "The repair", "mini:clip-fair, asked the same, is not shown")
-    sure = ("is biased by perceived gender", "as much as to a bag, a mirror image or brightness")
-    unsure = ("is biased by perceived", "to a bag, a mirror image or brightness")
-    for told in (*asked, *(unsure if sets == 2 else sure)):
+    asked = ("is biased by perceived gender", "95% intervals", "put in on purpose", "The repair")
+    for told in (
+        *asked,
+        "as much as to a bag, a mirror image or brightness",
+        "mini:clip-fair, asked the same, is not shown",
+    ):
         assert told in text, text
     assert "labelled male" in text
     assert len(text.split()) < 320, len(text.split())
