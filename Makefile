@@ -10,6 +10,9 @@ ALL_STAMP := $(VENV)/.installed-all
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
+# Keep bytecode, whatever the shell says: without it every worker rewrites all tests again, and every process that a
+# test starts compiles the package again, a minute and a half in all.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all bench lint docs format clean
 

@@ -1,3 +1,5 @@
+import functools
+import gc
 import importlib.util
 import itertools
 import os
@@ -12,7 +14,7 @@ from hypothesis import settings
 
 # The same examples in every run, so that a failure is a change of the code and not of the dice; `make test-all` (or
 # EQUIPOISE_RANDOM=1) throws them anew, and more of them.
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=50)
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=25)
 settings.register_profile("random", deadline=None, max_examples=200)
 settings.load_profile("random" if os.environ.get("EQUIPOISE_RANDOM") else "repeatable")
 
@@ -20,11 +22,35 @@ settings.load_profile("random" if os.environ.get("EQUIPOISE_RANDOM") else "repea
 _CACHES = itertools.count()
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the libraries they import stay until the end: the collector need not look at them again.
+
+    Without this, every full collection, such as that of a test that runs out of memory, takes a second.
+    """
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache for fixtures that serve several tests; nobody's own cache is read or written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQUIPOISE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_read_once() -> Iterator[None]:
+    """The parser of a command line is made once: a shell makes it once too, and hundreds of tests would make it again.
+
+    It takes a tenth of a second, for the types of every option of every command are read.
+    """
+    import typer.main
+    import typer.testing
+
+    once = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", once)
+        patch.setattr(typer.testing, "_get_command", once)
         yield
 
 

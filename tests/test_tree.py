@@ -31,18 +31,31 @@ def modules() -> dict[str, Path]:
     return names
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below ``node``, however deep; expressions, most of a tree, hold none and are passed over."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        below = getattr(node, part, ())
+        for child in below if isinstance(below, list) else ():  # the body of a lambda is an expression
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from statements(child)
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def read(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, ...], tuple[str, ...]]:
+    """The imports of a file, wherever in it they are, and the names of its classes at the top."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = tuple(node for node in statements(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return found, tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
 
 
 def imports(module: str) -> set[str]:
     """The modules of the package that ``module`` imports from, wherever in the file it does."""
     targets = set()
-    for node in ast.walk(parsed(modules()[module])):
+    for node in read(modules()[module])[0]:
         if isinstance(node, ast.Import):
             targets |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 targets.add(whole if whole in modules() else node.module)
@@ -79,6 +92,19 @@ def test_rings_are_found():
     assert list(cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d", "a"}})) == [["b", "c"]]
 
 
+def test_imports_are_found_however_deep():
+    code = "import a\n"
+    for above in ("def f():", "class C:", "async def g():", "if x:", "while x:", "for x in y:", "with x:", "try:"):
+        code += f"{above}\n import b\n"
+        code += "except E:\n import c\nelse:\n import d\nfinally:\n import e\n" if above == "try:" else ""
+    code += "if x:\n pass\nelif y:\n import f\nelse:\n def g():\n  match x:\n   case 1:\n    import g\n"
+    tree = ast.parse(code)
+    wanted = [node.names[0].name for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    found = [node.names[0].name for node in statements(tree) if isinstance(node, ast.Import)]
+    assert sorted(found) == sorted(wanted)
+    assert set(found) == set("abcdefg")
+
+
 def test_no_folder_is_crowded():
     counts: dict[str, int] = defaultdict(int)
     for path in python_files():
@@ -99,7 +125,7 @@ def test_no_modules_import_each_other():
 def test_no_public_class_name_stands_twice():
     places = defaultdict(list)
     for module, path in modules().items():
-        for node in parsed(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(module)
+        for name in read(path)[1]:
+            if not name.startswith("_"):
+                places[name].append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

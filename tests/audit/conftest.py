@@ -43,8 +43,10 @@ class HashedWords:
 def _no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """No page after each audit: pages have tests of their own, and drawing one takes longer than most of these."""
     from equipoise.audit import running
+    from equipoise.cli import audit
 
     monkeypatch.setattr(running, "write_page_into", lambda folder: None)
+    monkeypatch.setattr(audit, "write_page", lambda folder: None)
 
 
 @pytest.fixture

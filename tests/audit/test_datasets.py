@@ -298,10 +298,10 @@ def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path
     assert 0 <= even.ci_low < even.ci_high < 1
 
 
-def test_other_axes_have_their_own_words(table):
-    dataset = read_dataset(table.path)
+def test_other_axes_have_their_own_words(small):
+    dataset = read_dataset(small.path)
     assert {axis: words.id for axis, words in dataset.lexicons.items()} == {"gender": "equipoise", "age": "age"}
-    found = audit_dataset(table.path, axes=["age"], settings=FAST)
+    found = audit_dataset(small.path, axes=["age"], settings=FAST)
     assert any("an activity goes to the group of its image" in note for note in found.notes)
 
 

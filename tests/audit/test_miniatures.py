@@ -14,36 +14,36 @@ from equipoise.world.tables import write_binding_table, write_counterfactual_tab
 SUBJECTS = ("nurse", "florist", "firefighter", "mechanic", "teacher", "miner")
 
 
-@pytest.fixture(scope="module")
-def audits(tmp_path_factory):
-    home = tmp_path_factory.mktemp("mini")
-    world = preset("fair").changed(activity_share=0.0, visible=1.0)
-    write_counterfactual_table(home / "sets", world, 4, subjects=SUBJECTS, axes=("gender", "skin_tone"), seed=3)
-    write_binding_table(home / "binding", preset("biased"), 2, seed=3)
+def audited(suite, table, home, *more):
+    """The results of both CLIPs, by the command."""
+    found = {}
     for model, name in (("mini", "biased"), ("mini:clip-fair", "fair")):
-        for suite, table, more in (("intersectional", "sets", ["--draws", "200"]), ("binding", "binding", [])):
-            asked = ["audit", model, "--suite", suite, "--table", str(home / table), *more]
-            asked += ["-o", str(home / f"{suite}-{name}")]
-            done = CliRunner().invoke(app, asked)
-            assert done.exit_code == 0, done.output
-    return home
+        asked = ["audit", model, "--suite", suite, "--table", str(table.path), "--no-report", *more]
+        done = CliRunner().invoke(app, [*asked, "-o", str(home / name)])
+        assert done.exit_code == 0, done.output
+        found[name] = read_results(home / name)
+    return found
 
 
-def gap(home, name):
-    rows = read_results(home / f"intersectional-{name}")
+def gap(rows):
     rows = rows[(rows["metric"] == "counterfactual_gap") & (rows["axis"] == "gender") & rows["subject"].notna()]
     return rows.set_index("subject")["value"]
 
 
-def test_the_biased_clip_leans_as_it_was_taught_and_the_control_does_not(audits):
-    biased, fair = gap(audits, "biased"), gap(audits, "fair")
+def test_the_biased_clip_leans_as_it_was_taught_and_the_control_does_not(tmp_path):
+    world = preset("fair").changed(activity_share=0.0, visible=1.0)
+    axes = ("gender", "skin_tone")
+    table = write_counterfactual_table(tmp_path / "sets", world, 4, subjects=SUBJECTS, axes=axes, seed=3)
+    found = audited("intersectional", table, tmp_path, "--draws", "200")
+    biased, fair = gap(found["biased"]), gap(found["fair"])
     for women, men in (("nurse", "firefighter"), ("florist", "mechanic"), ("teacher", "miner")):
         assert biased[women] > 0 > biased[men]
         assert abs(fair[women] - fair[men]) < 0.25 * (biased[women] - biased[men])
 
 
-def test_binding_scenes_are_audited_too(audits):
-    rows = {name: read_results(audits / f"binding-{name}") for name in ("biased", "fair")}
+@pytest.mark.slow
+def test_binding_scenes_are_audited_too(tmp_path):
+    rows = audited("binding", write_binding_table(tmp_path / "binding", preset("biased"), 2, seed=3), tmp_path)
     for found in rows.values():
         recall = found[(found["metric"] == "activity_recall") & (found["k"] == 1) & (found["group"] == "E1")]
         assert recall["value"].iloc[0] > 0.5

@@ -51,13 +51,17 @@ def home(tmp_path_factory) -> Path:
     return folder
 
 
-def run(home: Path, *arguments: str):
+def run(home: Path, *arguments: str, page: bool = False):
+    """The command, as a rule without a page, which takes as long as the rest."""
     app = typer.Typer()
     app.command()(captions)
-    return CliRunner().invoke(app, [str(a).replace("@", f"{home}/") for a in arguments], catch_exceptions=True)
+    words = [str(a).replace("@", f"{home}/") for a in arguments]
+    return CliRunner().invoke(app, [*words, *(() if page else ("--no-report",))], catch_exceptions=True)
 
 
 FAST = ("--seeds", "2", "--permutations", "20", "--ba-least", "10")
+FASTEST = ("--seeds", "1", "--permutations", "4", "--ba-least", "10")
+"""Where it is not the numbers that are looked at."""
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,7 @@ def done(home):
         "@instances.json",
         *masked,
         *FAST,
+        page=True,
     )
     assert result.exit_code == 0, (result.output, result.exception)
     return result
@@ -137,6 +142,7 @@ def test_the_folder_holds_everything(done, home):
         "words.html",
         "log_odds.csv",
         "runs.csv",
+        "report.html",
         "report.txt",
         "lic_vs_quality.csv",
         "lic_vs_quality.svg",
@@ -180,7 +186,7 @@ def test_bad_input_is_one_sentence(home):
     assert "needs a model" in sentence(home, *good, "-l", "gender", "--images", "@")
     assert "as without-person=FILE" in sentence(home, *good, "-l", "gender", "--masked", "x")
     assert "knows none of the labelled images" in sentence(
-        home, *good, "-l", "gender", "--objects", write_instances(home), *FAST, "--no-quality"
+        home, *good, "-l", "gender", "--objects", write_instances(home), *FASTEST, "--no-quality"
     )
     assert not (home / "never").exists()
 
@@ -196,7 +202,7 @@ def write_instances(home: Path) -> str:
 def test_captions_that_name_nobody_are_not_praised(home):
     rows = [{"image_id": i, "caption": f"a person with a {'red' if i % 2 else 'blue'} kite"} for i in range(400)]
     (home / "neutral.json").write_text(json.dumps(rows))
-    result = run(home, "@neutral.json", "-r", "@human.jsonl", "-l", "gender", *FAST)
+    result = run(home, "@neutral.json", "-r", "@human.jsonl", "-l", "gender", *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
     line = next(line for line in result.stdout.splitlines() if line.startswith("neutral"))
     assert "0.0" in line.split()
@@ -208,7 +214,7 @@ def test_without_references_and_with_other_groups(home):
     (home / "skin.csv").write_text(
         "image_id,skin\n" + "".join(f"{i},{'dark' if i % 3 else 'light'}\n" for i in range(400))
     )
-    result = run(home, "@gender_good.json", "-l", "@skin.csv", "-o", "@skin", *FAST)
+    result = run(home, "@gender_good.json", "-l", "@skin.csv", "-o", "@skin", *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
     assert "no references" in result.stderr
     assert "nothing is masked, and Ratio, Error, BA and DBA_G are left out" in result.stderr
@@ -225,7 +231,7 @@ def test_labels_in_another_case(home):
             for r in map(json.loads, (home / "human.jsonl").read_text().splitlines())
         )
     )
-    result = run(home, "@gender_bad.json", "-l", "@capitals.csv", "-o", "@capitals", *FAST)
+    result = run(home, "@gender_bad.json", "-l", "@capitals.csv", "-o", "@capitals", *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
     found = read_results(home / "capitals")
     assert found[(found["metric"] == "error") & (found["variant"] == "burns_all")]["value"].iloc[0] > 0.2
@@ -245,7 +251,8 @@ def test_a_stopped_run_leaves_its_finished_work_and_goes_on(home, monkeypatch):
         return real(captions, labels, references, store=store, **options)
 
     monkeypatch.setattr(caption_lic, "measure_lic", stopping)
-    arguments = ("@gender_good.json", "@gender_bad.json", "-r", "@human.jsonl", "-l", "gender", "-o", "@stopped", *FAST)
+    models = ("@gender_good.json", "@gender_bad.json")
+    arguments = (*models, "-r", "@human.jsonl", "-l", "gender", "-o", "@stopped", *FASTEST)
     assert run(home, *arguments).exit_code != 0
     assert sorted(path.name for path in (home / "stopped").iterdir()) == ["_work", "run.json"]
     again = run(home, *arguments)
@@ -272,7 +279,7 @@ def test_clip_scores_through_an_encoder(home, monkeypatch):
         Image.new("RGB", (2, 2), (255, 0, 0) if i % 2 else (0, 0, 255)).save(home / "photos" / f"{i:012d}.png")
     monkeypatch.setattr(models, "load", lambda spec, kind: Colours())
     extra = ("--images", "@photos", "--encoder", "hf:mine", "-o", "@clip")
-    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", *extra, *FAST)
+    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", *extra, *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
     found = read_results(home / "clip").set_index("metric")
     assert found.loc["ref_clip_score", "n"] == 399
@@ -338,7 +345,7 @@ def test_three_groups_and_intervals_inside_the_range(home):
 def test_a_folder_named_like_the_column_is_not_mistaken_for_labels(home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gender").mkdir()
-    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FAST)
+    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--no-quality", *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
 
 
@@ -358,7 +365,7 @@ def test_java_metrics_take_their_place(home, monkeypatch):
     monkeypatch.setattr(java_metrics, "spice_is_ready", lambda: True)
     monkeypatch.setattr(java_metrics, "meteor", lambda pairs, seed: rouge_l(pairs))
     monkeypatch.setattr(java_metrics, "spice", lambda pairs: rouge_l(pairs))
-    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--java", *FAST)
+    result = run(home, "@gender_good.json", "-r", "@human.jsonl", "-l", "gender", "--java", *FASTEST)
     assert result.exit_code == 0, (result.output, result.exception)
     head = result.stdout.splitlines()[0].split()
     assert {"METEOR", "SPICE"} <= set(head)
@@ -366,7 +373,7 @@ def test_java_metrics_take_their_place(home, monkeypatch):
 
 
 def results_of(home, tmp_path, *arguments):
-    result = run(home, *arguments, "-o", tmp_path / "out", "--no-report")
+    result = run(home, *arguments, "-o", tmp_path / "out")
     assert result.exit_code == 0, (result.output, result.exception)
     return read_results(tmp_path / "out"), result.stderr
 
@@ -401,12 +408,12 @@ def test_labels_that_differ_in_case_alone_are_one_group(home, tmp_path):
         {"image_id": i, "caption": f"a {WORDS[who.lower()]} in a park", "gender": who} for i, who in enumerate(people)
     ]
     file = written(tmp_path / "m.jsonl", rows)
-    results, notes = results_of(home, tmp_path, file, "-l", "gender", *FAST)
+    results, notes = results_of(home, tmp_path, file, "-l", "gender", *FASTEST)
     # the commoner spelling wins, and of two as common the one in lower case
     assert set(results["group"].dropna()) == {"female", "male"}
     assert "gender: 'Female' read as 'female'; 'Male' read as 'male'" in notes
     assert results[results["metric"] == "ratio"].iloc[0]["null_mean"] == pytest.approx(1.5)
-    asked = results_of(home, tmp_path, file, "-l", "gender", "--group", "Male", "--group", "female", *FAST)[0]
+    asked = results_of(home, tmp_path, file, "-l", "gender", "--group", "Male", "--group", "female", *FASTEST)[0]
     assert set(asked["group"].dropna()) == {"female", "Male"}
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.data import LayerWriter, Table
 from equipoise.data.layers import combine_verdicts
@@ -102,7 +103,7 @@ def test_keep_is_what_all_keep_and_dropped_by_the_first_that_dropped(people: Tab
         list(people.rows(["image_id"], only_kept=True))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.lists(st.sampled_from([True, False, None]), min_size=4, max_size=4), min_size=1, max_size=4))
 def test_verdicts_combine_as_said(keeps: list[list[bool | None]]) -> None:
     verdicts = [

@@ -123,7 +123,10 @@ def test_on_cocos_own_annotations(split: str) -> None:
     document = json.loads((PHOTOS / "annotations" / f"instances_{split}.json").read_text())
     sizes = {image["id"]: (image["height"], image["width"]) for image in document["images"]}
     difference = total = crowds = 0.0
-    for annotation in document["annotations"]:
+    annotations = document["annotations"]
+    if split == "val2017":  # a third of them in the default suite, and every crowd
+        annotations = [one for i, one in enumerate(annotations) if i % 3 == 0 or one["iscrowd"]]
+    for annotation in annotations:
         if annotation["image_id"] not in sizes:
             continue
         mask = masks.decode(annotation["segmentation"], *sizes[annotation["image_id"]])

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.examples import examples
 
 from equipoise.data import Table
 from equipoise.data.mixing import combine, substitute, substitution_count, write_mixture
@@ -406,7 +407,7 @@ def lacking(chosen, items):
 
 
 @given(st.lists(st.tuples(st.sampled_from(["f", "m", None]), st.sets(st.sampled_from("xyz"))), max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_objects_and_groups_together_never_get_less_balanced_and_counts_are_true(rows):
     rows = [("f", {"x"}), ("m", {"x"}), *rows]
     frame = pd.DataFrame(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.data import Table, TableWriter, schema_for
 from equipoise.data.shards import IMAGES_PER_GROUP, row_groups
@@ -59,7 +60,7 @@ any_row = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(any_row, max_size=12, unique_by=lambda row: row["image_id"]), st.integers(1, 5))
 def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]], rows_per_shard: int) -> None:
     with TemporaryDirectory() as folder:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.data import shards as uniqueness
 from equipoise.data.shards import first_duplicate
@@ -21,7 +22,7 @@ def batches(ids: list[str], size: int = 3) -> Any:
     return keys
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.text(max_size=2), max_size=20), st.integers(1, 30))
 def test_a_duplicate_is_found_if_and_only_if_there_is_one(ids: list[str], rows_per_pass: int) -> None:
     before = uniqueness._ROWS_PER_PASS

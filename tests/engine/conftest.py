@@ -80,14 +80,14 @@ class Children:
         return line
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def children() -> Iterator[Children]:
     made = Children()
     yield made
     made.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def other_children() -> Iterator[Children]:
     """A second kill server, for two jobs at the same time."""
     made = Children()

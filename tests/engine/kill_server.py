@@ -128,7 +128,8 @@ def serve() -> None:
     import equipoise.engine.answers
     import equipoise.engine.embedding
     import equipoise.engine.mapping
-    import equipoise.engine.store  # noqa: F401
+    import equipoise.engine.store
+    import equipoise.report.writing  # noqa: F401
 
     for line in sys.stdin:
         pid = os.fork()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise import engine
 from equipoise.data import Rejected, Table, schema_for
@@ -115,7 +116,7 @@ class TestWhatAFunctionMayReturn:
 
 
 class TestFailures:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(bad=st.sets(st.integers(0, 24), max_size=20), batch_size=st.integers(1, 12), how=st.sampled_from("rexv"))
     def test_a_bad_row_costs_itself(
         self, tmp_path_factory: pytest.TempPathFactory, bad: set[int], batch_size: int, how: str

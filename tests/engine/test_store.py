@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.examples import examples
 
 from equipoise.data.atomic import locked
 from equipoise.data.images import decode, encode
@@ -67,7 +68,7 @@ STEPS = st.lists(st.lists(st.tuples(IDS, st.integers(-50, 50)), max_size=5), max
 
 
 class TestAgainstADictionary:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(steps=STEPS, asked=st.lists(IDS, max_size=12))
     def test_the_first_vector_of_an_id_stays(
         self, tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[bytes, int]]], asked: list[bytes]

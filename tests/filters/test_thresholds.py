@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.filters.thresholds import learn_thresholds
@@ -24,7 +25,7 @@ def test_planted_thresholds_come_back(thresholds, wrong):
     assert found.crossfitted == pytest.approx(1 - wrong, abs=0.03)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.integers(0, 10**6), st.integers(1, 40))
 def test_the_curve_is_the_agreement_of_every_choice(seed, n):
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.examples import examples
 from typer.testing import CliRunner
 
 from equipoise.cli.main import app
@@ -70,7 +71,7 @@ def test_shares_are_those_of_bias_amplification():
     assert shares.index.tolist() == ["tie", "cup"]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.sets(st.sampled_from("abcd")), st.sampled_from(["f", "m", "x", None])), min_size=1))
 def test_shares_equal_a_loop(images):
     objects, groups = zip(*images, strict=True)

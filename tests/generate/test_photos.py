@@ -30,7 +30,7 @@ from equipoise.generate.persons import composited, dilated, outlined, targets, w
 from equipoise.models.protocols import Detections
 
 QUIET = {"progress": False}
-FEW = 3
+FEW = 2
 
 
 @pytest.fixture(scope="module")

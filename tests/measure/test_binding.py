@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import binding
@@ -69,7 +70,7 @@ def test_the_layout_of_gab():
     }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 5), st.integers(1, 60), st.sampled_from(["wrong", "half"]))
 def test_image_to_text_matches_a_plain_loop(seed, n_activities, n, ties):
     rng = np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def test_drop_intervals_cover_over_activities():
     assert cover >= 16
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     seeds,
     st.integers(1, 4),
@@ -173,7 +174,7 @@ def test_text_to_image_matches_all_pairs(seed, n_activities, n, caption, people)
         assert again.overall == found.overall
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 4), st.integers(8, 40), st.sampled_from(["expected", "unexpected", "neutral"]))
 def test_the_released_codes_rule_matches_a_plain_loop(seed, n_activities, n, caption):
     rng = np.random.default_rng(seed)
@@ -224,7 +225,7 @@ def test_the_tie_band_of_three_decimals():
     assert tied.min() == pytest.approx(-0.002, abs=2e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(1, 12), st.integers(1, 12))
 def test_pair_probability_matches_all_pairs_and_its_null(seed, n, m):
     rng = np.random.default_rng(seed)
@@ -242,7 +243,7 @@ def test_pair_probability_matches_all_pairs_and_its_null(seed, n, m):
         assert np.mean(draws) == pytest.approx(0.5, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(-6, 6), st.sampled_from("xyz")), min_size=1, max_size=20))
 def test_text_encoder_bias_matches_a_plain_loop(items):
     margins = np.array([0.0009 * k for k, _ in items])
@@ -272,7 +273,7 @@ def plain_ranks(own, others):
     return [above + 1 + i for i in range(tied + 1)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(seeds, st.integers(1, 3), st.integers(1, 25), st.integers(1, 6))
 def test_activity_recognition_matches_a_plain_loop(seed, n_activities, n, m):
     rng = np.random.default_rng(seed)

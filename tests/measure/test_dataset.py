@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.measure import dataset
@@ -22,7 +23,7 @@ seeds = st.integers(0, 2**32 - 1)
 # Counts
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60))
 def test_counts_match_a_plain_loop(values):
     groups = Groups.from_values(values, ["a", "b", "c"])
@@ -57,7 +58,7 @@ def test_a_small_balanced_dataset_is_not_called_uneven():
 # Representation and co-occurrence
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(2, 42), st.integers(1, 5), st.integers(4, 60))
 def test_representation_matches_plain_loops_and_the_exact_law(seed, n_groups, n_subjects, n):
     rng = np.random.default_rng(seed)
@@ -252,7 +253,7 @@ def test_coco_clusters_lean_as_gensynth_found():
 # Colour and position
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seeds, st.integers(1, 5), st.integers(1, 5))
 def test_colours_match_plain_loops(seed, height, width):
     image = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)

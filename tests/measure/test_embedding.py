@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import embedding
@@ -57,7 +58,7 @@ def plain_self_similarity(rows):
     return sum(cosine(rows[i], rows[j]) for i in range(n) for j in range(n) if i != j) / (n * n - n)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(seeds, st.integers(1, 4), st.integers(6, 25), st.integers(1, 5), st.floats(-1, 2))
 def test_self_similarity_matches_a_plain_loop(seed, n_groups, n, d, shift):
     rng = np.random.default_rng(seed)
@@ -148,7 +149,7 @@ def test_one_group_has_no_gap():
 # Person preference
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(seeds, st.integers(2, 4), st.integers(6, 20), st.sampled_from(["own_label", "all_labels"]))
 def test_person_preference_matches_a_plain_loop(seed, n_groups, n, variant):
     rng = np.random.default_rng(seed)
@@ -183,7 +184,7 @@ def test_person_preference_has_an_interval_even_when_all_agree():
 # Zero-shot accuracy and recall of edits
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(seeds, st.integers(2, 4), st.integers(6, 20), st.booleans())
 def test_zero_shot_accuracy_matches_a_plain_loop(seed, n_classes, n, ties):
     rng = np.random.default_rng(seed)
@@ -204,7 +205,7 @@ def test_zero_shot_accuracy_matches_a_plain_loop(seed, n_classes, n, ties):
     assert found.overall.null_mean == pytest.approx(1 / n_classes)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(1, 12), st.integers(1, 4), st.booleans())
 def test_edit_recall_matches_a_plain_loop(seed, n_pool, n_edits, ties):
     rng = np.random.default_rng(seed)
@@ -229,7 +230,7 @@ def test_edit_recall_matches_a_plain_loop(seed, n_pool, n_edits, ties):
 # Gaps of group means
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(2, 42), st.integers(50, 90))
 def test_group_means_match_a_plain_loop_up_to_42_groups(seed, n_groups, n):
     rng = np.random.default_rng(seed)
@@ -298,7 +299,7 @@ def plain_weat(x, y, a, b):
     return both, (np.mean(sx) - np.mean(sy)) / spread
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(2, 5), st.integers(2, 5), st.integers(1, 4), st.integers(1, 4))
 def test_association_matches_plain_loops_and_every_split(seed, n, m, k, j):
     rng = np.random.default_rng(seed)
@@ -359,7 +360,7 @@ def test_cross_modal_association_finds_what_was_put_in():
     assert found.effect.ci_low > 0
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seeds, st.integers(2, 6), st.integers(2, 6))
 def test_single_association_matches_a_plain_loop(seed, n, m):
     rng = np.random.default_rng(seed)

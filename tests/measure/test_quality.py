@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import images as quality
@@ -30,7 +31,7 @@ def sqrtm_frechet(x, y):
     return float(gap @ gap + np.trace(s1) + np.trace(s2) - 2 * np.trace(root.real))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(1, 8), st.integers(20, 60), st.integers(20, 60))
 def test_frechet_matches_the_matrix_square_root(seed, d, n, m):
     rng = np.random.default_rng(seed)
@@ -41,7 +42,7 @@ def test_frechet_matches_the_matrix_square_root(seed, d, n, m):
     assert quality.frechet_from_moments(*moments) == pytest.approx(expected, abs=1e-8, rel=1e-8)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(seeds, st.integers(4, 9), st.integers(4, 9))
 def test_frechet_with_fewer_rows_than_dimensions_matches_eigenvalues(seed, n, m):
     x, y = normals(seed, n, 12), normals(seed + 1, m, 12, 0.3)
@@ -103,7 +104,7 @@ def plain_mmd(x, y, kernel):
     return xx + yy - 2 * xy
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seeds, st.integers(3, 9), st.integers(3, 9), st.integers(1, 4))
 def test_kernel_distances_match_plain_loops(seed, n, m, d):
     x, y = normals(seed, n, d), normals(seed + 1, m, d, 0.5)
@@ -121,7 +122,7 @@ def test_kernel_distances_match_plain_loops(seed, n, m, d):
         assert found.ci_high - found.value == pytest.approx(1.959963984540054 * math.sqrt(variance), rel=1e-6)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(seeds, st.integers(3, 8), st.integers(3, 8))
 def test_cmmd_matches_plain_loops_in_both_variants(seed, n, m):
     x, y = normals(seed, n, 4), normals(seed + 1, m, 4, 1.0)
@@ -199,7 +200,7 @@ def plain_prdc(x, y, k, inside):
     return precision, recall, density, coverage
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(6, 14), st.integers(6, 14), st.integers(1, 5), st.booleans())
 def test_manifold_scores_match_plain_loops(seed, n, m, k, ties):
     rng = np.random.default_rng(seed)
@@ -229,7 +230,7 @@ def test_dropped_modes_show_in_recall_and_coverage_not_in_precision():
     assert found.coverage.ci_high < 0.6
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(2, 12), st.integers(1, 12), st.sampled_from([0.5, 1.0, 2.0, math.inf]))
 def test_vendi_matches_the_eigenvalues_of_the_similarity_matrix(seed, n, d, order):
     x = normals(seed, n, d)
@@ -260,7 +261,7 @@ def test_vendi_interval_covers_what_the_value_varies_by(order):
     assert 0.9 <= np.mean([e.ci_low <= mean <= e.ci_high for e in found]) <= 0.99
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(seeds, st.integers(2, 12), st.integers(2, 6), st.booleans())
 def test_inception_score_matches_a_plain_loop(seed, n, c, zeros):
     rng = np.random.default_rng(seed)
@@ -336,7 +337,7 @@ def test_ssim_of_colour_is_the_mean_over_channels_and_one_for_the_same_image():
     assert same.estimate.n == 3
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(seeds)
 def test_perceptual_distance_matches_plain_loops(seed):
     rng = np.random.default_rng(seed)
@@ -372,7 +373,7 @@ def cosine(a, b):
     return float(a @ b / math.sqrt((a @ a) * (b @ b)))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seeds, st.integers(1, 8))
 def test_clip_scores_match_plain_loops(seed, n):
     rng = np.random.default_rng(seed)
@@ -388,7 +389,7 @@ def test_clip_scores_match_plain_loops(seed, n):
     np.testing.assert_allclose(quality.ref_clip_score(images, texts, references, owner).values, expected, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(seeds, st.integers(2, 8), st.integers(2, 5), st.booleans())
 def test_prompt_adherence_matches_plain_loops(seed, n, m, ties):
     rng = np.random.default_rng(seed)
@@ -419,7 +420,7 @@ def test_prompt_adherence_with_candidates_of_a_set():
         quality.prompt_adherence(images, texts, [0, 1, 2, 3], candidates=np.zeros((4, 4)))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(seeds)
 def test_directional_similarity_matches_a_plain_loop_and_drops_what_did_not_move(seed):
     rng = np.random.default_rng(seed)

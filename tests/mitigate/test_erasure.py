@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.mitigate import ClipClip, Inlp, Leace
@@ -18,7 +19,7 @@ def leaning(seed, n=600, d=10, groups=3, size=1.0):
     return vectors, codes, {"axis": [f"g{c}" for c in codes]}
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(6, 16))
 def test_leace_is_that_of_concept_erasure(seed, groups, d):
     torch = pytest.importorskip("torch")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.mitigate import Projection, Remedy
@@ -91,7 +92,7 @@ def test_missing_images_do_not_pass_for_a_group():
     assert np.linalg.norm(remedy.directions @ known.T) == pytest.approx(np.sqrt(3), abs=0.02)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 10_000), st.sampled_from(["differences", "prompts"]))
 def test_idempotent_and_as_by_brute_force(seed, variant):
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.mitigate import Rerank
@@ -23,7 +24,7 @@ def ranked(sizes, seed):
     return [np.sort(rng.random(n))[::-1] for n in sizes]
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(POOLS, st.integers(0, 1000), st.sampled_from([0.5, 0.8, 1.0]))
 def test_det_const_sort_never_falls_below_the_floor(sizes, seed, share):
     shares, n = np.array(sizes) / sum(sizes), sum(sizes)
@@ -33,7 +34,7 @@ def test_det_const_sort_never_falls_below_the_floor(sizes, seed, share):
         assert all(counts[k - 1][g] >= floor(share * shares[g] * k + 1e-9) for g in range(len(sizes))), k
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=3), st.integers(0, 1000))
 def test_det_greedy_stays_between_floor_and_ceiling_with_up_to_three_groups(sizes, seed):
     shares, n = np.array(sizes) / sum(sizes), sum(sizes)
@@ -53,7 +54,7 @@ def test_det_greedy_has_no_guarantee_with_four():
     assert broken > 0
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(POOLS)
 def test_a_quota_is_never_a_whole_image_off(sizes):
     shares, n = np.array(sizes) / sum(sizes), sum(sizes)
@@ -61,7 +62,7 @@ def test_a_quota_is_never_a_whole_image_off(sizes):
     assert np.abs(counts - np.outer(np.arange(1, n + 1), shares)).max() < 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 10_000), st.sampled_from(["det_greedy", "det_const_sort", "quota"]), st.integers(1, 40))
 def test_within_a_group_the_best_come_first_and_nothing_is_lost(seed, variant, depth):
     rng = np.random.default_rng(seed)

@@ -170,7 +170,9 @@ def _noisy(share: float, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "seed", "alpha", "value"])
 
 
-@pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize(
+    "share", [pytest.param(0.0, marks=pytest.mark.slow), 0.7, pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_noise_of_trainings_is_told_from_that_of_pictures_and_p_values_are_even_then(share: float) -> None:
     rng = np.random.default_rng(7)
     names = [f"m{i}" for i in range(12)]

@@ -32,7 +32,15 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
-@pytest.mark.parametrize("part", ["clip", "clip-binding", "judge", "captioner"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "clip",
+        pytest.param("clip-binding", marks=pytest.mark.slow),
+        pytest.param("judge", marks=pytest.mark.slow),
+        "captioner",
+    ],
+)
 def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, part):
     quiet = [].append
     train(part, tmp_path / "a-work", tmp_path / "a", quiet)

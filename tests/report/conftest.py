@@ -74,7 +74,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, strength in (("biased", 0.6), ("repaired", 0.02)):
         scores = Table.create(home / f"{name}-scores", toy_scores(rows, strength, seed=len(name)), kind="scores")
         settings = {"prompts": ("A photo of {a}",), "k": (6,), "draws": 300}
-        run(f"{name} model", "intersectional", table, home / name, config=settings, scores=scores)
+        run(f"{name} model", "intersectional", table, home / name, config=settings, scores=scores, page=False)
     (home / "filters").mkdir()
     (home / "filters" / "funnel.csv").write_text(
         "step,group,subject,kept,dropped\n"

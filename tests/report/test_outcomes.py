@@ -584,9 +584,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_each_folder_gives_its_outcome(case, tmp_path):
-    made = case.build(tmp_path)
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+def judged(request, tmp_path_factory) -> tuple[Case, BiasVerdict]:
+    """A case and what is said of its folder, built once for both tests that look at it."""
+    return request.param, request.param.build(tmp_path_factory.mktemp("case"))
+
+
+def test_each_folder_gives_its_outcome(judged):
+    case, made = judged
     assert made.outcome is case.outcome, made.text
     for phrase in case.must:
         assert phrase in made.text + " ".join(answer for _, answer in made.answers), made.text
@@ -594,9 +599,8 @@ def test_each_folder_gives_its_outcome(case, tmp_path):
         assert phrase not in made.text, made.text
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_each_paragraph_is_short_and_whole(case, tmp_path):
-    made = case.build(tmp_path)
+def test_each_paragraph_is_short_and_whole(judged):
+    _, made = judged
     assert len(made.sentences) <= 6, made.text
     for sentence in [made.lead, *made.sentences, *(answer for _, answer in made.answers)]:
         assert (

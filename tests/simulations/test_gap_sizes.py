@@ -94,7 +94,7 @@ SUBJECTS = [6, 14, 100]
 )
 def test_gaps_and_sizes_in_short(model, n_subjects, n_sets):
     for measure, truth in ((standard_gaps, model.common), (standard_gap_sizes, model.size)):
-        alarms, covered = rates(measure, truth, model, n_subjects, n_sets, 120)
+        alarms, covered = rates(measure, truth, model, n_subjects, n_sets, 60)
         assert covered >= 0.88
         if model.size == 0:
             assert alarms <= 0.11
@@ -213,10 +213,10 @@ SMALL_PLACEBO = {"n_sets": 4, "tones": 2}
 
 
 def test_another_placebo_is_no_excess_in_short():
-    alarms, covered = excesses(100, 0.3, (0.3, 0.3, 0.3), quirk=True, n_subjects=28, **SMALL_PLACEBO)
+    alarms, covered = excesses(50, 0.3, (0.3, 0.3, 0.3), quirk=True, n_subjects=28, **SMALL_PLACEBO)
     assert alarms <= 0.12
     assert covered >= 0.87
-    assert excesses(40, 0.6, (0.3, 0.3, 0.3), quirk=False, n_subjects=14, **SMALL_PLACEBO)[0] >= 0.9
+    assert excesses(15, 0.6, (0.3, 0.3, 0.3), quirk=False, n_subjects=14, **SMALL_PLACEBO)[0] >= 0.9
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from equipoise.measure import counterfactual as cf
 from equipoise.measure import retrieval as r
 from equipoise.measure import stats
 
-FEW, MANY = 100, 500
+FEW, MANY = 50, 500
 RARE = 0.005
 """How seldom the few models may leave their band."""
 RACE = {"race": 3.0}
@@ -84,10 +84,10 @@ def test_blind_models_at_length(name):
 def test_a_small_effect_is_found_beside_a_large_one():
     effects = {"effects": RACE | {"gender": 1.2}}
     case = (plain, "gender", effects)
-    power = (simulated(case, 100)[:, 0] <= 0.05).mean()
+    power = (simulated(case, FEW)[:, 0] <= 0.05).mean()
     # the oracle knows the effect of race and takes it out of the scores
     oracle = []
-    for number in range(100):
+    for number in range(FEW):
         rng = np.random.default_rng([7, number])
         images = plain(rng)
         scores = m.scores(images, rng, effects={"gender": 1.2})
@@ -95,7 +95,7 @@ def test_a_small_effect_is_found_beside_a_large_one():
         null = r.chance(found, sets=images.sets, strata=images.strata("gender"), draws=199, seed=number)
         oracle.append(r.summary(found, null, seed=number)[0].estimate.p_randomised <= 0.05)
     naive = []
-    for number in range(100):
+    for number in range(FEW):
         rng = np.random.default_rng([7, number])
         images = plain(rng)
         found = m.retrieved(images, m.scores(images, rng, **effects), "gender", 5, ("exposure_gap",))
@@ -190,7 +190,7 @@ def test_people_shared_by_subjects_are_no_gap():
     assert within((gap <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
     assert within((size <= 0.05).mean(), 0.0, 0.07, FEW, RARE)
     assert within(covered.mean(), 0.93, 1.0, FEW, RARE)
-    assert (gap_alarms(50, linked=False, person_sd=4.0)[0] <= 0.05).mean() > 0.5
+    assert (gap_alarms(30, linked=False, person_sd=4.0)[0] <= 0.05).mean() > 0.5
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def rates(runs: int, preference, seed: int) -> dict[str, float]:
     return told | {outcome.value: np.mean([j.outcome is outcome for j in found]) for outcome in Conclusion}
 
 
-@pytest.mark.parametrize("size", [0.3, 0.8])
+@pytest.mark.parametrize("size", [pytest.param(0.3, marks=pytest.mark.slow), 0.8])
 def test_quirks_without_a_direction_are_seldom_called_bias(size):
     told = rates(25, lambda rng: rng.normal(size=SUBJECTS) * size, seed=1)
     assert told["biased"] <= 0.16

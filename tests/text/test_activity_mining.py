@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.activities import (
@@ -253,7 +254,7 @@ def counts_of(first, second):
     return ActivityCounts(table, ("m", "f"), 10, 10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=3, max_size=20),
     st.floats(0.1, 2.0),

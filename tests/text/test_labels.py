@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.data.labels import with_joined_labels
 from equipoise.errors import UnknownNameError
@@ -95,7 +96,7 @@ def test_reading_again_changes_nothing_and_the_order_of_rows_says_nothing(cells)
 
 
 @given(st.lists(st.text(max_size=8), max_size=12))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_text_is_a_group_or_unknown(cells):
     read = read_labels(cells)
     for cell, value in zip(cells, read.values(), strict=True):

@@ -38,7 +38,9 @@ def test_a_language_model_learns_and_fills(world_sets, tmp_path):
     assert filler.fill([f"a {filler.mask} who works as a nurse"])[0]
 
 
-@pytest.mark.parametrize("loss", ["plain", "domain-independent", "domain-discriminative", "group-dro"])
+@pytest.mark.parametrize(
+    "loss", ["plain", "domain-independent", pytest.param("domain-discriminative", marks=pytest.mark.slow), "group-dro"]
+)
 def test_a_classifier_learns_columns_together(world_sets, tmp_path, loss):
     options = {"labels": ["gender", "objects"], "groups": "gender", "loss": loss, "balance": "over"}
     done = fit("multilabel", world_sets, tmp_path / "k", init="mini:judge", options=options, **GIVEN)

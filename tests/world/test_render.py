@@ -28,8 +28,8 @@ def outside_is_the_same(scenes, size, rng):
 
 
 def test_nothing_but_the_person_changes_in_a_counterfactual():
-    outside_is_the_same(sample(EVERYTHING, 500, seed=21), 64, np.random.default_rng(0))
-    outside_is_the_same(sample(EVERYTHING, 20, seed=22), 200, np.random.default_rng(1))
+    outside_is_the_same(sample(EVERYTHING, 150, seed=21), 64, np.random.default_rng(0))
+    outside_is_the_same(sample(EVERYTHING, 8, seed=22), 200, np.random.default_rng(1))
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from glob import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -362,6 +363,12 @@ def file_to_write(path: str | Path, *, overwrite: bool = False, own: bytes = b""
 
 def versions() -> dict[str, str]:
     """The versions of everything that numbers can depend on."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    """Read once: every version is parsed out of a file of its package, and they cannot change while this one runs."""
     known = {"equipoise": __version__, "python": python_version()}
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):

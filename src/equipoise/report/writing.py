@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,6 +22,9 @@ from equipoise.report.sources import Given, Series, read_given, with_names
 from equipoise.report.svg import asset, standalone
 from equipoise.report.truth import read_truth
 from equipoise.report.verdict.judging import BiasVerdict
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["verdict_of", "write", "write_and_tell", "write_into"]
 
@@ -98,7 +103,7 @@ def verdict_of(
 
     The arguments are those of :func:`write`; nothing is written.
     """
-    return _gathered(folders, None, truth, before_after, naive)[1].verdict
+    return _gathered(folders, None, truth, before_after, naive, verdict_alone=True)[1].verdict
 
 
 def _gathered(
@@ -107,12 +112,14 @@ def _gathered(
     truth: str | Path | pd.DataFrame | None,
     before_after: Sequence[str | Path] | None,
     naive: Folders,
+    verdict_alone: bool = False,
 ) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
     pair = () if before_after is None else _pair(given, before_after)
     plain = read_given(naive) if naive else None
-    return given, gather(given, title=title, truth=known, pair=pair, naive=plain.series if plain else [])
+    shown = plain.series if plain else []
+    return given, gather(given, title=title, truth=known, pair=pair, naive=shown, verdict_alone=verdict_alone)
 
 
 def _written_before(folder: Path) -> set[str]:
@@ -143,16 +150,21 @@ def write_into(folder: str | Path) -> tuple[Path | None, str]:
 
 def rendered(contents: PageContents, files: str) -> str:
     """The page as text."""
-    from jinja2 import Environment
-
     script = asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = Environment(autoescape=True, trim_blocks=True).from_string(asset("page.html"))
     style = asset("colours.css") + asset("figure.css") + asset("page.css")
-    text = template.render(
+    text = _template().render(
         **contents.for_template(), style=style, script=script, script_hash=digest, version=__version__, files=files
     )
     return text.lstrip()
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than filling it in."""
+    from jinja2 import Environment
+
+    return Environment(autoescape=True, trim_blocks=True).from_string(asset("page.html"))
 
 
 def _with_pair(folders: str | Path | Folders, pair: Sequence[str | Path] | None) -> Folders:

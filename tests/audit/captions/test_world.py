@@ -14,7 +14,7 @@ from equipoise.world import WorldConfig, preset, sample
 from equipoise.world.catalog import OCCUPATIONS
 from equipoise.world.truth import Probabilities
 
-STRENGTHS = (0.0, 0.2, 0.45, 0.7)
+STRENGTHS = (0.0, 0.45, 0.7)
 N = 2000
 
 

@@ -134,7 +134,7 @@ def test_a_model_that_knows_nothing_is_at_chance():
     excess = []
     for _ in range(8):
         evidence = Evidence(frame, texts, model="noise", scores=rng.normal(size=(len(texts), len(frame))))
-        found = SUITE.measure(evidence, AuditConfig()).frame()
+        found = SUITE.measure(evidence, AuditConfig(draws=200)).frame()
         rows = found[found["subject"].isna()].set_index(["metric", "variant", "group", "k"])
         excess.append(rows["excess"])
     many = pd.concat(excess, axis=1).to_numpy()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.examples import examples
 
 from equipoise.audit import AuditConfig, run
 from equipoise.audit.evidence import Evidence, unit
@@ -270,7 +271,7 @@ def test_undefined_faces_and_lone_groups_are_counted():
     assert rows(found, "leakage_auc").iloc[0].n == 30
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     hnp.arrays(np.float64, st.tuples(st.integers(6, 20), st.just(3)), elements=st.sampled_from([0.0, 0.5, 1.0])),
     st.integers(0, 99),
@@ -288,7 +289,7 @@ def test_own_text_means_against_a_plain_loop(worth, seed):
         assert abs(found.by_group[name].null_mean - everybody) < 6 * error
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(hnp.arrays(np.int64, st.tuples(st.integers(1, 12), st.integers(2, 4)), elements=st.integers(0, 1)))
 def test_prompt_sensitivity_against_shuffled_rows(outcomes):
     names = [str(i) for i in range(outcomes.shape[1])]

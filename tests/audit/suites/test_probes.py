@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
+from tests.examples import examples
 
 from equipoise.audit.suites._probes import _auc_of, caption_probe, image_probes, neutral_texts, stored_features
 from equipoise.errors import InputError
@@ -66,7 +67,7 @@ def test_three_groups_are_told_one_against_the_rest():
     assert "made no error" in found.auc.row()["notes"]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.integers(0, 10_000))
 def test_the_area_is_the_one_of_scikit_learn(seed):
     """One fold at a time, weighted by its pairs."""

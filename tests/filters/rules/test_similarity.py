@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.data import Table
 from equipoise.errors import InputError
@@ -36,7 +37,7 @@ def brute_force(vectors, texts, sets, pairs):
     return out
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10**6), st.integers(2, 30), st.booleans(), st.booleans(), st.sampled_from(["all", "first"]))
 def test_equals_one_pair_at_a_time(tmp_path_factory, seed, n, together, in_order, pairs):
     rng = np.random.default_rng(seed)
@@ -57,7 +58,7 @@ def test_equals_one_pair_at_a_time(tmp_path_factory, seed, n, together, in_order
     np.testing.assert_allclose(found.direction, expected["direction"], atol=2e-3)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 9))
 def test_blocks_hold_whole_sets_each_once(tmp_path_factory, seed, n, size):
     rng = np.random.default_rng(seed)

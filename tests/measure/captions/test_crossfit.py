@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.measure.captions import cross_fitted
@@ -19,7 +20,7 @@ def test_it_is_the_stratified_standard_error_worked_by_hand():
     assert found.p_value is None
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 10_000), st.integers(4, 40))
 def test_a_caption_tested_twice_counts_once(seed, n):
     rng = np.random.default_rng(seed)

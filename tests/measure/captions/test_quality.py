@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.captions import quality
@@ -101,7 +102,7 @@ def loop_cider(candidates, references, documents=None):
     return np.array(values)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(pairs)
 def test_scores_are_those_of_plain_loops(rows):
     candidates, references = [c for c, _ in rows], [r for _, r in rows]
@@ -122,7 +123,7 @@ def test_scores_are_those_of_plain_loops(rows):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.lists(token, max_size=7), min_size=1, max_size=5))
 def test_n_grams_are_counted_as_by_hand(captions):
     for n, counts in enumerate(gram_counts(captions), start=1):

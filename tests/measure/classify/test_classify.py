@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.measure.captions import multi_attribute_amplification
@@ -44,7 +45,7 @@ def test_average_precision_by_hand():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_average_precision_is_that_of_thresholds_and_of_scikit_learn(rows):
     scores, truth = [float(s) for s, _ in rows], [int(y) for _, y in rows]
     if not any(truth):
@@ -121,7 +122,7 @@ def test_ratio_of_predictions_raw_and_folded():
 
 
 @given(st.lists(st.tuples(st.sampled_from("mf-"), st.sampled_from("mf-")), min_size=4, max_size=25))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_artefact_delta_is_that_of_plain_counts(pairs):
     pairs = [("m", "f"), ("f", "m"), *pairs]
     sides = [[None if pair[i] == "-" else pair[i] for pair in pairs] for i in (0, 1)]
@@ -152,7 +153,7 @@ def test_artefact_delta_is_chance_for_noise_and_finds_a_planted_mark():
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), *[st.booleans()] * 4), max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_recall_by_group_is_that_of_plain_loops(rows):
     rows = [("a", True, True, True, False), ("b", True, True, False, True), *rows]
     groups = Groups.from_values([row[0] for row in rows])

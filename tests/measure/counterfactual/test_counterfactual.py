@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as sps
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.measure import counterfactual as cf
@@ -59,7 +60,7 @@ class TestTable:
 
 
 class TestPairs:
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.integers(0, 10**6))
     def test_equals_a_plain_loop(self, seed):
         rng = np.random.default_rng(seed)

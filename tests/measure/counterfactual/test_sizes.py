@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as sps
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.sizes import gap_cells, outranks, squared_gaps, standard_gap_sizes, standard_gaps
@@ -43,7 +44,7 @@ def random_cells(seed, *, n_strata=2, missing=0.2, n_subjects=3, n_sets=4):
 
 
 class TestAgainstLoops:
-    @settings(deadline=None, max_examples=40)
+    @settings(deadline=None, max_examples=examples(40))
     @given(st.integers(0, 10**6))
     def test_spread_gaps_wins_and_squares(self, seed):
         scores, cells = random_cells(seed)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import retrieval as r
@@ -419,7 +420,7 @@ class TestRecall:
         assert r.mrr_by_group([1, 2, 4, 4, 1], groups, draws=50).gap.value == pytest.approx(0.5)
         assert r.median_rank_by_group([1, 2, 4, 40, 1], groups, draws=50).gap.value == 20.5
 
-    @settings(deadline=None, max_examples=30)
+    @settings(deadline=None, max_examples=examples(30))
     @given(st.integers(0, 10**6))
     def test_medians_and_means_equal_numpy(self, seed):
         rng = np.random.default_rng(seed)

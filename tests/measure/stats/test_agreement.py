@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
@@ -15,7 +16,7 @@ from equipoise.measure.stats.agreement import cohen_kappa, fleiss_kappa, krippen
 answers = st.integers(0, 3)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(
     st.lists(st.tuples(answers, answers), min_size=2, max_size=25), st.sampled_from(["nominal", "linear", "quadratic"])
 )
@@ -49,7 +50,7 @@ def test_cohen_drops_items_without_both_answers():
     assert found.dropped == {"items without both answers": 2}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.integers(2, 5).flatmap(lambda r: st.lists(st.lists(answers, min_size=r, max_size=r), min_size=2, max_size=15))
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as sps
+from tests.examples import examples
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure import stats
@@ -159,7 +160,7 @@ class TestPermutation:
         for alpha in (0.05, 0.2, 0.5):
             assert np.mean([p.value <= alpha for p in found]) <= alpha + 0.02
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.lists(st.integers(-4, 4), min_size=1, max_size=8), st.sampled_from(["greater", "less", "two-sided"]))
     def test_exact_sign_flips_equal_enumeration(self, gaps, alternative):
         sums = np.array([np.dot(signs, gaps) for signs in product([1, -1], repeat=len(gaps))])
@@ -220,7 +221,7 @@ class TestCorrections:
         assert stats.holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
         assert stats.holm([0.6, 0.9]).tolist() == [1.0, 1.0]
 
-    @settings(deadline=None, max_examples=50)
+    @settings(deadline=None, max_examples=examples(50))
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
     def test_benjamini_hochberg_equals_scipy_and_holm_its_definition(self, p):
         assert stats.benjamini_hochberg(p) == pytest.approx(sps.false_discovery_control(p))

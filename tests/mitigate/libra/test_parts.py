@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from equipoise.errors import InputError
 from equipoise.mitigate.libra.classifier import CrossFittedClassifier
@@ -41,7 +42,7 @@ def test_a_filled_word_is_written_as_the_old_one_and_its_article_follows():
     assert filled("Dogs bark", [(0, 4)], ["cats"]) == "Cats bark"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_both_filters_agree_with_counting_by_hand(data):
     n, groups = data.draw(st.integers(1, 6)), data.draw(st.integers(2, 4))

@@ -259,7 +259,9 @@ def agreeing(one: list[np.ndarray], other: list[np.ndarray]) -> float:
 
 
 @pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.slow), 12])
-@pytest.mark.parametrize(("share", "inject"), [(0.0, "self"), (0.5, "self"), (0.5, "both")])
+@pytest.mark.parametrize(
+    ("share", "inject"), [(0.0, "self"), pytest.param(0.5, "self", marks=pytest.mark.slow), (0.5, "both")]
+)
 def test_batches_agree(pipeline: Any, share: float, inject: str, size: int) -> None:
     """A set of twelve that is split, its source repeated, gives the same pictures to 1/255."""
     from equipoise.generate.sets import batches_of

@@ -65,6 +65,7 @@ def test_csv_is_the_default_and_has_a_column_an_axis():
     }
 
 
+@pytest.mark.slow
 def test_the_whole_preset_into_a_file(tmp_path):
     path = tmp_path / "captions.csv"
     result = run("--preset", "socialcounterfactuals", "-o", path)

@@ -207,12 +207,14 @@ def test_only_the_term_is_added_and_the_article_before_it_agrees(before, noun, b
 
 
 @pytest.mark.skipif(not COCO.exists(), reason="the COCO val2017 captions are not here")
-def test_on_real_captions_all_who_say_people_get_a_prompt_and_no_article_goes_wrong():
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)], ids=["every fourth", "all"])
+def test_on_real_captions_all_who_say_people_get_a_prompt_and_no_article_goes_wrong(step):
     captions = [a["caption"] for a in json.loads(COCO.read_text())["annotations"]]
+    assert len(captions) == 25_014
+    captions = captions[::step]
     found = [inpainting_prompt(c, {"age": "elderly"}, lexicons={}) for c in captions]
     made = [p for p in found if p.text]
-    assert len(captions) == 25_014
-    assert len(made) > 10_000
+    assert len(made) > 10_000 / step
     assert not [p.text for p in made if re.search(r"\ba elderly\b", p.text, re.IGNORECASE)]
     assert Counter(p.how.get("age") for p in made).keys() <= {"inserted", "kept"}
     # What only says "person", "woman" or "man" once, and no statue or the like, always gets one.

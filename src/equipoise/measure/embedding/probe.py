@@ -297,6 +297,7 @@ def _fitted_ridge(x: Any, labellings: Labels, held_out: Any, n_groups: int, stre
 
 
 def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    from sklearn import config_context
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -308,7 +309,8 @@ def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, s
         if len(np.unique(y)) < 2:  # a shuffle may leave a fold with one group: it then has nothing to learn
             continue
         model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
-        with warnings.catch_warnings(record=True) as caught:
+        # hundreds of small fits, all with the settings above
+        with config_context(skip_parameter_validation=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(scaled, y)
         failed += any(issubclass(warning.category, ConvergenceWarning) for warning in caught)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from equipoise import __version__
 from equipoise.data.runs import claimed
@@ -21,6 +22,9 @@ from equipoise.report.dossier.people import read_labels_given
 from equipoise.report.dossier.policy import read_policy
 from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.svg import Scale, SvgDrawing, asset
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["rendered_dossier", "write_dossier"]
 
@@ -82,6 +86,25 @@ def write_dossier(
 
 def rendered_dossier(contents: dict[str, Any]) -> str:
     """The page as text."""
+    style = asset("colours.css") + asset("figure.css") + asset("page.css") + asset("dossier.css")
+    numbers = {name: place for place, name in enumerate(SECTIONS, 1)}
+    return (
+        _template()
+        .render(
+            **contents,
+            style=style,
+            version=__version__,
+            sections=SECTIONS,
+            numbers=numbers,
+            figure=bounds_figure(contents["deciding"]),
+        )
+        .lstrip()
+    )
+
+
+@cache
+def _template() -> Template:
+    """Compiled once: that takes longer than filling it in."""
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -95,17 +118,7 @@ def rendered_dossier(contents: dict[str, Any]) -> str:
         "slug": lambda text: text.replace(" ", "-"),
     }
     environment.globals |= {"interval": interval, "plural": plural}
-    style = asset("colours.css") + asset("figure.css") + asset("page.css") + asset("dossier.css")
-    numbers = {name: place for place, name in enumerate(SECTIONS, 1)}
-    template = environment.from_string(asset("dossier.html"))
-    return template.render(
-        **contents,
-        style=style,
-        version=__version__,
-        sections=SECTIONS,
-        numbers=numbers,
-        figure=bounds_figure(contents["deciding"]),
-    ).lstrip()
+    return environment.from_string(asset("dossier.html"))
 
 
 def _text(path: str | Path | None) -> str:

@@ -174,8 +174,9 @@ def gather(
     truth: pd.DataFrame | None,
     pair: Sequence[Series] = (),
     naive: Sequence[Series] = (),
+    verdict_alone: bool = False,
 ) -> PageContents:
-    """All parts of the page."""
+    """All parts of the page, or the verdict alone, which a terminal shows: figures and pictures take far longer."""
     series = given.series
     audits = [each for each in series if each.source.kind in ("audit", "results")]
     captions = [each for each in series if each.source.kind == "captions"]
@@ -215,6 +216,8 @@ def gather(
     )
     if not series and (runs := [each.path.name for each in given.sources if each.kind == "filter"]):
         contents.verdict = on_nothing_dropped(runs)
+    if verdict_alone:
+        return contents
     colours = {each.label: number for number, each in enumerate(series)}
     contents.figures["headline"] = [
         figure

@@ -8,6 +8,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,7 @@ def public(value: Any) -> Any:
     return value
 
 
+@cache
 def versions() -> str:
     """The versions of what this page was made with."""
     packages = [f"{name} {version(name)}" for name in ("numpy", "scipy", "pandas", "pyarrow")]
