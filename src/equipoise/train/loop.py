@@ -251,13 +251,20 @@ def restore(model: Any, optimiser: Any, average: Average, course: Course, data: 
     for i, parameter in enumerate(_numbered(optimiser)):
         prefix = f"optimiser.{i}."
         state = {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
-        if state:  # the count of steps stays on the CPU, as AdamW keeps it
-            optimiser.state[parameter] = {n: v if n == "step" else v.to(parameter.device) for n, v in state.items()}
+        if state:  # the count of steps stays on the CPU, as AdamW keeps it; the rest lies in memory as the weights do
+            optimiser.state[parameter] = {n: v if n == "step" else _laid_out(v, parameter) for n, v in state.items()}
     past = json.loads(about.get("course", "{}"))
     course.losses[:] = past.get("losses", [])
     course.judged[:] = [(int(step), float(loss)) for step, loss in past.get("judged", [])]
     course.best = {n.removeprefix("best."): v for n, v in tensors.items() if n.startswith("best.")}
     return int(json.loads(about["step"]))
+
+
+def _laid_out(value: Any, like: Any) -> Any:
+    """``value`` on the device and in the memory format of ``like``, as a run that was never stopped has it."""
+    import torch
+
+    return torch.empty_like(like, dtype=value.dtype).copy_(value)
 
 
 def _metadata(data: bytes) -> dict[str, str]:
