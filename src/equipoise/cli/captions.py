@@ -27,8 +27,12 @@ def captions(
     ),
     out: str = typer.Option("", "--out", "-o", help="The folder for the results."),
     label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
-    id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
-    caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
+    id_column: list[str] = typer.Option(
+        [], "--id-column", help="The column of image ids, where it is not image_id or id; again where files differ."
+    ),
+    caption_column: list[str] = typer.Option(
+        [], "--caption-column", help="The column of captions, where not caption; again where files differ."
+    ),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
     sample: int = SAMPLE,
@@ -118,7 +122,7 @@ def captions(
     )
     some: dict[str, Any] = {"label_column": label_column or None, "groups": group, "limit": limit, "sample": sample}
     if dry_run:
-        columns = CaptionColumns(id_column, caption_column, tuple(layer))
+        columns = CaptionColumns.named(id_column, caption_column, layer)
         columns.check_layers([*predictions, *(one for one in (references, labels, images) if one)])
         inputs = read_inputs(predictions, references or None, labels, columns=columns, seed=seed, **some)
         typer.echo(planned_captions(inputs, settings, encoder))

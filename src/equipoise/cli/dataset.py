@@ -60,7 +60,7 @@ def dataset(
     from equipoise.audit.dataset.source import read_dataset
 
     if dry_run:
-        columns = CaptionColumns(id_column, caption_column)
+        columns = CaptionColumns.named(id_column, caption_column)
         some: dict[str, Any] = {"layers": layer, "limit": limit, "sample": sample, "seed": seed}
         read = read_dataset(source, axes=axis, lexicon=lexicon, columns=columns, **some)
         asked = f"{encoder} would be asked about them" if encoder else "no model would be asked"

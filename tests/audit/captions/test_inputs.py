@@ -7,7 +7,7 @@ import json
 import pytest
 
 from equipoise.audit.captions.inputs import read_inputs
-from equipoise.audit.captions.reading import read_records
+from equipoise.audit.captions.reading import CaptionColumns, read_records
 from equipoise.data import Table
 from equipoise.errors import InputError
 
@@ -196,3 +196,16 @@ def test_two_models_of_one_name(files):
     write(files / "other" / "gender_nic.csv", (files / "fc.csv").read_text())
     with pytest.raises(InputError, match="a second model named 'nic'; give it another name"):
         read_inputs([files / "gender_nic.jsonl", files / "other" / "gender_nic.csv"], None, "gender")
+
+
+def test_files_may_name_their_captions_differently(tmp_path):
+    said, human = tmp_path / "said.csv", tmp_path / "human.csv"
+    said.write_text("photo,generated text,sex\n" + "".join(f"{i},a text {i},{'mf'[i % 2]}\n" for i in range(4)))
+    human.write_text("photo,sentence\n" + "".join(f"{i},a sentence {i}\n" for i in range(4)))
+    both = CaptionColumns.named("photo", ["generated text", "sentence"])
+    inputs = read_inputs([said], human, "sex", columns=both)
+    assert inputs.models[0].captions["3"] == "a text 3"
+    with pytest.raises(InputError, match=r"sentence.*name this file's own with another --caption-column"):
+        read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", "generated text"))
+    with pytest.raises(InputError, match="--caption-column 'other': no such column"):
+        read_inputs([said], human, "sex", columns=CaptionColumns.named("photo", [*both.caption, "other"]))

@@ -75,12 +75,26 @@ def suffix_of(path: str | Path) -> str:
 class CaptionColumns:
     """Names of columns of one's own; a file that has no such column is read by the usual names.
 
+    Files may differ: each is read by the first of several names that it has.
     ``layers``: what is joined to tables among the files, by name or path, or ``all``.
     """
 
-    image_id: str = ""
-    caption: str = ""
+    image_id: tuple[str, ...] = ()
+    caption: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
+
+    @classmethod
+    def named(
+        cls, image_id: str | Iterable[str] = (), caption: str | Iterable[str] = (), layers: Iterable[str] = ()
+    ) -> CaptionColumns:
+        """The same from one name or several; an empty one is none.
+
+        >>> CaptionColumns.named("photo", ["text", "sentence"]).caption
+        ('text', 'sentence')
+        """
+        given = [(names,) if isinstance(names, str) else tuple(names) for names in (image_id, caption)]
+        own = [tuple(name for name in names if name) for names in given]
+        return cls(own[0], own[1], tuple(layers))
 
     def opened(self, folder: str | Path) -> Table:
         """The table in ``folder`` with those of the layers that it has."""
@@ -108,9 +122,10 @@ class CaptionColumns:
 
     def check(self, records: Iterable[Record], places: Iterable[str]) -> None:
         """Refuse a name that no file has."""
-        for name, flag in ((self.image_id, "--id-column"), (self.caption, "--caption-column")):
-            if name and not any(name in record.taken for record in records):
-                raise InputError(f"{flag} {name!r}: no such column in {' or '.join(places)}")
+        for names, flag in ((self.image_id, "--id-column"), (self.caption, "--caption-column")):
+            for name in names:
+                if not any(name in record.taken for record in records):
+                    raise InputError(f"{flag} {name!r}: no such column in {' or '.join(places)}")
 
 
 USUAL = CaptionColumns()
@@ -143,13 +158,12 @@ def read_records(path: str | Path, *, need_captions: bool = True, columns: Capti
 
 
 def _record(where: str, row: dict[str, Any], need_captions: bool, columns: CaptionColumns) -> Record:
-    key = next((name for name in (columns.image_id, *ID_COLUMNS) if name and name in row), None)
+    key = next((name for name in (*columns.image_id, *ID_COLUMNS) if name in row), None)
     if key is None:
-        wanted = columns.image_id or "image_id"
-        near = closest(wanted, row, n=1)
-        hint = f"did you mean --id-column {near[0]}?" if near else "name it with --id-column"
+        wanted = " or ".join(columns.image_id) or "image_id"
+        hint = _hint("--id-column", columns.image_id, wanted, row)
         raise InputError(f"{where}: no column {wanted!r} that names the image; it has: {_listed(row)}; {hint}")
-    known = (columns.caption, *CAPTION_COLUMNS) if columns.caption in row else CAPTION_COLUMNS
+    known = (*(name for name in columns.caption if name in row), *CAPTION_COLUMNS)
     column = next((name for name in known if row.get(name) is not None), None)
     texts: tuple[str, ...] = ()
     if column is not None:
@@ -162,12 +176,19 @@ def _record(where: str, row: dict[str, Any], need_captions: bool, columns: Capti
         if any(name in row for name in known):
             texts = ("",)  # present and null: an image without a caption, which is counted
         else:
-            wanted = columns.caption or "caption"
-            near = closest(wanted, row, n=1)
-            hint = f"did you mean --caption-column {near[0]}?" if near else "name it with --caption-column"
+            wanted = " or ".join(columns.caption) or "caption"
+            hint = _hint("--caption-column", columns.caption, wanted, row)
             raise InputError(f"{where}: no column {wanted!r}; it has: {_listed(row)}; {hint}")
     others = {name: value for name, value in row.items() if name != key and name not in known}
     return Record(where, image_name(row[key], where), texts, others, tuple(n for n in (key, column) if n))
+
+
+def _hint(flag: str, given: Sequence[str], wanted: str, row: Mapping[str, Any]) -> str:
+    """What to type where a file has none of the columns ``given``."""
+    near = closest(wanted, row, n=1)
+    if near:
+        return f"did you mean {flag} {near[0]}?"
+    return f"name this file's own with another {flag}" if given else f"name it with {flag}"
 
 
 def refuse_several(path: str, records: Sequence[Record]) -> None:

@@ -115,8 +115,8 @@ def audit_captions(
     say: Callable[[str], None] | None = None,
     asking: Asking | None = None,
     overwrite: bool = False,
-    id_column: str = "",
-    caption_column: str = "",
+    id_column: str | Sequence[str] = "",
+    caption_column: str | Sequence[str] = "",
     layers: Sequence[str] = (),
     limit: int = 0,
     sample: int = 0,
@@ -129,8 +129,8 @@ def audit_captions(
     ``[MODEL:]KIND=FILE``. ``published`` shows that paper's values beside the measured. ``train_references`` are the
     human captions that the captioners learned from; the words of BA are then chosen from these, as the paper does.
     ``asking`` says how the encoder is asked; what the cache knows is not encoded again. ``id_column`` and
-    ``caption_column`` name columns that are called otherwise than usual. ``layers`` are joined to tables among the
-    files; ``limit`` takes the first images that have captions, ``sample`` draws so many.
+    ``caption_column`` name columns that are called otherwise than usual, several where files differ. ``layers`` are
+    joined to tables among the files; ``limit`` takes the first images that have captions, ``sample`` draws so many.
 
     Results appear whole at the end: ``results.parquet`` and ``results.json``, ``run.json`` with settings, files and
     versions, ``dropped.csv``, ``captions.csv`` (each caption's bias score), ``words.csv``, ``words.html``,
@@ -143,7 +143,7 @@ def audit_captions(
     if images is not None and encoder is None:
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
-    columns = CaptionColumns(id_column, caption_column, tuple(layers))
+    columns = CaptionColumns.named(id_column, caption_column, layers)
     columns.check_layers([one for one in (*predictions, references, labels, images) if one is not None])
     some: dict[str, Any] = {"limit": limit, "sample": sample}
     inputs = read_inputs(

@@ -150,7 +150,7 @@ def audit_dataset(
     if out is not None:
         check_folder(out, SUITE, overwrite=overwrite)
     some: dict[str, Any] = {"limit": limit, "sample": sample, "seed": chosen.seed, "layers": layers}
-    columns = CaptionColumns(id_column, caption_column)
+    columns = CaptionColumns.named(id_column, caption_column)
     dataset = read_dataset(source, axes=axes, lexicon=lexicon, columns=columns, **some)
     if limit or sample:
         dataset.notes.append(f"only some images were looked at: {len(dataset):,}")

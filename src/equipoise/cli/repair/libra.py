@@ -66,7 +66,7 @@ def synthesise(
     settings = SynthesisSettings().having(own | _more(setting, own))
     if out:
         check_folder(out, "pairs", overwrite=overwrite)
-    columns = CaptionColumns(id_column, caption_column)
+    columns = CaptionColumns.named(id_column, caption_column)
     records = read_records(source, columns=columns)
     columns.check(records, [source])
     captions = [(record.image_id, text) for record in records for text in record.captions]
@@ -184,7 +184,7 @@ def apply(
     from equipoise.models.hf.revisers import Revising
 
     check_folder(out, "revised", overwrite=overwrite)
-    columns = CaptionColumns(id_column, caption_column)
+    columns = CaptionColumns.named(id_column, caption_column)
     records = read_records(source, columns=columns)
     columns.check(records, [source])
     if not images:

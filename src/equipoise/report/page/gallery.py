@@ -249,7 +249,8 @@ def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureO
             return _of_audit(given, audit, table, audits, rankings, metric)
     if rankings and not given.tables:
         given.problems.append(
-            "no pictures are shown: the table that was audited is neither given nor beside the results; add its folder"
+            "no pictures are shown: the table that was audited is neither given nor beside the results; to see them "
+            f"type: equipoise report {audits[0].source.path} TABLE -o page.html"
         )
     for table in given.tables:
         return _of_table(given, table)
