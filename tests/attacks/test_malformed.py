@@ -47,4 +47,4 @@ def test_ten_thousand_malformed_inputs(tmp_path: Path) -> None:
     assert max(one["peak_mib"] for one in found) < 2048
     assert max(one["slowest"] for one in found) < 20
     for kind in ("reader", "run", "table", "settings", "captions", "arguments", "model", "service"):
-        assert outcomes[f"{kind} refused"] > 200, outcomes
+        assert outcomes[f"{kind} refused"] > 150, outcomes  # every kind is among them, in numbers
