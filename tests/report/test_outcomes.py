@@ -637,3 +637,23 @@ def test_a_wider_margin_makes_a_lean_too_small(tmp_path):
     wide = folder(tmp_path / "b", rows, settings=AuditConfig(margin=0.6))
     assert verdict_of(wide).outcome is SMALL
     assert "0.6 spreads" in verdict_of(wide).text
+
+
+@pytest.mark.parametrize(("found", "metric"), [(0.87, "abs_bias_at_k"), (0.57, "max_skew")])
+def test_the_figure_shows_the_number_that_the_verdict_rests_on(tmp_path, found, metric):
+    """Natural pools can lean by one metric and not by the main one; a reader looks for what the first sentence says."""
+    chance = 0.57
+    p = 0.0002 if found > chance else 0.5
+    rows = [
+        row("max_skew", (0.2, 0.1, 0.3, 0.999), chance=0.4, k=2),
+        row("abs_bias_at_k", (found, found - 0.1, min(1.0, found + 0.1), p), chance=chance, k=2),
+    ]
+    for one in ("cook", "pilot"):
+        of = {"subject": one, "n": 1, "k": 2}
+        rows += [
+            row("max_skew", (0.2, None, None, 0.9), chance=0.4, sd=0.1, **of),
+            row("abs_bias_at_k", (1.0, None, None, 0.4), chance=0.5, sd=0.3, **of),
+        ]
+    write(folder(tmp_path / "a", rows), tmp_path / "p.html")
+    figure = pd.read_csv(tmp_path / "p_files" / "headline.csv")
+    assert figure["metric"].unique().tolist() == [metric]

@@ -37,7 +37,7 @@ from equipoise.report.page.words import CaptionWords, read_words
 from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
-from equipoise.report.verdict.judging import BiasVerdict, level_of, spreads_of
+from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric, spreads_of
 from equipoise.report.verdict.kinds import on_nothing_dropped
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
@@ -183,7 +183,7 @@ def gather(
     datasets = [each for each in series if each.source.kind == "dataset"]
     classifiers = [each for each in series if each.source.kind == "classification"]
     comparisons = [each for each in series if each.source.kind == "comparison"]
-    metric = main_metric(audits)
+    metric = shown_metric(audits)
     apart = bool(pair) and any(each.model == pair[0].model for each in audits if each not in pair)
     if apart:  # the same model was audited on more subjects: that comes first, the pair on its own
         audits = [each for each in audits if each not in pair]
@@ -222,7 +222,7 @@ def gather(
     contents.figures["headline"] = [
         figure
         for number, some in enumerate((audits, captions, datasets, comparisons, classifiers))
-        if (figure := _headline(some, list(colours), "" if number == 0 else f"_{some[0].source.kind if some else ''}"))
+        if (figure := _headline(some, list(colours), metric if number == 0 else main_metric(some)))
     ]
     if found_truth:
         contents.figures["truth"] = [_truth(found_truth, colours)]
@@ -286,8 +286,7 @@ def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
     return selects
 
 
-def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageFigure | None:
-    metric = main_metric(series)
+def _headline(series: Sequence[Series], labels: list[str], metric: str | None) -> PageFigure | None:
     if metric is None:
         return None
     parts = [main_rows(each, metric).assign(label=each.label) for each in series]
@@ -298,7 +297,8 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageF
     svg, data = headline_figure(rows, labels)
     level = percent(level_of(series[0]))
     what = f"the {metric_name(metric)} that was measured, less what chance gives"
-    if series[0].source.kind == "comparison":
+    kind = series[0].source.kind
+    if kind == "comparison":
         what = f"the paired difference A - B in {metric_name(metric)}: right of the line the first model has more"
     caption = (
         f"The dot is {what}; the line is its {level} "
@@ -312,7 +312,8 @@ def _headline(series: Sequence[Series], labels: list[str], suffix: str) -> PageF
         "dataset": "The dataset",
         "comparison": "Paired differences",
         "classification": "Predictions",
-    }.get(series[0].source.kind, "Excess over chance by axis")
+    }.get(kind, "Excess over chance by axis")
+    suffix = "" if kind in ("audit", "results") else f"_{kind}"
     return PageFigure(f"headline{suffix}", title, caption, svg, data)
 
 

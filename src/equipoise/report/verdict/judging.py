@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from equipoise.measure.stats import holm
-from equipoise.report.findings import bias_rows, is_placebo, perceived
+from equipoise.report.findings import bias_rows, is_placebo, main_metric, main_rows, perceived, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, read_row, refined_p
 
-__all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "spreads_of"]
+__all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "shown_metric", "spreads_of"]
 
 CAPTIONS, FILTERS = "And the captions?", "Were the filters even-handed?"
 IS_IT, HOW_SURE, AGAINST = "Is it biased?", "How sure are we?", "Against whom?"
@@ -177,6 +177,19 @@ def judge(series: Series, truths: Sequence[Recovered] = (), *, difference: bool 
             )
         )
     return sorted(judgements, key=_rank)
+
+
+def shown_metric(audits: Sequence[Series]) -> str | None:
+    """The metric that figures show: the one on which the verdict on the first audit rests if it leans, where all
+    audits have it, for a reader looks for what the first sentence says; else the main one.
+    """
+    main = main_metric(audits)
+    telling = judge(audits[0])[:1] if audits else []
+    for judgement in telling:
+        metric = judgement.rests_on.metric
+        if judgement.biased and all(len(main_rows(a, metric)) and len(subject_rows(a, metric)) for a in audits):
+            return metric
+    return main
 
 
 def _rank(judgement: AxisJudgement) -> tuple[int, int, int, float]:
