@@ -167,7 +167,7 @@ CASES = [
         "tiny skew with many queries",
         audit(row("max_skew", (0.22, 0.21, 0.23, 0.0002), **SKEW | {"n": 50_000})),
         SMALL,
-        ("too small to matter", "1.1 times what luck gives"),
+        ("too small to matter", "1.1 times the share that luck gives"),
         ("is biased",),
     ),
     Case(

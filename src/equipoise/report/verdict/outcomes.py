@@ -113,14 +113,14 @@ def margin_text(metric: str, spreads: float = SPREADS) -> str:
     """The margin with its unit.
 
     >>> margin_text("standard_gap_size"), margin_text("max_skew"), margin_text("lic"), margin_text("binding_drop")
-    ('0.2 spreads', '1.1 times what luck gives', '1 point', '5 points')
+    ('0.2 spreads', '1.1 times the share that luck gives', '1 point', '5 points')
     """
     if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
         return f"{spreads:g} spreads"
     if metric == "outranks":
         return f"{100 * (0.5 + (margin_of(metric, spreads) or 0)):.0f} of 100 sets"
     if metric == "max_skew":
-        return f"{SHARE:g} times what luck gives"
+        return f"{SHARE:g} times the share that luck gives"
     if metric in ("lic", "lic_m", "leakage_amplification"):
         return "1 point"
     if metric == "ratio":

@@ -23,12 +23,12 @@ def amount_of(value: float, metric: str) -> str:
     """A distance from chance with its unit.
 
     >>> amount_of(0.31, "standard_gap_size"), amount_of(0.2, "max_skew"), amount_of(0.123, "recall_gap")
-    ('0.31 spreads', '1.22 times what luck gives', '12.3 points')
+    ('0.31 spreads', '1.22 times the share that luck gives', '12.3 points')
     """
     if metric in _SPREADS:
         return f"{amount(value)} spreads"
     if metric == "max_skew":
-        return f"{math.exp(min(value, 700)):.2f} times what luck gives"
+        return f"{math.exp(min(value, 700)):.2f} times the share that luck gives"
     if metric in ("lic", "lic_m", "lic_d"):
         return f"{amount(value, 1)} points"
     if metric == "outranks":
