@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from equipoise.cli.main import app
 from equipoise.data import Table
 from equipoise.errors import InputError
-from equipoise.recipes.contamination import trends
+from equipoise.recipes.contamination import tables, trends
 from equipoise.recipes.contamination.data import (
     lean_of,
     mixture,
@@ -134,6 +134,25 @@ def test_few_steps_are_not_tested() -> None:
     assert trends.verdict(found, None) == "not tested: 2 steps"
     with pytest.raises(InputError, match="two shares"):
         trends.alpha_trend({0: {0.0: 1.0}})
+
+
+@pytest.mark.parametrize(("seeds", "tested"), [(1, False), (4, True)])
+def test_the_page_begins_with_a_paragraph_for_each_arm_however_few_seeds(seeds: int, tested: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"arm": arm if alpha else "real", "seed": seed, "alpha": alpha, "metric": "gap-odds slope", "group": None}
+        | {"value": alpha * (arm == "biased") + 0.01 * rng.normal()}
+        for arm in ("biased", "placebo")
+        for seed in range(seeds)
+        for alpha in (0.0, 0.5, 1.0)
+        if alpha or arm == "biased"
+    ]
+    biased, placebo = tables._answers(pd.DataFrame(rows), (0.0, 0.5, 1.0))
+    assert biased.startswith("Arm biased")
+    assert placebo.startswith("Arm placebo")
+    assert ("corrected over all metrics" in biased) is tested
+    assert ("rises" in biased) is tested
+    assert "None" not in biased + placebo
 
 
 def _metrics(trend: float, rng: np.random.Generator, n: int = 12) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from equipoise.formatting import brackets, missing, p_plain, plain
 from equipoise.recipes.contamination.measures import CAPTIONER_METRICS, CLIP_METRICS
 from equipoise.recipes.contamination.settings import ARMS, settings_of
 from equipoise.recipes.contamination.shown import gallery, shown_rows
@@ -96,11 +97,10 @@ def _answers(clips: pd.DataFrame, alphas: Sequence[float]) -> list[str]:
     told = []
     for arm in _arms(clips):
         trend = trends_of(_of_arm(whole, arm), CLIP_METRICS).set_index("metric").loc[BIAS]
-        told.append(
-            f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. Slope "
-            f"{trend['measured']:.4f} [{trend['low']:.4f}, {trend['high']:.4f}], p = {trend['p']:.3f}, corrected over "
-            f"all metrics {trend['p (Holm)']:.3f}."
-        )
+        numbers = f"Slope {plain(trend['measured'], 4)} {brackets(trend['low'], trend['high'], 4)}".strip()
+        if not missing(trend["p"]):  # a few steps are shown and not tested
+            numbers += f", p {p_plain(trend['p'])}, corrected over all metrics {p_plain(trend['p (Holm)'])}"
+        told.append(f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. {numbers}.")
     return told
 
 
