@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ __all__ = [
     "dropped_of",
     "facts_of",
     "independent",
+    "joined_over_k",
     "minus",
     "no_interval",
     "no_null",
@@ -157,6 +159,25 @@ def _finite(codes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else list(value)
+
+
+_K = re.compile(r"\bK = (\d[\d,]*\d|\d)")
+
+
+def joined_over_k(notes: Iterable[str]) -> list[str]:
+    """Notes for people to read: those that differ in K alone are one sentence, where the first of them stood.
+
+    >>> joined_over_k(["gender, K = 10: ndkl left out", "no captions", "gender, K = 100: ndkl left out"])
+    ['gender, K = 10, 100: ndkl left out', 'no captions']
+    """
+    ks: dict[tuple[str, ...], list[str]] = {}
+    for each in notes:
+        # text before, K, text after; a note with no K, or with several, is kept as it is
+        parts = _K.split(each)
+        key, own = ((parts[0], parts[2]), [parts[1]]) if len(parts) == 3 else ((each,), [])
+        known = ks.setdefault(key, [])
+        known += [k for k in own if k not in known]
+    return [f"K = {', '.join(known)}".join(key) if known else key[0] for key, known in ks.items()]
 
 
 def dropped_of(counts: Mapping[str, int]) -> str | None:
