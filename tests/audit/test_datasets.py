@@ -265,9 +265,9 @@ def test_what_is_on_too_few_images_is_told_with_what_would_keep_more(tmp_path):
         found = audit_dataset(table.path, settings=replace(FAST, min_images=least))
         return [note for note in found.notes if "objects" in note]
 
-    left_out = "gender: 24 of 25 objects are on fewer than 20 images and were left out"
+    left_out = "gender: 24 of 25 objects are on fewer than 20 of 60 images with a label and were left out"
     assert told(20) == [f"{left_out}; --min-images 5 keeps 15"]
-    assert told(5) == ["gender: 10 of 25 objects are on fewer than 5 images and were left out"], "fewer tell nothing"
+    assert told(5) == ["gender: 10 of 25 objects are on fewer than 5 of 60 images with a label and were left out"]
     assert told(1) == []
 
 

@@ -38,16 +38,22 @@ def test_notes_that_differ_in_k_alone_are_one_sentence_on_page_and_terminal(resu
         "images without a group: 7",
         "gender, K = 1,000: ndkl left out, all pools show one group",
         *(f"gender, K = {k}: {k + 1} queries left out (empty pool)" for k in (10, 50)),
+        *(f"gender, K = {k}: 3 queries have fewer than K = {k} images" for k in (10, 50)),
+        "age, K = 10: 3 queries have fewer than K = 10 images",
+        "age, K = 10: not beside K = 50",
     )
     joined = [
         "gender, K = 10, 50, 1,000: ndkl left out, all pools show one group",
         "images without a group: 7",
         "gender, K = 10: 11 queries left out (empty pool)",
         "gender, K = 50: 51 queries left out (empty pool)",
+        "gender, K = 10, 50: 3 queries have fewer than K images",
+        "age, K = 10: 3 queries have fewer than K = 10 images",
+        "age, K = 10: not beside K = 50",
     ]
     given = read_given([results_folder([estimate().row(metric="ndkl", axis="gender")])])
     source = replace(given.sources[0], notes=notes)
-    assert dropped(replace(given, sources=[source]))[-4:] == joined
+    assert dropped(replace(given, sources=[source]))[-7:] == joined
     tell_results(SimpleNamespace(notes=notes, folder=None), page=False)
     assert capsys.readouterr().err.splitlines() == [f"note: {note}" for note in joined]
 

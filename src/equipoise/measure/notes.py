@@ -170,14 +170,26 @@ def joined_over_k(notes: Iterable[str]) -> list[str]:
     >>> joined_over_k(["gender, K = 10: ndkl left out", "no captions", "gender, K = 100: ndkl left out"])
     ['gender, K = 10, 100: ndkl left out', 'no captions']
     """
-    ks: dict[tuple[str, ...], list[str]] = {}
+    found: dict[tuple[str, ...], list[str]] = {}
     for each in notes:
-        # text before, K, text after; a note with no K, or with several, is kept as it is
-        parts = _K.split(each)
-        key, own = ((parts[0], parts[2]), [parts[1]]) if len(parts) == 3 else ((each,), [])
-        known = ks.setdefault(key, [])
-        known += [k for k in own if k not in known]
-    return [f"K = {', '.join(known)}".join(key) if known else key[0] for key, known in ks.items()]
+        texts, ks = _K.split(each)[::2], _K.findall(each)
+        # a note that speaks of two different K is kept as it is
+        key = tuple(texts) if len(set(ks)) == 1 else (each,)
+        known = found.setdefault(key, [])
+        known += [k for k in ks[:1] if len(key) > 1 and k not in known]
+    return [_over(ks, texts) for texts, ks in found.items()]
+
+
+def _over(ks: list[str], texts: tuple[str, ...]) -> str:
+    """A note whose ``texts`` stand around K; where several K share it, they are listed once and "K" is said later.
+
+    >>> _over(["5", "10"], ("", ": none has ", " images"))
+    'K = 5, 10: none has K images'
+    """
+    if not ks:
+        return texts[0]
+    later = f"K = {ks[0]}" if len(ks) == 1 else "K"
+    return texts[0] + f"K = {', '.join(ks)}" + later.join(texts[1:])
 
 
 def dropped_of(counts: Mapping[str, int]) -> str | None:

@@ -292,7 +292,8 @@ def _tell_rare(part: AxisPart, images: NDArray[np.float64], what: str) -> None:
     kept, found = int((images >= least).sum()), int((images > 0).sum())
     if kept >= min(_ENOUGH_ITEMS, found):
         return
-    told = f"{part.axis}: {found - kept:,} of {found:,} {what} are on fewer than {least} images and were left out"
+    of = f"{int(part.groups.defined.sum()):,} images with a label"
+    told = f"{part.axis}: {found - kept:,} of {found:,} {what} are on fewer than {least} of {of} and were left out"
     # the highest that keeps enough of them, for the more images the more can be told
     lower = int(np.sort(images)[::-1][min(_ENOUGH_ITEMS, found) - 1])
     lower = max(lower, _LEAST_IMAGES)
