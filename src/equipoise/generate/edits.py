@@ -167,7 +167,8 @@ def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], s
             f"{source.path}: has no column 'people', which says where the person is; edit whole photographs with "
             "--whole, or import boxes with them, as the reader coco does"
         )
-    chosen, left_out = [], Counter[str]()
+    chosen: list[tuple[list[int], str, dict[str, Any]]] = []
+    left_out = Counter[str]()
     names = ["image_id", *(["people"] if boxed else []), *([config.axis] if labelled else [])]
     for place, row in placed_rows(source, names):
         if len(chosen) == config.limit:
