@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +249,26 @@ def test_a_table_without_captions_still_counts(tmp_path):
     found = audit_dataset(table.path, settings=FAST)
     assert "no captions: no words, clusters, activities, nor a guess from captions" in found.notes
     assert set(found.results["metric"]) >= {"group_share", "subject_share", "age_share"}
+
+
+def test_what_is_on_too_few_images_is_told_with_what_would_keep_more(tmp_path):
+    """25 objects: one on all 60 images, four on 12, ten on 6, ten on 1."""
+    per_object = {"chair": 60} | {f"a{i}": 12 for i in range(4)} | {f"b{i}": 6 for i in range(10)}
+    per_object |= {f"c{i}": 1 for i in range(10)}
+    data = [
+        row | {"captions": None, "subject": None, "objects": [name for name, n in per_object.items() if i < n]}
+        for i, row in enumerate(people(60))
+    ]
+    table = Table.create(tmp_path / "t", data, axes=["gender"], columns={"objects": "list<string>", "age": "string"})
+
+    def told(least: int) -> list[str]:
+        found = audit_dataset(table.path, settings=replace(FAST, min_images=least))
+        return [note for note in found.notes if "objects" in note]
+
+    left_out = "gender: 24 of 25 objects are on fewer than 20 of 60 images with a label and were left out"
+    assert told(20) == [f"{left_out}; --min-images 5 keeps 15"]
+    assert told(5) == ["gender: 10 of 25 objects are on fewer than 5 of 60 images with a label and were left out"]
+    assert told(1) == []
 
 
 def test_sets_objects_and_undefined_axes_are_told(tmp_path):

@@ -86,6 +86,73 @@ def test_edits_inpaint_mask(command: Any, street: Path, tmp_path: Path) -> None:
         command("inpaint", street, tmp_path / "other", "-g", "x", "--guidance", "high")
 
 
+@pytest.fixture
+def crowd(tmp_path: Path) -> Path:
+    """Photographs of two people, but for every third, which shows one."""
+    rows = [
+        {
+            "image": Image.new("RGB", (24, 24), (i, 0, 0)),
+            "image_id": str(i),
+            "gender": "male",
+            "people": json.dumps([person(box=[2, 2, 12, 20])] * (1 if i % 3 == 2 else 2)),
+        }
+        for i in range(12)
+    ]
+    Table.create(tmp_path / "crowd", rows, axes=["gender"], columns={"people": "json"})
+    return tmp_path / "crowd"
+
+
+def test_the_limit_of_edits_counts_photographs_that_can_be_edited(command: Any, crowd: Path, tmp_path: Path) -> None:
+    line = ["edits", crowd, tmp_path / "out", "-g", "x", "--guidance", "9.5", "--limit", "3"]
+    told = command(*line)
+    assert "left out 6: not exactly one person" in told
+    assert Table.open(tmp_path / "out").to_pandas()["source_id"].unique().tolist() == ["2", "5", "8"]
+    with pytest.raises(InputError, match="give one of the two"):
+        command(*line, "--sample", "3")
+
+
+def test_fewer_instructions_make_fewer_edits(command: Any, street: Path, tmp_path: Path) -> None:
+    line = ["edits", street, tmp_path / "out", "-g", "x", "--limit", "2"]
+    many = "16 edits of each photograph: 4 instructions x 2 groups x 2 guidance scales"
+    assert f"{many}; for fewer, give --instructions 1 and one --guidance" in command(*line, "--dry-run")
+    told = command(*line, "--instructions", "1", "--guidance", "9.5")
+    assert told.startswith("2 edits of each photograph: 1 instruction x 2 groups x 1 guidance scale\n")
+    made = Table.open(tmp_path / "out").to_pandas()
+    assert made["caption"].tolist() == ["Make this person more feminine", "Make this person more masculine"] * 2
+    with pytest.raises(InputError, match="5 instructions were asked for and there are 4"):
+        command("edits", street, tmp_path / "five", "-g", "x", "--instructions", "5")
+
+
+def test_other_settings_are_named_and_refused_before_a_model_is_loaded(
+    command: Any, street: Path, tmp_path: Path
+) -> None:
+    edits = ["edits", street, tmp_path / "edits", "-g", "x"]
+    inpaint = ["inpaint", street, tmp_path / "inpaint", "-g", "x", "--guidance", "7.5", "--limit", "2"]
+    sets = ["sets", tmp_path / "sets", "-g", "x", "--subjects", "doctor", "--prefixes", "A photo of", "-n", "1"]
+    substitute = ["substitute", street, tmp_path / "share", "--alpha", "0.2"]
+    scenes = ["scenes", tmp_path / "scenes", "-g", "x", "--activities", "drinking_beer"]
+    for line in ([*edits, "--limit", "1"], [*inpaint, "-m", "1"], sets, substitute, [*scenes, "-n", "1"]):
+        command(*line)
+        command(*line)  # the same again goes on
+    command.asked.clear()
+    for line, named in (
+        ([*edits, "--limit", "4"], r"\(limit 1, now 4\)"),
+        ([*edits, "--limit", "1", "--instructions", "1"], r"\(instructions not given, now 1\)"),
+        (edits, r"\(limit 1, now not given\)"),
+        ([*edits, "--limit", "1", "--guidance", "3"], r"\(guidance not given, now 3.0\)"),
+        ([*inpaint, "-m", "2"], r"\(per group 1, now 2\)"),
+        ([*inpaint[:-1], "3", "-m", "1"], "another table, other layers, or other images of it"),
+        ([*sets, "--seed", "5", "--blend"], r"\(blend no, now yes; seed 0, now 5\)"),
+        ([*substitute, "--guidance", "4"], r"\(guidance not given, now 4.0\)"),
+        ([*scenes, "-n", "2"], r"\(per cell 1, now 2\)"),
+        (["mask", street, tmp_path / "edits"], "holds what equipoise generate edits made"),
+    ):
+        with pytest.raises(InputError, match=named):
+            command(*line)
+    assert not command.asked
+    assert "images in" in command(*edits, "--limit", "4", "--dry-run"), "a dry run writes nothing, anywhere"
+
+
 def test_swap(command: Any, street: Path, tmp_path: Path) -> None:
     faces = [{"image": Image.new("RGB", (9, 9)), "image_id": g, "gender": g, "age": "20-29"} for g in ("f", "m")]
     Table.create(tmp_path / "faces", faces, axes=["gender", "age"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
 import equipoise
+from equipoise.cli.report import tell_results
 from equipoise.data.results import read_results
 from equipoise.measure.notes import SENTENCES, codes_of, note, pair_keys, pair_of
 from equipoise.measure.stats.estimate import FACT_COLUMNS, Estimate
@@ -26,6 +29,33 @@ def test_what_was_left_out_is_counted_from_its_column(results_folder):
     rows.append(estimate(notes=("dropped 7 (as somebody wrote)",)).row(metric="ndkl", axis="gender"))
     assert f"MaxSkew: 1,200 left out ({reason})" in dropped(read_given([results_folder(rows)]))
     assert not any("somebody" in line for line in dropped(read_given([results_folder(rows, "again")])))
+
+
+def test_notes_that_differ_in_k_alone_are_one_sentence_on_page_and_terminal(results_folder, capsys):
+    """Those that say something else of each K stay apart."""
+    notes = (
+        *(f"gender, K = {k}: ndkl left out, all pools show one group" for k in (10, 50)),
+        "images without a group: 7",
+        "gender, K = 1,000: ndkl left out, all pools show one group",
+        *(f"gender, K = {k}: {k + 1} queries left out (empty pool)" for k in (10, 50)),
+        *(f"gender, K = {k}: 3 queries have fewer than K = {k} images" for k in (10, 50)),
+        "age, K = 10: 3 queries have fewer than K = 10 images",
+        "age, K = 10: not beside K = 50",
+    )
+    joined = [
+        "gender, K = 10, 50, 1,000: ndkl left out, all pools show one group",
+        "images without a group: 7",
+        "gender, K = 10: 11 queries left out (empty pool)",
+        "gender, K = 50: 51 queries left out (empty pool)",
+        "gender, K = 10, 50: 3 queries have fewer than K images",
+        "age, K = 10: 3 queries have fewer than K = 10 images",
+        "age, K = 10: not beside K = 50",
+    ]
+    given = read_given([results_folder([estimate().row(metric="ndkl", axis="gender")])])
+    source = replace(given.sources[0], notes=notes)
+    assert dropped(replace(given, sources=[source]))[-7:] == joined
+    tell_results(SimpleNamespace(notes=notes, folder=None), page=False)
+    assert capsys.readouterr().err.splitlines() == [f"note: {note}" for note in joined]
 
 
 def test_a_group_may_have_a_dash_in_its_name():

@@ -31,6 +31,7 @@ from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, closest
+from equipoise.measure.notes import joined_over_k
 
 if TYPE_CHECKING:
     from equipoise.engine import Asking
@@ -52,7 +53,7 @@ class Audit:
     """That of the intervals."""
 
     def __str__(self) -> str:
-        lines = [f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in self.notes)]
+        lines = [f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
         return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
     def table(self, *, everything: bool = False, most: int | None = None) -> str:
@@ -69,7 +70,7 @@ class Audit:
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, the most telling rows, the notes."""
         told = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
-        notes = [f"<p><small>note: {escape(note)}</small></p>" for note in self.notes]
+        notes = [f"<p><small>note: {escape(note)}</small></p>" for note in joined_over_k(self.notes)]
         table = f"<pre>{escape(self.table(most=TELLING))}</pre>"
         return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*told, table, *notes])
 

@@ -368,8 +368,10 @@ def _refuse_all(unread: dict[str, Any], why: str) -> None:
 
 
 def _show(results: object, notes: tuple[str, ...] | list[str], text: str, folder: str) -> None:
+    from equipoise.measure.notes import joined_over_k
+
     typer.echo(text)
-    for note in notes:
+    for note in joined_over_k(notes):
         typer.echo(f"note: {note}", err=True)
     if folder:
         typer.echo(f"results in {folder}", err=True)

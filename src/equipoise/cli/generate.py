@@ -83,6 +83,7 @@ def sets(
     config = replace(
         set_preset(settings) if settings else SetsConfig(), **{k: v for k, v in given.items() if v is not None}
     )
+    how.refuse_other_settings(out, "sets", config)
     names = listed(subjects)
     if world:
         from equipoise import world as worlds
@@ -95,7 +96,7 @@ def sets(
 
 
 @app.command()
-@making("steps", "seed", "device", "dtype", *SOME)
+@making("steps", "seed", "device", "dtype", "layer", "sample")
 def edits(
     table: Path = TABLE,
     out: Path = OUT,
@@ -107,6 +108,22 @@ def edits(
     ),
     image_guidance: float | None = typer.Option(
         None, "--image-guidance", help="How much the edit keeps of the image; the editor's own by default, else 1.5."
+    ),
+    instructions: int | None = typer.Option(
+        None,
+        "--instructions",
+        min=1,
+        help="Only the first N instructions of each group, as in 1 for one edit of each.",
+        metavar="N",
+        show_default="all, 4",
+    ),
+    limit: int = typer.Option(
+        0,
+        "--limit",
+        min=0,
+        metavar="N",
+        help="Only the first N photographs that can be edited (one person, a label), to try things out.",
+        show_default=False,
     ),
     whole: bool = typer.Option(False, "--whole", help="Edit the whole image instead of the person's box."),
     long_side: int | None = typer.Option(
@@ -121,8 +138,10 @@ def edits(
 
     Example: [bold]equipoise generate edits coco runs/edits -g diffusers:timbrooks/instruct-pix2pix --steps 500[/bold]
     """
+    from equipoise.data.sampling import refuse_two_choices
     from equipoise.generate import EditsConfig, plan_edits
 
+    refuse_two_choices(limit, how.sample)
     config = EditsConfig(
         axis=one_axis(axis, ONE_AXIS),
         groups=tuple(listed(groups)),
@@ -131,12 +150,17 @@ def edits(
         area="whole" if whole else "person",
         long_side=long_side,
         feather=feather,
+        instructions=instructions,
+        limit=limit or None,
         steps=how.steps,
         seed=how.seed,
     )
+    photographs = how.opened(table)
+    unsettled = [name for name in ("guidance", "image_guidance") if getattr(config, name) in ((), None)]
+    how.refuse_other_settings(out, "edits", config, photographs, unsettled)  # before the editor is loaded
     editor = how.model(generator)
     checker = how.encoder(check)  # before hours of work, not after
-    made = how.carry_out(plan_edits(how.opened(table), config, editor=editor), out, editor)
+    made = how.carry_out(plan_edits(photographs, config, editor=editor), out, editor)
     if made is not None:
         tell_whether_recognised(made, out, config.axis, checker)
 
@@ -196,7 +220,9 @@ def inpaint(
             raise InputError(f"--part draws one image per photograph; give one --guidance, not {len(scales)}")
         scale = scales[0] if scales else PartsConfig.guidance
         parts = PartsConfig(guidance=scale, dilation=dilation, by=by, steps=steps, seed=how.seed)
-        how.carry_out(plan_parts(how.opened(table), parts), out, how.model(generator), finder=finder)
+        photographs = how.opened(table)
+        how.refuse_other_settings(out, "inpaint", parts, photographs)
+        how.carry_out(plan_parts(photographs, parts), out, how.model(generator), finder=finder)
         return
     axis = axis or ["gender"]
     if axis == ["gender"] and not groups:
@@ -216,7 +242,9 @@ def inpaint(
         steps=steps,
         seed=how.seed,
     )
-    plan = plan_inpaint(how.opened(table), config)
+    photographs = how.opened(table)
+    how.refuse_other_settings(out, "inpaint", config, photographs)
+    plan = plan_inpaint(photographs, config)
     how.carry_out(plan, out, how.model(generator), finder=finder)
 
 
@@ -354,6 +382,8 @@ def substitute(
         seed=how.seed,
     )
     parts = parts_of(out, config.alpha)
+    for folder, upto, beyond in parts:
+        how.refuse_other_settings(folder, "substitute", replace(config, alpha=upto, beyond=beyond), real)
     model = how.model(generator) if parts else None
     plans = [(plan_substitute(real, replace(config, alpha=upto, beyond=beyond)), at) for at, upto, beyond in parts]
     made = [how.carry_out(plan, folder, model) for plan, folder in plans]
@@ -398,6 +428,7 @@ def scenes(
     from equipoise.models import load
 
     config = ScenesConfig(per_cell=per_cell, clusters=clusters, guidance=guidance, steps=how.steps, seed=how.seed)
+    how.refuse_other_settings(out, "scenes", config)
     if world:
         if writer or encoder:
             raise InputError("--world has prompts of its own; leave --writer and --encoder out")

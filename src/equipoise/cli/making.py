@@ -179,6 +179,15 @@ class Making:
             options |= {"price": self.price, "per_minute": self.per_minute}
         return load(spec, kind="generator", **options)
 
+    def refuse_other_settings(
+        self, out: Path, kind: str, config: Any, source: Table | None = None, unsettled: Iterable[str] = ()
+    ) -> None:
+        """Refuse a folder that was begun with other settings, before anything slow; a dry run writes nothing."""
+        from equipoise.generate.plans import refuse_other_settings, settings_of
+
+        if not self.dry_run:
+            refuse_other_settings(out, kind, settings_of(config), source, unsettled=tuple(unsettled))
+
     def encoder(self, spec: str) -> Any:
         """The encoder that ``spec`` names; ``None`` where it names none, or nothing is made."""
         from equipoise.models import load
@@ -192,6 +201,8 @@ class Making:
         if self.dry_run:
             typer.echo(str(estimate(plan, generator, finder=finder, faces=faces)))
             return None
+        if plan.each:
+            typer.echo(plan.each)
         for reason, n in plan.left_out.items():
             typer.echo(f"left out {n:,}: {reason}")
         table = run(plan, out, generator, finder=finder, faces=faces, preview_every=self.preview_every)

@@ -118,8 +118,10 @@ def write_page(folder: object) -> None:
 
 def tell_results(done: Any, page: bool) -> None:
     """Print what an audit found, with its notes and its verdict, and write its page where one is wanted."""
+    from equipoise.measure.notes import joined_over_k
+
     typer.echo(str(done))
-    for note in done.notes:
+    for note in joined_over_k(done.notes):
         typer.echo(f"note: {note}", err=True)
     if done.folder is not None:
         tell_verdict(done.folder)

@@ -22,14 +22,14 @@ from equipoise.data.atomic import locked
 from equipoise.data.images import check, image_bytes
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.readers import READERS, ReaderShape, read, shape_of
-from equipoise.data.readers.files.values import OwnPictures, attempt, brief
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt, brief
 from equipoise.data.readers.own import plan_for, record_row
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
 from equipoise.data.shards import ERRORS_FOLDER, open_parquet, read_columns, shard_name
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, OtherSettingsError
-from equipoise.formatting import shown
+from equipoise.formatting import plural, shown
 
 __all__ = ["ImportSummary", "import_rows", "import_table"]
 
@@ -51,7 +51,7 @@ class ImportSummary:
     was_there: bool = False
     """The table was finished by an earlier import with the same arguments; the dataset was not read again."""
     notes: tuple[str, ...] = ()
-    """What was joined or taken for unknown among the labels."""
+    """What was joined or taken for unknown among the labels, and image files that the dataset does not name."""
 
     def __str__(self) -> str:
         lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
@@ -103,6 +103,9 @@ def import_table(
         raise InputError(f"rows_per_shard must be at least 1, not {rows_per_shard}")
     name, items, shape = _items(reader, path, shape, options)
     schema = schema_for(shape.kind, axes=shape.axes, columns=shape.columns, dim=shape.dim)
+    named = _NamedFiles()
+    if name in READERS and READERS.get(name).info.get("names_every_image") and not limit:
+        items = named.noted(items)
     items = islice(items, limit) if limit else items
     first = list(islice(items, 1))  # a dataset that cannot be read at all must not leave a folder behind
     config = _config(name, path, options, store, rows_per_shard) | ({"limit": limit} if limit else {})
@@ -121,7 +124,7 @@ def import_table(
             f"{out} holds a table, finished or not, that was made with other settings; choose another folder, or "
             "replace it with --overwrite"
         ) from None
-    return _summary(table, was_there, shape.notes)
+    return _summary(table, was_there, (*shape.notes, *(() if was_there else named.notes())))
 
 
 def _remove_table(path: Path) -> None:
@@ -255,6 +258,33 @@ def _write(writer: TableWriter, items: Iterator[Row | Rejected], intake: _Intake
                 writer.write_shard(index, intake.accepted(_counted(part, bar), errors), errors)
             index += 1
     return index
+
+
+class _NamedFiles:
+    """The image files that rows name, so that others in the same folders can be told of."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+
+    def noted(self, items: Iterator[Row | Rejected]) -> Iterator[Row | Rejected]:
+        """The items as they are."""
+        for item in items:
+            image = item.get("image") if isinstance(item, Mapping) else None
+            if isinstance(image, Mapping) and image["path"]:
+                folder, file = os.path.split(image["path"])
+                self._names.setdefault(folder, set()).add(file)
+            yield item
+
+    def notes(self) -> list[str]:
+        """How many image files of each folder no row names."""
+        told = []
+        for folder, names in self._names.items():
+            others = sum(f not in names and f.lower().endswith(IMAGE_SUFFIXES) for f in os.listdir(folder))
+            if others:
+                files = plural(others, "image file")
+                said = "has no annotation and was left out" if others == 1 else "have no annotation and were left out"
+                told.append(f"{files} of {PurePath(folder).name} {said}")
+        return told
 
 
 class _Intake:

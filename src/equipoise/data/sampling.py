@@ -25,7 +25,17 @@ from equipoise.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from equipoise.data.table import Table
 
-__all__ = ["METHODS", "Balanced", "balance", "balance_layer", "some_ids", "some_of", "split", "split_layer"]
+__all__ = [
+    "METHODS",
+    "Balanced",
+    "balance",
+    "balance_layer",
+    "refuse_two_choices",
+    "some_ids",
+    "some_of",
+    "split",
+    "split_layer",
+]
 
 METHODS = ("undersample", "gensynth", "oversample")
 
@@ -243,14 +253,19 @@ def split_layer(
     return table.add_layer(name, rows, columns=["split"], config=config, uses=_layers_of(table))
 
 
+def refuse_two_choices(limit: int, sample: int) -> None:
+    """Refuse ``limit`` and ``sample`` together: each says which images are taken."""
+    if limit and sample:
+        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+
+
 def some_ids(names: Sequence[str], *, limit: int = 0, sample: int = 0, seed: int = 0) -> list[str]:
     """The first ``limit`` of some names, or ``sample`` of them drawn, in their own order; 0 takes all.
 
     >>> some_ids(["a", "b", "c"], limit=2), len(some_ids(["a", "b", "c"], sample=2))
     (['a', 'b'], 2)
     """
-    if limit and sample:
-        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+    refuse_two_choices(limit, sample)
     if sample:
         return [names[i] for i in np.sort(draw_order(list(names), seed, "sample")[:sample])]
     return list(names[:limit]) if limit else list(names)
@@ -264,8 +279,7 @@ def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> 
     """
     if not limit and not sample:
         return table
-    if limit and sample:
-        raise InputError("--limit takes the first images and --sample draws some; give one of the two")
+    refuse_two_choices(limit, sample)
     columns = ["image_id", *(["set_id"] if "set_id" in table.columns else [])]
     frame = table.to_pandas(columns, only_kept="keep" in table.columns)
     keep = pd.Series(np.arange(len(frame)) < limit)

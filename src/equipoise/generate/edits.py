@@ -23,7 +23,7 @@ from equipoise.generate.keeping import Kept, kept, mixed_after, relabelled, said
 from equipoise.generate.persons import box_in_pixels, people_in, placed_rows, whole_pixels
 from equipoise.generate.plans import Task, WorkPlan, examples_of, seed_of, settings_of, task_of
 from equipoise.generate.tools import Tools
-from equipoise.text.templates import edit_instructions
+from equipoise.text.templates import EditInstruction, edit_instructions, edit_templates
 
 __all__ = ["EditsConfig", "fitted", "make_edits", "pasted", "plan_edits"]
 
@@ -40,6 +40,10 @@ class EditsConfig:
     words: Mapping[str, Mapping[str, str]] | None = None
     """Groups of your own with the words that the templates ask for."""
     templates: tuple[str, ...] = ()
+    instructions: int | None = None
+    """Only the first so many instructions of each group; by default all (four, as in the paper)."""
+    limit: int | None = None
+    """Only the first so many photographs that can be edited; by default all."""
     guidance: tuple[float, ...] = ()
     """By default the editor's own (``generation.json`` beside it), else the paper's 9.5 and 15."""
     image_guidance: float | None = None
@@ -61,6 +65,10 @@ class EditsConfig:
             raise UnknownNameError("area to edit", self.area, AREAS)
         if self.feather < 0 or (self.long_side is not None and self.long_side < 8):
             raise InputError(f"feather={self.feather} and long_side={self.long_side}: pixels, from 0 and from 8 up")
+        for name in ("instructions", "limit"):
+            asked = getattr(self, name)
+            if asked is not None and asked < 1:
+                raise InputError(f"{name}={asked}: a number from 1 up is expected, or none for all")
 
 
 IMAGE_GUIDANCE = 1.5
@@ -84,11 +92,9 @@ def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any 
     """
     settings = settled_by(config or EditsConfig(), editor)
     keeps = Kept(source, (settings.axis,), {"people": "json"})
-    edits = list(
-        edit_instructions(
-            settings.words or settings.groups, templates=settings.templates, guidance_scales=settings.guidance
-        )
-    )
+    groups = settings.words or settings.groups
+    templates = _first(settings.templates or edit_templates(), settings.instructions)
+    edits = list(edit_instructions(groups, templates=templates, guidance_scales=settings.guidance))
     said = [[edit.text, edit.group, edit.template, edit.guidance_scale] for edit in edits]
     chosen, left_out = _chosen(source, settings)
 
@@ -107,20 +113,50 @@ def plan_edits(source: Table, config: EditsConfig | None = None, *, editor: Any 
                 },
             }
 
+    about = settings_of(settings)
+    for name in ("instructions", "limit"):  # as plans were written when all were always taken
+        if about[name] is None:
+            del about[name]
     return WorkPlan(
         kind="edits",
         tasks=tasks,
         n_tasks=len(chosen),
         n_images=len(chosen) * len(said),
         make=make_edits,
-        config=settings_of(settings),
+        config=about,
         needs=("edit",),
         axes=keeps.axes,
         columns=keeps.columns,
         source=source,
         examples=examples_of(tasks(), lambda task: [edit[0] for edit in task["edits"]]),
         left_out=dict(left_out),
+        each=_each(edits),
     )
+
+
+def _first(templates: Sequence[str], n: int | None) -> tuple[str, ...]:
+    if n is not None and n > len(templates):
+        raise InputError(
+            f"{n} instructions were asked for and there are {len(templates)}; give {len(templates)} or fewer"
+        )
+    return tuple(templates[:n])
+
+
+def _each(edits: Sequence[EditInstruction]) -> str:
+    """How many edits each photograph gets, and why so many."""
+    parts = {
+        "instruction": len({edit.template for edit in edits}),
+        "group": len({edit.group for edit in edits}),
+        "guidance scale": len({edit.guidance_scale for edit in edits}),
+    }
+    product = " x ".join(f"{n} {name}{'' if n == 1 else 's'}" for name, n in parts.items())
+    fewer = [
+        text
+        for n, text in ((parts["instruction"], "--instructions 1"), (parts["guidance scale"], "one --guidance"))
+        if n > 1
+    ]
+    told = f"{len(edits)} edits of each photograph: {product}"
+    return f"{told}; for fewer, give {' and '.join(fewer)}" if fewer else told
 
 
 def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], str, dict[str, Any]]], Counter[str]]:
@@ -131,9 +167,12 @@ def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], s
             f"{source.path}: has no column 'people', which says where the person is; edit whole photographs with "
             "--whole, or import boxes with them, as the reader coco does"
         )
-    chosen, left_out = [], Counter[str]()
+    chosen: list[tuple[list[int], str, dict[str, Any]]] = []
+    left_out = Counter[str]()
     names = ["image_id", *(["people"] if boxed else []), *([config.axis] if labelled else [])]
     for place, row in placed_rows(source, names):
+        if len(chosen) == config.limit:
+            break
         everyone = people_of(row["people"]) if boxed else [person(box=[0, 0, 1, 1], unit="fraction")]
         single = people_in(everyone)
         if len(everyone) != 1 or len(single) != 1:

@@ -17,7 +17,7 @@ from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.errors import InputError
-from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, row_of, written
+from equipoise.generate.plans import PLAN_FOLDER, WorkPlan, refuse_other_settings, row_of, written
 from equipoise.generate.tools import Previews, SourceImages, Tools
 
 __all__ = ["TASKS_PER_SHARD", "Cost", "estimate", "is_service", "run", "tools_for"]
@@ -53,6 +53,7 @@ def run(
     from equipoise import engine
 
     target = Path(out)
+    refuse_other_settings(target, plan.kind, plan.config, plan.source)  # before models are loaded
     tools = tools_for(plan, generator, finder=finder, faces=faces, on_ray=options.get("engine") == "ray")
     tools.keywords["previews"] = Previews((target / PREVIEWS_FOLDER).absolute(), preview_every)
     # A service draws one image after the other: if its third of eight is refused, the first two would be paid twice.
@@ -157,9 +158,12 @@ class Cost:
     left_out: dict[str, int]
     by_service: bool = False
     """Whether a service makes the images, which may cost money."""
+    each: str = ""
+    """What is made of each image of the source."""
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.n_images:,} images in {self.n_tasks:,} tasks"]
+        lines += [f"  each    {self.each}"] if self.each else []
         lines.append(f"  time    {'not measured' if self.seconds is None else _duration(self.seconds)}")
         lines.append(f"  disk    {'not measured' if self.gigabytes is None else f'{self.gigabytes:.3g} GB'}")
         if self.cost is not None:
@@ -204,8 +208,18 @@ def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces
 def _told(
     plan: WorkPlan, seconds: float | None, gigabytes: float | None, cost: float | None, *, by_service: bool = False
 ) -> Cost:
-    left_out = dict(plan.left_out)
-    return Cost(plan.kind, plan.n_tasks, plan.n_images, seconds, gigabytes, cost, plan.examples, left_out, by_service)
+    return Cost(
+        plan.kind,
+        plan.n_tasks,
+        plan.n_images,
+        seconds,
+        gigabytes,
+        cost,
+        plan.examples,
+        dict(plan.left_out),
+        by_service,
+        plan.each,
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -17,13 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.manifest import MANIFEST
+from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.schema import schema_for
 from equipoise.data.table import Table
 from equipoise.data.writer import TableWriter
 from equipoise.errors import InputError, OtherSettingsError
 
-__all__ = ["Task", "WorkPlan", "drawn", "row_of", "seed_of", "settings_of", "task_of", "written"]
+__all__ = [
+    "Task",
+    "WorkPlan",
+    "drawn",
+    "refuse_other_settings",
+    "row_of",
+    "seed_of",
+    "settings_of",
+    "task_of",
+    "written",
+]
 
 Task = dict[str, Any]
 """What a maker must know, as JSON; ``id`` names it."""
@@ -57,6 +67,8 @@ class WorkPlan:
     """Up to three prompts."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many images of the source are not used, by reason."""
+    each: str = ""
+    """What is made of each image of the source, and which option makes less of it; for whoever waits."""
     together: int = 1
     """Tasks that are made in one call; where it fails they are made one by one."""
     by_finder: bool = False
@@ -122,10 +134,70 @@ def written(plan: WorkPlan, out: Path, tasks_per_shard: int) -> Table:
             return writer.finish(shards)
     except InputError as error:
         if (folder / MANIFEST).exists() or isinstance(error, OtherSettingsError):
-            raise InputError(
-                f"{out} was begun with other settings; repeat those to go on with it, choose another path, or delete it"
-            ) from error
+            raise InputError(_begun_otherwise(out)) from error
         raise
+
+
+def refuse_other_settings(
+    out: str | Path,
+    kind: str,
+    config: Mapping[str, Any],
+    source: Table | None = None,
+    *,
+    unsettled: Sequence[str] = (),
+) -> None:
+    """Refuse a folder that was begun with other settings, and name those that differ.
+
+    It reads what the folder records and nothing else, so that it can be asked before a model is loaded or a plan is
+    made. ``config`` holds the settings that are known by then; ``unsettled`` names those of them that the model will
+    settle. What it lets pass is compared in full when the plan is written.
+    """
+    folder = Path(out)
+    begun = next((head for name in (MANIFEST, UNFINISHED) if (head := _head(folder / name))), {}).get("config", {})
+    if "generate" not in begun:
+        return
+    if begun["generate"] != kind:
+        raise OtherSettingsError(f"{out} holds what equipoise generate {begun['generate']} made; choose another path")
+    differ = [
+        f"{name.replace('_', ' ')} {_said(begun.get(name))}, now {_said(value)}"
+        for name, value in config.items()
+        if name not in unsettled and value != begun.get(name) and (value or name in begun)
+    ]
+    known = _head(folder / PLAN_FOLDER / MANIFEST).get("parents")
+    if source is not None and known is not None:
+        now = list(source.fingerprints)
+        if known[: len(now)] != now:
+            differ.append("another table, other layers, or other images of it")
+    if differ:
+        raise OtherSettingsError(_begun_otherwise(out, differ))
+
+
+def _begun_otherwise(out: str | Path, differ: Sequence[str] = ()) -> str:
+    which = f" ({'; '.join(differ)})" if differ else ""
+    return (
+        f"{out} was begun with other settings{which}; repeat those to go on with it, choose another path, or delete it"
+    )
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """What a table, finished or not, records of itself; nothing where there is none that can be read."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _said(value: Any) -> str:
+    """
+    >>> _said(None), _said([9.5, 15.0]), _said(True)
+    ('not given', '9.5,15.0', 'yes')
+    """
+    if value is None or value in ([], {}, ""):
+        return "not given"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def row_of(task: Task) -> dict[str, Any]:

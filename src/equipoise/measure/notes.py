@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ __all__ = [
     "dropped_of",
     "facts_of",
     "independent",
+    "joined_over_k",
     "minus",
     "no_interval",
     "no_null",
@@ -157,6 +159,37 @@ def _finite(codes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else list(value)
+
+
+_K = re.compile(r"\bK = (\d[\d,]*\d|\d)")
+
+
+def joined_over_k(notes: Iterable[str]) -> list[str]:
+    """Notes for people to read: those that differ in K alone are one sentence, where the first of them stood.
+
+    >>> joined_over_k(["gender, K = 10: ndkl left out", "no captions", "gender, K = 100: ndkl left out"])
+    ['gender, K = 10, 100: ndkl left out', 'no captions']
+    """
+    found: dict[tuple[str, ...], list[str]] = {}
+    for each in notes:
+        texts, ks = _K.split(each)[::2], _K.findall(each)
+        # a note that speaks of two different K is kept as it is
+        key = tuple(texts) if len(set(ks)) == 1 else (each,)
+        known = found.setdefault(key, [])
+        known += [k for k in ks[:1] if len(key) > 1 and k not in known]
+    return [_over(ks, texts) for texts, ks in found.items()]
+
+
+def _over(ks: list[str], texts: tuple[str, ...]) -> str:
+    """A note whose ``texts`` stand around K; where several K share it, they are listed once and "K" is said later.
+
+    >>> _over(["5", "10"], ("", ": none has ", " images"))
+    'K = 5, 10: none has K images'
+    """
+    if not ks:
+        return texts[0]
+    later = f"K = {ks[0]}" if len(ks) == 1 else "K"
+    return texts[0] + f"K = {', '.join(ks)}" + later.join(texts[1:])
 
 
 def dropped_of(counts: Mapping[str, int]) -> str | None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from equipoise.data.importing import import_table
 from equipoise.data.masks import decode
 from equipoise.data.people import people_of
 from equipoise.data.readers import read
@@ -260,3 +262,17 @@ def test_rejected_rows_keep_a_short_note(tmp_path: Path) -> None:
     assert isinstance(bad, Rejected)
     assert bad.row["image_id"] == "1"
     assert len(bad.row["caption"]) == 200
+
+
+def test_image_files_without_an_annotation_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "coco" / "annotations").mkdir(parents=True)
+    (tmp_path / "coco" / "val2017").mkdir()
+    (tmp_path / "coco" / "annotations" / "captions_val2017.json").write_text(json.dumps(CAPTIONS))
+    for name in ("000000000007.jpg", "000000000009.jpg", "000000000011.jpg", "000000000012.JPG"):
+        Image.new("RGB", (6, 4)).save(tmp_path / "coco" / "val2017" / name)
+    (tmp_path / "coco" / "val2017" / "readme.txt").write_text("no image")
+    found = import_table("coco", tmp_path / "coco", tmp_path / "table")
+    assert (found.n_rows, found.n_rejected) == (2, 0)
+    assert "note: 2 image files of val2017 have no annotation and were left out" in str(found)
+    some = import_table("coco", tmp_path / "coco", tmp_path / "one", limit=1)
+    assert (some.n_rows, some.notes) == (1, ()), "a part of the rows does not tell what the rest would name"

@@ -247,23 +247,30 @@ def leanings_of(part: AxisPart) -> dict[str, Leaning]:
     frame, found = part.dataset.frame, {}
     if "subject" in frame and frame["subject"].nunique() > 1:
         subjects = frame["subject"].astype(object).where(frame["subject"].notna(), None)
-        found["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects])
+        found["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects], "subjects")
     if "objects" in frame and frame["objects"].notna().any():
-        found["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]])
+        found["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]], "objects")
     if any(part.dataset.captions):
-        found["word"] = _leaning(part, _words(part))
+        found["word"] = _leaning(part, _words(part), "words")
     for other, groups in part.dataset.groups.items():
         if other != part.axis:
             values = [() if g < 0 else (groups.names[g],) for g in groups.labels]
-            found[other] = _leaning(part, values)
+            found[other] = _leaning(part, values, f"groups of {other}")
     kept = {kind: leaning for kind, leaning in found.items() if leaning is not None}
     for kind, leaning in kept.items():
         _add_leaning(part, leaning, kind)
     return kept
 
 
-def _leaning(part: AxisPart, items: Iterable[Iterable[str]]) -> Leaning | None:
+_ENOUGH_ITEMS = 20
+"""Where fewer words or objects are compared, it is told what a lower --min-images would keep."""
+_LEAST_IMAGES = 5
+"""What is on fewer images can hardly lean beyond chance, so that no lower --min-images is proposed."""
+
+
+def _leaning(part: AxisPart, items: Iterable[Iterable[str]], what: str) -> Leaning | None:
     matrix, names = presence_of(items)
+    _tell_rare(part, np.asarray(matrix[part.groups.defined].sum(axis=0)).ravel()[: len(names)], what)
     try:
         return cooccurrence(
             part.groups,
@@ -275,8 +282,23 @@ def _leaning(part: AxisPart, items: Iterable[Iterable[str]]) -> Leaning | None:
             seed=part.settings.seed,
             level=part.settings.level,
         )
-    except InputError:  # nothing is on enough images: said by the table that is not there
+    except InputError:  # nothing is on enough images: said by the note
         return None
+
+
+def _tell_rare(part: AxisPart, images: NDArray[np.float64], what: str) -> None:
+    """Say how many items are on too few ``images`` to be compared, where few are left, and what would keep more."""
+    least = part.settings.min_images
+    kept, found = int((images >= least).sum()), int((images > 0).sum())
+    if kept >= min(_ENOUGH_ITEMS, found):
+        return
+    of = f"{int(part.groups.defined.sum()):,} images with a label"
+    told = f"{part.axis}: {found - kept:,} of {found:,} {what} are on fewer than {least} of {of} and were left out"
+    # the highest that keeps enough of them, for the more images the more can be told
+    lower = int(np.sort(images)[::-1][min(_ENOUGH_ITEMS, found) - 1])
+    lower = max(lower, _LEAST_IMAGES)
+    keeps = int((images >= lower).sum())
+    part.findings.note(f"{told}; --min-images {lower} keeps {keeps:,}" if lower < least and keeps > kept else told)
 
 
 def _words(part: AxisPart) -> list[set[str]]:

@@ -128,6 +128,7 @@ READERS.add(
     citation="Lin et al., Microsoft COCO, ECCV 2014; Chen et al., arXiv 1504.00325",
     harms="Captions guess gender from looks and name far more men than women; the people shown were not asked.",
     revision="annotations 2014 and 2017 (version 1.0 of 2017-09-01)",
+    names_every_image=True,
     axes=(),
     columns={**_PEOPLE, "object_boxes": "json", "release": "string", **_SIZE},
 )

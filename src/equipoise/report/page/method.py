@@ -17,6 +17,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.measure import METRICS
+from equipoise.measure.notes import joined_over_k
 from equipoise.report.findings import metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
@@ -147,7 +148,7 @@ def dropped(given: Given) -> list[str]:
     """
     said: dict[str, list[str]] = {}
     for source in given.sources:
-        lines = [_public_text(note) for note in source.notes]
+        lines = [_public_text(note) for note in joined_over_k(source.notes)]
         lines += [*_from_rows(source.results), *_from_file(source, given.problems)]
         for line in dict.fromkeys(lines):
             said.setdefault(line, []).append(source.path.name)

@@ -26,7 +26,7 @@ from equipoise.text.templates.captions import (
     CaptionSet,
     caption_sets,
 )
-from equipoise.text.templates.edits import EditInstruction, edit_groups, edit_instructions
+from equipoise.text.templates.edits import EditInstruction, edit_groups, edit_instructions, edit_templates
 from equipoise.text.templates.files import CaptionFile, shipped
 from equipoise.text.templates.inpainting import InpaintingPrompt, Swapper, inpainting_prompt, inpainting_prompts
 from equipoise.text.templates.persons import (
@@ -79,6 +79,7 @@ __all__ = [
     "detectability_prompts",
     "edit_groups",
     "edit_instructions",
+    "edit_templates",
     "inpainting_prompt",
     "inpainting_prompts",
     "occupations",

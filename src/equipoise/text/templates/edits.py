@@ -11,7 +11,7 @@ from equipoise.errors import InputError, UnknownNameError
 from equipoise.text.english.articles import agreed
 from equipoise.text.templates.files import shipped
 
-__all__ = ["EditInstruction", "edit_groups", "edit_instructions", "filled"]
+__all__ = ["EditInstruction", "edit_groups", "edit_instructions", "edit_templates", "filled"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,15 @@ def edit_groups() -> dict[str, dict[str, str]]:
     {'adjective': 'feminine', 'noun': 'woman'}
     """
     return {group: dict(words) for group, words in shipped("gensynth_edits")["groups"].items()}
+
+
+def edit_templates() -> tuple[str, ...]:
+    """The shipped templates of instructions, GenSynth's four.
+
+    >>> edit_templates()[0]
+    'Make this person more {adjective}'
+    """
+    return tuple(shipped("gensynth_edits")["templates"])
 
 
 def edit_instructions(
@@ -54,7 +63,7 @@ def edit_instructions(
     """
     content = shipped("gensynth_edits")
     words = _words(groups or content["default_groups"])
-    chosen = tuple(templates) or tuple(content["templates"])
+    chosen = tuple(templates) or edit_templates()
     scales = tuple(guidance_scales) or tuple(content["guidance_scales"])
     for scale in scales:
         if not scale > 0:
