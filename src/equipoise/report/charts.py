@@ -168,8 +168,11 @@ def scatter(
         figure.dot(x(row["x"]), y(row["y"]), 4, f"c{colour}", title, str(row["label"]))
     if means and series:
         for number, kind in enumerate(kinds):
-            mean = points[points[series] == kind].groupby("x")["y"].mean()
-            figure.path([(x(float(at)), y(float(v))) for at, v in mean.items()], f"w s{series_class(number)}")
+            mean = points[points[series] == kind].groupby("x", as_index=False)["y"].mean()
+            figure.path(
+                [(x(float(at)), y(float(v))) for at, v in zip(mean["x"], mean["y"], strict=True)],
+                f"w s{series_class(number)}",
+            )
     if line and len(points) > 2 and np.ptp(points["x"]) > 0:
         slope, level = np.polyfit(points["x"].to_numpy(float), points["y"].to_numpy(float), 1)
         ends = [float(points["x"].min()), float(points["x"].max())]
