@@ -140,6 +140,7 @@ def _add_skew(
             pair=pair_of(groups, config) if not config.pair or set(config.pair) <= set(groups.names) else None,
             subjects=each,
             depth=k,
+            tell_favoured=each,
         )
 
 
@@ -154,7 +155,8 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
         return
     for rows in families.values():
         for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
-            add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="prompts"))
+            facts = {"p": float(p), "tests": len(rows), "draws": config.draws}
+            add_notes(row, note("holm_over", unit="prompts", **facts))
     findings.note(f"{axis}: p-values of single prompts are corrected over the prompts of each metric (Holm)")
     if most / (config.draws + 1) >= LEVEL:
         findings.note(
