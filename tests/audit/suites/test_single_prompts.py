@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -92,8 +93,8 @@ def test_where_none_leans_the_verdict_says_so(place: Path):
 def test_too_few_draws_for_single_prompts_are_no_finding(place: Path, leaning: Audit):
     text = measure_again(leaning.folder, config={"draws": FEW}, out=place / "few").verdict
     assert (
-        "Whether single prompts lean cannot be told: with 900 draws none of 60 could stand out after correction over "
-        "prompts; 3,000 draws are enough (equipoise measure DIR --draws 3000 --replace)." in text
+        "Whether single prompts lean cannot be told: with 900 draws no single one of 60 prompts can be beyond chance "
+        "after the correction; give --draws 3000." in text
     )
     assert "None of 60" not in text
 
@@ -107,3 +108,62 @@ def test_of_many_that_lean_five_are_named(place: Path):
     done = run(f"table:{place / 'many.npz'}", "prompts", place / "faces", place / "many", config=config, page=False)
     assert "9 of 60 prompts lean after correction over prompts, the 5 clearest: " in done.verdict
     assert done.verdict.count("puts images labelled woman first") == 5
+
+
+def test_draws_that_are_too_many_to_keep_are_told_and_no_finding(place: Path, leaning: Audit, monkeypatch):
+    for name in ("chance", "single"):
+        module = import_module(f"equipoise.measure.retrieval.{name}")
+        monkeypatch.setattr(module, "KEPT_CELLS", 60 * 1250)
+    again = measure_again(leaning.folder, out=place / "unkept")
+    told = "1,300 draws of 60 prompts are too many to keep, so no single one has a p-value; give --draws 1250"
+    assert f"gender: {told}" in again.notes
+    assert f"Whether single prompts lean cannot be told: {told}." in again.verdict
+    assert not any("corrected" in note for note in again.notes)
+
+
+def test_the_command_line_says_before_and_after_the_audit_how_many_draws_single_prompts_need(place: Path):
+    from typer.testing import CliRunner
+
+    from equipoise.cli.main import app
+
+    (place / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
+    asked = ["audit", "--from-embeddings", str(place / "leaning.npz"), "-s", "prompts"]
+    asked += ["--prompts", str(place / "prompts.txt"), "-t", str(place / "faces"), "--no-report"]
+    told = "note: with 1,000 draws no single one of 60 prompts can be beyond chance after the correction; give --draws "
+    told += "3000"
+    dry = CliRunner().invoke(app, [*asked, "--dry-run"])
+    assert dry.exit_code == 0
+    assert told in dry.output
+    out = place / "by hand"
+    done = CliRunner().invoke(app, [*asked, "-o", str(out)])
+    assert done.exit_code == 0
+    assert done.output.index(told) < done.output.index("max_skew")  # before anything is measured
+    line = f"type: equipoise measure '{out}' --draws 3000 --replace"
+    assert line in done.output
+    again = CliRunner().invoke(app, ["measure", str(out), "--draws", "3000", "--replace", "--no-report"])
+    assert again.exit_code == 0
+    assert "1 of 60 prompts leans" in again.output
+    assert "type:" not in again.output
+    assert "give --draws" not in again.output
+    assert "note: with" not in CliRunner().invoke(app, [*asked, "--draws", "3000", "--dry-run"]).output
+
+
+def test_the_terminal_lists_the_clearest_prompts_with_whom_they_favour(leaning: Audit):
+    short = leaning.table().splitlines()
+    assert short[-1] == "the 5 clearest of 60 rows of single prompts; all of them with --all"
+    shown = [line for line in short if line.startswith("a photo of a person")]
+    assert len(shown) == 5
+    assert shown[0].startswith(PLANTED)
+    assert shown[0].removeprefix(PLANTED).split()[:4] == ["woman", "23", "30", "33%"]
+    assert shown[0].endswith(" 0.046")
+    lines = leaning.table(everything=True).splitlines()
+    for metric in ("max_skew", "min_skew", "ndkl", "bias_at_k"):
+        mine = [line for line in lines if line.startswith(f"{metric} ") and "a photo of" in line]
+        corrected = [float(line.split()[-2]) for line in mine]
+        assert len(mine) == 60
+        assert corrected == sorted(corrected)
+    first = next(line for line in lines if line.startswith("max_skew ") and "a photo of" in line)
+    assert PLANTED in first
+    assert " woman " in first
+    single = [number for number, line in enumerate(lines) if "a photo of" in line]
+    assert single == list(range(single[0], single[0] + 240))  # the rows over all prompts stay above them

@@ -10,7 +10,7 @@ import pandas as pd
 
 from equipoise.formatting import count, p_text, share
 from equipoise.measure.notes import facts_of
-from equipoise.measure.retrieval.single import draws_for, too_few_draws
+from equipoise.measure.retrieval.single import advice
 from equipoise.report.findings import LEVEL, axis_name, main_metric, subject_rows
 from equipoise.report.sources import Series
 
@@ -38,23 +38,18 @@ class PromptsOfAxis:
 
         >>> PromptsOfAxis("gender", 200, [], 10_000).told()
         'None of 200 prompts leans by itself after correction over prompts.'
-        >>> PromptsOfAxis("gender", 200, [], 1000).told(where="on gender, ")
-        'On gender, whether single prompts lean cannot be told: with 1,000 draws none of 200 could stand out after correction over prompts; 10,000 draws are enough (equipoise measure DIR --draws 10000 --replace).'
-        """  # noqa: E501
+        >>> PromptsOfAxis("gender", 60, [], 900).told(where="on gender, ")[:72]
+        'On gender, whether single prompts lean cannot be told: with 900 draws no'
+        """
         text = f"{where}{self._told(p_values)}"
         return f"{text[:1].upper()}{text[1:]}."
 
     def _told(self, p_values: bool) -> str:
         n = count(self.asked)
         if not self.leaning:
-            if self.draws is None or not too_few_draws(self.asked, self.draws):
-                return f"none of {n} prompts leans by itself after correction over prompts"
-            enough = draws_for(self.asked)
-            more = f"{enough:,} draws are enough (equipoise measure DIR --draws {enough} --replace)" if enough else ""
-            return (
-                f"whether single prompts lean cannot be told: with {self.draws:,} draws none of {n} could stand out "
-                f"after correction over prompts; {more or 'ask fewer prompts at a time'}"
-            )
+            if self.draws is not None and (why := advice(self.asked, self.draws)):
+                return f"whether single prompts lean cannot be told: {why}"
+            return f"none of {n} prompts leans by itself after correction over prompts"
         named = [_named(row, p_values) for row in self.leaning[:MOST_NAMED]]
         verb = "prompts leans" if len(self.leaning) == 1 else "prompts lean"
         clearest = f", the {MOST_NAMED} clearest" if len(self.leaning) > MOST_NAMED else ""
@@ -83,8 +78,7 @@ def prompts_by_axis(series: Series) -> list[PromptsOfAxis]:
     if not is_of_prompts(series) or metric is None:
         return []
     rows = subject_rows(series, metric)
-    rows = rows[rows["p_holm"].notna()]
-    return [_of_axis(str(axis), mine, series) for axis, mine in rows.groupby("axis", sort=False)]
+    return [_of_axis(str(axis), mine, series) for axis, mine in rows.groupby("axis", sort=False) if len(mine) > 1]
 
 
 def _of_axis(axis: str, rows: pd.DataFrame, series: Series) -> PromptsOfAxis:
