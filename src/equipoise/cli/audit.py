@@ -72,7 +72,9 @@ def audit(
         help="The column that sets of different subjects share if they show the same people or come from one seed.",
     ),
     draws: int | None = typer.Option(
-        None, "--draws", help="Draws of the null; 1000 unless given (captions-tfidf: 200)."
+        None,
+        "--draws",
+        help="Draws of the null; 1000 unless given (captions-tfidf: 200). More than 50 own prompts need about 50 each.",
     ),
     seed: int | None = typer.Option(None, "--seed", help="Seed of the null and of random choices; 0 unless given."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -80,6 +81,12 @@ def test_the_verdict_names_the_prompt_that_leans_on_terminal_and_page(place: Pat
     write_into(leaning.folder)
     page = (leaning.folder / "report.html").read_text(encoding="utf-8")
     assert escape(sentence).replace("&quot;", "&#34;") in page
+    assert "the pool of 300 images: 200 man, 100 woman" in page
+    assert "Prompt by prompt" in page
+    assert "natural pictures" not in page
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    words = re.sub(r"<[^>]*>", " ", shown).replace("a mean over subjects hides", "")  # of a metric, wherever it is used
+    assert not re.search(r"\b[Ss]ubjects?\b(?!\.csv)", words)
     favours = pd.read_csv(leaning.folder / "report_files" / "subjects.csv").set_index("subject")["favours"]
     assert favours[PLANTED] == "woman"
 

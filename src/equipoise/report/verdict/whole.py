@@ -26,7 +26,7 @@ from equipoise.report.verdict.judging import (
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
-from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
+from equipoise.report.verdict.prompts import WHICH_PROMPTS, is_of_prompts, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
 
@@ -135,7 +135,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     if short and not top.direction:
         whole.sentences.append(short)
     whole.answers.append((IS_IT, _is_it(series, judgements)))
-    whole.answers.append((HOW_SURE, _sure(judgements)))
+    whole.answers.append((HOW_SURE, _sure(judgements, "prompt" if is_of_prompts(series) else "subject")))
     if single:
         whole.answers.append((WHICH_PROMPTS, " ".join(prompt_sentences(single, p_values=True))))
     if long:
@@ -309,8 +309,8 @@ def _ground(j: AxisJudgement) -> str:
     return f", {joined(grounds)}" if grounds else ""
 
 
-def _sure(judgements: Sequence[AxisJudgement]) -> str:
-    text = "; ".join(rests_on(j) for j in judgements)
+def _sure(judgements: Sequence[AxisJudgement], unit: str) -> str:
+    text = "; ".join(rests_on(j, unit) for j in judgements)
     return f"{text[:1].upper()}{text[1:]}."
 
 
