@@ -63,7 +63,8 @@ def single_prompts(frame: pd.DataFrame, most: int = TELLING) -> str:
     Of each axis the first metric, definition and K count, as in the verdict.
     """
     single = frame[frame["subject"].notna()]
-    rows = single.assign(_p=[corrected_p(row) for row in single.to_dict("records")]).dropna(subset="_p")
+    corrected = pd.Series([corrected_p(row) for row in single.to_dict("records")], index=single.index, dtype=float)
+    rows = single.assign(_p=corrected).dropna(subset="_p")
     if rows.empty:
         return ""
     family = ["metric", "variant", "k"]

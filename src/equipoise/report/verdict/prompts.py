@@ -28,7 +28,7 @@ class PromptsOfAxis:
 
     axis: str
     asked: int
-    leaning: list[dict[str, Any]] = field(default_factory=list)
+    leaning: list[dict[Any, Any]] = field(default_factory=list)
     """The rows of the prompts that lean after the correction, the clearest first."""
     draws: int | None = None
     """Draws of the null, where the folder says how many."""
@@ -56,7 +56,7 @@ class PromptsOfAxis:
         return f"{len(self.leaning):,} of {n} {verb} after correction over prompts{clearest}: {'; '.join(named)}"
 
 
-def _named(row: dict[str, Any], p_values: bool) -> str:
+def _named(row: dict[Any, Any], p_values: bool) -> str:
     """A prompt with whom it puts first, as far as its row says so."""
     known = facts_of(row, "favours")
     details, whom = [], ""

@@ -118,7 +118,8 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     things = "captions" if str(series.results["suite"].iloc[0]).startswith("captions") else "pictures"
     same = [j for j in judgements if (j.outcome, j.biased) == (top.outcome, top.biased)]
     single = prompts_by_axis(series)
-    whole = BiasVerdict(_lead(series, same, max((each.asked for each in single), default=0)), outcome=top.outcome)
+    asked = next((each.asked for each in single if each.axis == top.axis), 0)  # none of a kind of prompts
+    whole = BiasVerdict(_lead(series, same, asked), outcome=top.outcome)
     sure = [lean.subject for lean in leans(series) if lean.axis == top.axis and lean.sure]
     if top.outcome is Conclusion.LEANS:
         whole.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
