@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.formatting import brackets, missing, p_plain, percent, plain, text_table
+from equipoise.formatting import brackets, missing, p_plain, percent, plain, share, text_table
 from equipoise.measure import METRICS
-from equipoise.measure.notes import corrected_p, counted
+from equipoise.measure.notes import corrected_p, counted, facts_of
 
-__all__ = ["TELLING", "table_of"]
+__all__ = ["TELLING", "single_prompts", "table_of"]
 
 TELLING = 5
 """How many rows a command shows unless it is asked for more."""
 
-_TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group")
+_TEXTS = ("metric", "variant", "pool", "model", "axis", "subject", "group", "favours")
 _WIDEST = 40
 _CORRECTED = "Holm p"
 
@@ -32,10 +32,11 @@ def table_of(
 
     Single subjects, the shares of single groups and secondary metrics are left to the results file, unless
     ``everything`` is asked for. Columns that say nothing (one model, no groups) are left out. ``level`` is that of the
-    intervals. ``most``: only so many rows, the most telling: those that chance explains least.
+    intervals. ``most``: only so many rows, the most telling: those that chance explains least. Rows of single prompts
+    stand in the order of their corrected p-values.
     """
     details = {name for name in frame["metric"] if METRICS.find(name).detail}
-    shown = frame if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(details)]
+    shown = _clearest_first(frame) if everything else frame[frame["subject"].isna() & ~frame["metric"].isin(details)]
     if shown.empty:
         shown = frame
     n_rows = len(shown)
@@ -56,6 +57,48 @@ def table_of(
     return "\n".join(text)
 
 
+def single_prompts(frame: pd.DataFrame, most: int = TELLING) -> str:
+    """The prompts that are clearest after the correction, with whom they put first; empty where none was corrected.
+
+    Of each axis the first metric, definition and K count, as in the verdict.
+    """
+    single = frame[frame["subject"].notna()]
+    corrected = pd.Series([corrected_p(row) for row in single.to_dict("records")], index=single.index, dtype=float)
+    rows = single.assign(_p=corrected).dropna(subset="_p")
+    if rows.empty:
+        return ""
+    family = ["metric", "variant", "k"]
+    of_axis = rows.groupby("axis", sort=False)[family].transform("first")
+    rows = rows[(rows[family].astype(str) == of_axis.astype(str)).all(axis=1)]
+    ordered = rows.assign(_size=-rows["excess"].astype(float).abs()).sort_values(["_p", "_size"], kind="stable")
+    several = rows["axis"].nunique() > 1
+    lines = [["prompt", *(["axis"] if several else []), "favours", "first", "k", "pool", "excess", _CORRECTED]]
+    for row in ordered.head(most).to_dict("records"):
+        told = facts_of(row, "favours") or {}
+        counts = [str(told["first"]), str(told["k"]), share(told["pool_share"])] if told else ["", _text(row["k"]), ""]
+        axis = [_text(row["axis"])] if several else []
+        numbers = [plain(row["excess"], sign=True), p_plain(row["_p"])]
+        lines.append([_text(row["subject"]), *axis, str(told.get("group", "")), *counts, *numbers])
+    text = text_table(lines, range(3 if several else 2), _WIDEST)
+    text.append("first: how many of the first k images are of the group it favours; pool: the share of that group")
+    if len(rows) > most:
+        text.append(f"the {most} clearest of {len(rows)} rows of single prompts; all of them with --all")
+    return "\n".join(text)
+
+
+def _clearest_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, those of single prompts in the order of their corrected p-values, metric by metric."""
+    p = pd.Series([corrected_p(row) for row in frame.to_dict("records")], index=frame.index, dtype=float)
+    if p.isna().all():
+        return frame
+    keys = frame[["metric", "variant", "axis", "group", "k"]].astype(str).assign(single=frame["subject"].notna())
+    place = keys.groupby(list(keys), sort=False, dropna=False).ngroup().where(p.notna())
+    # rows that were not corrected keep their places: they stand before the block that follows them
+    order = {"_block": place.bfill().fillna(len(frame)), "_p": p.fillna(-1.0)}
+    order["_size"] = -frame["excess"].astype(float).abs().where(p.notna(), 0.0)
+    return frame.assign(**order).sort_values(list(order), kind="stable")
+
+
 def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
     """The rows that chance explains least, each metric once on an axis, the largest excess first."""
     p = frame["p_value"].astype(float).fillna(1.0)
@@ -69,7 +112,9 @@ def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
 
 def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
     return {
-        **{name: _text(row[name]) for name in (*_TEXTS, "k")},
+        **{name: _text(row[name]) for name in _TEXTS if name in row},
+        "favours": _text((facts_of(row, "favours") or {}).get("group")),
+        "k": _text(row["k"]),
         "value": plain(row["value"]),
         "chance": plain(row["null_mean"]),
         "excess": plain(row["excess"], sign=True),

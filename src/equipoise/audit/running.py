@@ -21,7 +21,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import LABELS, Findings, write_frame
 from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
 from equipoise.audit.gather import from_model, from_scores, joined, labels_of, name_of, scores_table
-from equipoise.audit.printing import TELLING, table_of
+from equipoise.audit.printing import TELLING, single_prompts, table_of
 from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
@@ -57,8 +57,10 @@ class Audit:
         return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
     def table(self, *, everything: bool = False, most: int | None = None) -> str:
-        """The results as text; see :func:`equipoise.audit.printing.table_of`."""
-        return table_of(self.results, everything=everything, level=self.level, most=most)
+        """The results as text, the clearest prompts below; see :func:`equipoise.audit.printing.table_of`."""
+        text = table_of(self.results, everything=everything, level=self.level, most=most)
+        single = "" if everything else single_prompts(self.results)
+        return f"{text}\n\n{single}" if single else text
 
     @cached_property
     def verdict(self) -> str:

@@ -64,6 +64,9 @@ class Suite:
     defaults: AuditConfig = field(default_factory=AuditConfig)
     fills_prompts: bool = True
     """Whether a prompt has a place for the subject; the suite ``prompts`` asks texts as they stand."""
+    advice: Callable[[AuditConfig], str] | None = None
+    """What these settings will not be able to tell, and what to give instead; empty where they are well chosen. It is
+    said before a model is asked."""
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -71,7 +72,9 @@ def audit(
         help="The column that sets of different subjects share if they show the same people or come from one seed.",
     ),
     draws: int | None = typer.Option(
-        None, "--draws", help="Draws of the null; 1000 unless given (captions-tfidf: 200)."
+        None,
+        "--draws",
+        help="Draws of the null; 1000 unless given (captions-tfidf: 200). More than 50 own prompts need about 50 each.",
     ),
     seed: int | None = typer.Option(None, "--seed", help="Seed of the null and of random choices; 0 unless given."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -144,6 +147,9 @@ def audit(
         images = opened(table, layer, limit, sample, settings.seed)
         if dry_run:
             _tell_dry_run(chosen, images, settings)
+        if told := chosen.advice(settings) if chosen.advice else "":  # before hours of asking, not only after them
+            typer.echo(f"note: {told}", err=True)
+        if dry_run:
             return
         if remedy:
             _refuse_all({"--from-scores": from_scores}, "a remedy changes vectors, and scores have none; leave out")
@@ -350,6 +356,7 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
 
     text = done.table(everything=everything, most=None if all_rows else TELLING)
     _show(done.results, done.notes, text, str(done.folder or ""))
+    _tell_more_draws(done)
     if done.folder is None:
         typer.echo(
             "nothing was written; give a folder with -o to keep the results and get a verdict and a page", err=True
@@ -358,6 +365,19 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
     tell_verdict(done.folder)
     if page:
         write_page(done.folder)
+
+
+def _tell_more_draws(done: Any) -> None:
+    """The line to type where single prompts had too few draws to stand out, for an audit that can be measured again."""
+    from equipoise.audit.folders import EVIDENCE
+    from equipoise.measure.notes import facts_of
+    from equipoise.measure.retrieval.single import draws_for, too_few_draws
+
+    single = [facts_of(row, "holm_over") for row in done.results[done.results["subject"].notna()].to_dict("records")]
+    few = [one["tests"] for one in single if one and "draws" in one and too_few_draws(one["tests"], one["draws"])]
+    enough = draws_for(max(few)) if few else None
+    if enough and done.folder is not None and (done.folder / EVIDENCE).exists():
+        typer.echo(f"type: equipoise measure {quote(str(done.folder))} --draws {enough} --replace", err=True)
 
 
 def _refuse_all(unread: dict[str, Any], why: str) -> None:

@@ -53,6 +53,7 @@ SENTENCES: dict[str, str] = {
     "chance_range": "chance gives {low:.4g} to {high:.4g} in 95% of draws",
     "wins": "{group} wins {share:.0%} of sets",
     "effect_size": "d_z {d_z:.2f}",
+    "favours": "favours {group}: {first:,} of the first {k:,}, {pool_share:.0%} of the pool",
     "variance_share": "{share:.0%} of the variance between combinations",
     "seeds": "mean of {n} seeds",
     "seeds_spread": "mean of {n} seeds, sd {sd:.3f}",

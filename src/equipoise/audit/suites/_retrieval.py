@@ -16,7 +16,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Column, Findings, Key
 from equipoise.audit.subjects import SetStructure, SubjectQueries, pool_name
 from equipoise.measure import METRICS
-from equipoise.measure.notes import no_interval, note
+from equipoise.measure.notes import Note, add_notes, no_interval, note
 from equipoise.measure.retrieval import (
     VARIANTS,
     Candidates,
@@ -34,7 +34,15 @@ from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 
-__all__ = ["add_draws", "add_retrieval", "add_subjects", "add_values", "metrics_of", "seeded_estimate"]
+__all__ = [
+    "add_draws",
+    "add_retrieval",
+    "add_subjects",
+    "add_values",
+    "favoured_groups",
+    "metrics_of",
+    "seeded_estimate",
+]
 
 
 def seeded_estimate(
@@ -112,13 +120,15 @@ def add_retrieval(
     subjects: bool = True,
     clusters: NDArray[Any] | None = None,
     depth: int | None = None,
+    tell_favoured: bool = False,
 ) -> None:
     """Measure every variant asked for and add what was found.
 
     ``queries`` names each query (its subject). ``tie_order`` is that of the evidence: the rows of a table often lie in
     order of group, so that equal scores in order of rows would look like a preference. ``subjects`` also adds a row for
     each query, with the quantiles of chance. ``structure`` selects the null that shuffles labels inside sets.
-    ``metrics`` that a variant does not define are left out of it.
+    ``metrics`` that a variant does not define are left out of it. ``tell_favoured`` notes beside each query which
+    group it puts first.
     """
     for variant in config.variants:
         wanted = None if metrics is None else metrics_of(variant, metrics, pair)
@@ -144,11 +154,40 @@ def add_retrieval(
         _add_silent(findings, retrieved, rows, f"{axis}, K = {k}")
         add_draws(findings, retrieved, null, **keys)
         if subjects:
+            favoured = favoured_groups(retrieved) if tell_favoured else {}
             for row in per_query(retrieved, null, seed=config.seed):
                 assert row.query is not None
                 findings.add(row, subject=queries[row.query], **keys)
+                if row.query in favoured:
+                    add_notes(findings.rows[-1], favoured[row.query])
         add_values(findings, retrieved, queries, clusters, **keys)
         _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
+
+
+def favoured_groups(found: Retrieved) -> dict[int, Note]:
+    """For each query the group that has most times its share of the pool among the first K, with both shares.
+
+    That is the group whose skew MaxSkew is. A query that gives no group more than its share has no note.
+
+    >>> from equipoise.measure.retrieval.sources import Scores
+    >>> groups = Groups.from_values([*"ffffmm"])
+    >>> favoured_groups(evaluate(Scores([[3, 2, 1, 0, 5, 4]]), groups, k=2))
+    {0: 'favours m: 2 of the first 2, 33% of the pool'}
+    """
+    if "representation" not in found.by_group:
+        return {}
+    told = {}
+    for query, shares, pool in zip(
+        found.queries, found.by_group["representation"], found.pool_counts[found.pool], strict=True
+    ):
+        size = int(pool.sum())
+        times = np.divide(shares * size, pool, out=np.zeros(len(pool)), where=pool > 0)
+        most, k = int(times.argmax()), min(found.recipe.k, size)
+        if times[most] > 1 + 1e-9:
+            first = round(float(shares[most]) * k)
+            about = {"group": found.groups.names[most], "first": first, "k": k}
+            told[int(query)] = note("favours", **about, pool_share=float(pool[most] / size))
+    return told
 
 
 def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measured], where: str) -> None:

@@ -30,6 +30,7 @@ from equipoise.errors import InputError
 from equipoise.formatting import missing
 from equipoise.measure.notes import add_notes, no_null, note
 from equipoise.measure.retrieval import rank
+from equipoise.measure.retrieval.single import advice
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.permutation import holm
 
@@ -39,9 +40,6 @@ NAME = "prompts"
 MOST_K = 100
 METRICS = ("max_skew", "min_skew", "ndkl", "representation", "skew", "bias_at_k")
 SHUFFLES = 999
-DRAWS_PER_PROMPT = 50
-"""So many draws for each prompt let a single one stand out after the correction, also where both sides count."""
-LEVEL = 0.05
 RANKED = 100
 """How many images of each prompt are written down, for whoever looks at them."""
 
@@ -140,6 +138,7 @@ def _add_skew(
             pair=pair_of(groups, config) if not config.pair or set(config.pair) <= set(groups.names) else None,
             subjects=each,
             depth=k,
+            tell_favoured=each,
         )
 
 
@@ -147,20 +146,24 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
     """Note beside the p-value of each prompt the one corrected over all prompts of its metric, definition and K."""
     families: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in findings.rows:
-        if row["axis"] == axis and row["subject"] is not None and not missing(row["p_value"]):
+        if row["axis"] == axis and row["subject"] is not None:
             families.setdefault((row["metric"], row["variant"], row["k"]), []).append(row)
     most = max(map(len, families.values()), default=0)
     if most < 2:
         return
-    for rows in families.values():
+    tested = [rows for rows in families.values() if not any(missing(row["p_value"]) for row in rows)]
+    for rows in tested:
         for row, p in zip(rows, holm([float(row["p_value"]) for row in rows]), strict=True):
-            add_notes(row, note("holm_over", p=float(p), tests=len(rows), unit="prompts"))
-    findings.note(f"{axis}: p-values of single prompts are corrected over the prompts of each metric (Holm)")
-    if most / (config.draws + 1) >= LEVEL:
-        findings.note(
-            f"{axis}: with {config.draws:,} draws no single one of {most:,} prompts can be beyond chance after the "
-            f"correction; give --draws {DRAWS_PER_PROMPT * most}"
-        )
+            facts = {"p": float(p), "tests": len(rows), "draws": config.draws}
+            add_notes(row, note("holm_over", unit="prompts", **facts))
+    if tested:
+        findings.note(f"{axis}: p-values of single prompts are corrected over the prompts of each metric (Holm)")
+    if told := advice(most, config.draws):
+        findings.note(f"{axis}: {told}")
+
+
+def _advice(config: AuditConfig) -> str:
+    return advice(len(config.prompts), config.draws)
 
 
 def _add_closest(
@@ -212,4 +215,5 @@ SUITE = Suite(
     axes=_axes,
     settings=("axes", "k", "variants", "prompts", "prompt_kinds", "pair", "link", "draws", "seed", "level"),
     fills_prompts=False,
+    advice=_advice,
 )

@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.formatting import count, csv_text, joined, percent
+from equipoise.formatting import csv_text, joined, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows, told_of_p
+from equipoise.report.page.asked import facts, said_of, unit_of
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,
@@ -64,7 +65,6 @@ _CONTENTS = {
     "limits": "What this does not prove",
 }
 _JOINT_SHOWN = 3
-OF_PROMPTS = frozenset({"faces", "prompts"})
 """Suites that ask about no subject: what their rows are about is a prompt."""
 
 
@@ -106,6 +106,12 @@ class PageContents:
     datasets: list[DatasetText] = field(default_factory=list)
     given: Given = field(default_factory=Given)
     metric: str | None = None
+    rankings: Rankings = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """What was asked about one by one: subjects or prompts."""
+        return unit_of(self.series)
 
     def all_figures(self) -> list[PageFigure]:
         """Every figure, once."""
@@ -135,9 +141,12 @@ class PageContents:
         }
         return {
             "title": self.title,
-            "facts": _facts(self.series),
+            "facts": facts(self.series, self.rankings),
+            "unit": self.unit,
             "signs": _signs(self.series),
-            "contents": [(key, name) for key, name in _CONTENTS.items() if key not in here or here[key]],
+            "contents": [
+                (key, said_of(self.unit, name)) for key, name in _CONTENTS.items() if key not in here or here[key]
+            ],
             "verdict": self.verdict,
             "groups_note": "Groups are perceived, and named as the data names them.",
             "figures": {"strip": [], **self.figures},
@@ -158,11 +167,11 @@ class PageContents:
             "datasets": self.datasets,
             "several": len({row.model for row in self.rows}) > 1,
             "all_rows": all_rows(self.series),
-            "method": method(self.series),
+            "method": [said_of(self.unit, text) for text in method(self.series)],
             "definitions": definitions(self.series),
             "configs": configs(self.given.sources),
             "versions": versions(),
-            "limits": limits(self.series),
+            "limits": [said_of(self.unit, text) for text in limits(self.series)],
             "dropped": dropped(self.given),
         }
 
@@ -232,6 +241,7 @@ def gather(
     if plain:
         contents.figures["naive"] = [_naive(plain)]
     rankings = {each.label: ranking for each in audits if (ranking := read_ranking(each, given.problems)) is not None}
+    contents.rankings = rankings
     if metric is not None:
         _add_subjects(contents, audits, rankings, metric, list(colours))
     contents.figures["groups"] = _groups(audits, rankings, list(colours), metric)
@@ -247,24 +257,6 @@ def gather(
 def _title(series: Sequence[Series], given: Given) -> str:
     names = list(dict.fromkeys(each.label for each in series)) or [each.path.name for each in given.sources]
     return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
-
-
-def _facts(series: Sequence[Series]) -> list[str]:
-    subjects = {
-        s for each in series if each.source.kind != "dataset" for s in each.results["subject"].dropna().unique()
-    }
-    kinds = {"audit": "audited model", "results": "result", "captions": "captioning model", "dataset": "dataset"}
-    kinds |= {"comparison": "comparison", "filter": "filter run", "classification": "image classifier"}
-    facts = []
-    for kind, name in kinds.items():
-        n = sum(each.source.kind == kind for each in series)
-        facts += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
-    asked = [each for each in series if each.source.kind != "filter"]
-    suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
-    if len(subjects) > 1:
-        facts.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= OF_PROMPTS else 'subjects'}")
-    pools = sorted({str(p) for each in asked for p in each.results["pool"].dropna().unique()})
-    return [*facts, *(f"suite {s}" for s in suites[:3]), *(f"{pool} pictures" for pool in pools[:3])]
 
 
 def _signs(series: Sequence[Series]) -> str:
@@ -364,13 +356,14 @@ def _add_subjects(
     )
     if rows.empty:
         return
-    svg, data = strip_figure(rows, labels)
+    svg, data = strip_figure(rows, labels, unit=contents.unit)
     caption = (
         "Each dot is a subject; right of the line, its pictures are more lopsided than chance. Filled: p < 0.05 "
         f"{told_of_p(rows)}. Dots of the same value are piled up. The rightmost is named; typing below marks a "
         "subject here."
     )
-    contents.figures["strip"] = [PageFigure("strip", "Subjects by axis", caption, svg, data)]
+    title, caption = (said_of(contents.unit, text) for text in ("Subjects by axis", caption))
+    contents.figures["strip"] = [PageFigure("strip", title, caption, svg, data)]
 
 
 def _groups(audits: Sequence[Series], rankings: Rankings, labels: list[str], metric: str | None) -> list[PageFigure]:
@@ -389,6 +382,7 @@ def _groups(audits: Sequence[Series], rankings: Rankings, labels: list[str], met
         f"{percent(level_of(audits[0]))} interval and the thick mark what chance gives. * and bold: p < 0.05. Even "
         "bars here do not rule out that single subjects lean to opposite sides."
     )
+    caption = said_of(unit_of(audits), caption)
     figures.append(PageFigure("proportions", "Shares of the first pictures, by group", caption, svg, data))
     joint = [a for a in dict.fromkeys(rows["axis"]) if str(a).count(" x ") == 1][:_JOINT_SHOWN]
     for number, axis in enumerate(joint):
@@ -419,13 +413,17 @@ def _subject_groups(audits: Sequence[Series], rankings: Rankings, metric: str | 
     axes, k = str(row["axis"]).split(" x "), int(row["k"])
     shares = rankings[audit.label].shares(axes, k)
     skewness = shares.assign(d=(shares["share"] - shares["expected"]).abs()).groupby("subject")["d"].sum()
-    svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)))
-    caption = (
-        f"{audit.label}: for each subject, the share of each group among its first {k} pictures, the most lopsided "
-        "subject first. Orange: more than the group's share of the subject's pictures; blue: fewer. Single cells are "
-        "noisy: the table above says which subjects are beyond chance."
+    unit = unit_of(audits)
+    svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)), unit=unit)
+    whole = "pool" if unit == "prompt" else "subject's pictures"
+    caption = said_of(
+        unit,
+        f"for each subject, the share of each group among its first {k} pictures, the most lopsided subject first. "
+        f"Orange: more than the group's share of the {whole}; blue: fewer. Single cells are noisy: the table above "
+        "says which subjects are beyond chance.",
     )
-    return [PageFigure("subject_groups", "Subjects by groups", caption, svg, data)]
+    title = said_of(unit, "Subjects by groups")
+    return [PageFigure("subject_groups", title, f"{audit.label}: {caption}", svg, data)]
 
 
 def _funnels(given: Given) -> list[tuple[PageFigure, list[dict[str, Any]]]]:

@@ -99,7 +99,7 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     return drawing.svg(f"Shares of the top pictures by {axis}, against chance"), rows[keep]
 
 
-def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataFrame]:
+def subjects_figure(shares: pd.DataFrame, most: int = 40, unit: str = "subject") -> tuple[str, pd.DataFrame]:
     """Subjects down, groups across: the share of each group in the subject's top K, coloured by its distance from fair.
 
     ``shares``: ``subject, group, share, expected, skewness`` (how skewed the subject is, for the order).
@@ -125,7 +125,7 @@ def subjects_figure(shares: pd.DataFrame, most: int = 40) -> tuple[str, pd.DataF
         x, y = first + i * cell_w, top + j * cell_h
         drawing.rect(x, y, cell_w, cell_h, "cell", label, fill=colour)
         drawing.text(x + cell_w / 2, y + 15, share(row["share"]), f"num small {words}", "middle")
-    return drawing.svg(f"Share of each group among the top pictures of {len(shown)} subjects"), shares
+    return drawing.svg(f"Share of each group among the top pictures of {len(shown)} {unit}s"), shares
 
 
 WIDTH = 720.0
@@ -212,7 +212,7 @@ def _headline_row(
     drawing.text(WIDTH, y + 4, p_text(row["p_value"]).replace("no p-value", ""), "soft num", "end")
 
 
-def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:
+def strip_figure(rows: pd.DataFrame, labels: Sequence[str], unit: str = "subject") -> tuple[str, pd.DataFrame]:
     """One strip per axis and model, one dot per subject: its excess over chance; filled where p < 0.05.
 
     Of prompts, p is the one corrected over the prompts.
@@ -225,7 +225,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
     stacks = [_stacked(some, scale) for _, _, some in groups]
     heights = [max(42.0, 9.0 * max(place for _, _, place in stack) + 40) for stack in stacks]
     drawing = SvgDrawing("subjects", WIDTH, sum(heights) + 56)
-    drawing.x_axis(scale, 6, sum(heights) + 8, f"{_metric_told(shown)} of each subject, excess over its own chance")
+    drawing.x_axis(scale, 6, sum(heights) + 8, f"{_metric_told(shown)} of each {unit}, excess over its own chance")
     y, before = 6.0, ""
     for (axis, label, _), stack, height in zip(groups, stacks, heights, strict=True):
         y += height
@@ -237,7 +237,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
     keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, *corrected_column(shown)]
-    said = f"{shown['subject'].nunique()} subjects by their excess over chance, one strip an axis"
+    said = f"{shown['subject'].nunique()} {unit}s by their excess over chance, one strip an axis"
     return drawing.svg(said), shown[keep]
 
 

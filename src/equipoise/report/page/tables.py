@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
-from equipoise.measure.notes import counted, pair_of
+from equipoise.measure.notes import counted, facts_of, pair_of
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, leans, metric_name, subject_rows
 from equipoise.report.page.gallery import PictureOrder
 from equipoise.report.sources import Series
@@ -85,8 +85,8 @@ def subject_table(
 
 
 def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -> list[str]:
-    """Whom each row favours: the sign of a gap says it; a skew alone does not, so the axis's gaps are asked, or where
-    there are no sets, who has most above their share among the first pictures.
+    """Whom each row favours: the sign of a gap says it, or a note; a skew alone does not, so the axis's gaps are asked,
+    or where there are no sets, who has most above their share among the first pictures.
     """
     known = {(lean.axis, lean.subject): lean.towards for lean in leans(series)}
     for axis, k in () if ranking is None else rows[["axis", "k"]].dropna().drop_duplicates().itertuples(index=False):
@@ -98,6 +98,8 @@ def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -
         if row["metric"] == _GAP:
             first, second = pair_of(row) or (str(row["group"]), "–")
             named.append(first if row["value"] > 0 else second)
+        elif (told := facts_of(row, "favours")) is not None:
+            named.append(str(told["group"]))
         else:
             named.append(known.get((row["axis"], row["subject"]), "–"))
     return named

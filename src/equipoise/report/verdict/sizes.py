@@ -201,8 +201,8 @@ def _beside_placebo(judgement: AxisJudgement) -> tuple[float, float]:
     return (gaps[0], gaps[0] - float(excess.row["value"])) if gaps else (0.0, 0.0)
 
 
-def rests_on(judgement: AxisJudgement) -> str:
-    """The row that a judgement rests on, with its numbers."""
+def rests_on(judgement: AxisJudgement, unit: str = "subject") -> str:
+    """The row that a judgement rests on, with its numbers; ``unit``: what was asked about."""
     row = judgement.rests_on.row
     name = metric_name(judgement.rests_on.metric, row["k"])
     where = f" on {judgement.pool} pictures" if judgement.pool else ""
@@ -210,7 +210,7 @@ def rests_on(judgement: AxisJudgement) -> str:
     if judgement.rests_on.low is not None:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
     sources = facts_of(row, "sources")
-    units = plural(row["n"], "subject" if judgement.subjects else "unit")
+    units = plural(row["n"], unit if judgement.subjects else "unit")
     units = f"{count(row['n'])} queries from {plural(sources['sources'], 'source')}" if sources else units
     return (
         f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "

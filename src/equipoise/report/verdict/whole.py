@@ -26,6 +26,7 @@ from equipoise.report.verdict.judging import (
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
+from equipoise.report.verdict.prompts import WHICH_PROMPTS, is_of_prompts, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
 
@@ -64,6 +65,7 @@ def verdict(
         for other, its in judged[1:]:
             if _pools(other) == pools:
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
+                whole.sentences += prompt_sentences(prompts_by_axis(other), of=other.label)
         whole.sentences += [told for each, _ in judged if (told := flattered(each))]
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
@@ -115,7 +117,9 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     top = judgements[0]
     things = "captions" if str(series.results["suite"].iloc[0]).startswith("captions") else "pictures"
     same = [j for j in judgements if (j.outcome, j.biased) == (top.outcome, top.biased)]
-    whole = BiasVerdict(_lead(series, same), outcome=top.outcome)
+    single = prompts_by_axis(series)
+    asked = next((each.asked for each in single if each.axis == top.axis), 0)  # none of a kind of prompts
+    whole = BiasVerdict(_lead(series, same, asked), outcome=top.outcome)
     sure = [lean.subject for lean in leans(series) if lean.axis == top.axis and lean.sure]
     if top.outcome is Conclusion.LEANS:
         whole.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
@@ -124,6 +128,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
         whole.sentences.append(_why(top))
     if top.outcome is Conclusion.LEANS:
         whole.sentences += [_as_well(j, series) for j in same[1:] if " x " not in j.axis and ":" not in j.axis]
+    whole.sentences += prompt_sentences(single)
     others = [j for j in judgements if j not in same and " x " not in j.axis and ":" not in j.axis]
     if others:
         whole.sentences.append(_others(others))
@@ -131,7 +136,9 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     if short and not top.direction:
         whole.sentences.append(short)
     whole.answers.append((IS_IT, _is_it(series, judgements)))
-    whole.answers.append((HOW_SURE, _sure(judgements)))
+    whole.answers.append((HOW_SURE, _sure(judgements, "prompt" if is_of_prompts(series) else "subject")))
+    if single:
+        whole.answers.append((WHICH_PROMPTS, " ".join(prompt_sentences(single, p_values=True))))
     if long:
         whole.answers.append((AGAINST, long))
     with_placebo = [f"On {j.about}: {placebo_words(j, series)}." for j in judgements if j.placebo is not None]
@@ -163,8 +170,18 @@ def _where(judgement: AxisJudgement) -> str:
     )
 
 
-def _lead(series: Series, same: Sequence[AxisJudgement]) -> str:
-    """The first sentence: one of four outcomes, of the axes that share it."""
+def _lead(series: Series, same: Sequence[AxisJudgement], prompts: int = 0) -> str:
+    """The first sentence: one of four outcomes, of the axes that share it; of ``prompts``, what holds for their mean.
+
+    One of many prompts may lean where their mean does not, so the sentence must not speak for each of them.
+    """
+    text = _outcome_sentence(series, same)
+    if prompts < 2 or same[0].outcome is Conclusion.LEANS:
+        return text
+    return f"Over {prompts:,} prompts together, {text[:1].lower()}{text[1:]}"
+
+
+def _outcome_sentence(series: Series, same: Sequence[AxisJudgement]) -> str:
     top, axes = same[0], _axes(same)
     name = metric_name(top.rests_on.metric)
     where = _where(top)
@@ -293,8 +310,8 @@ def _ground(j: AxisJudgement) -> str:
     return f", {joined(grounds)}" if grounds else ""
 
 
-def _sure(judgements: Sequence[AxisJudgement]) -> str:
-    text = "; ".join(rests_on(j) for j in judgements)
+def _sure(judgements: Sequence[AxisJudgement], unit: str) -> str:
+    text = "; ".join(rests_on(j, unit) for j in judgements)
     return f"{text[:1].upper()}{text[1:]}."
 
 
