@@ -147,8 +147,8 @@ def audit(
         images = opened(table, layer, limit, sample, settings.seed)
         if dry_run:
             _tell_dry_run(chosen, images, settings)
-        if told := chosen.advice(settings) if chosen.advice else "":  # before hours of asking, not only after them
-            typer.echo(f"note: {told}", err=True)
+        if warned := chosen.advice(settings) if chosen.advice else "":  # before hours of asking, not only after them
+            typer.echo(f"note: {warned}", err=True)
         if dry_run:
             return
         if remedy:
