@@ -277,17 +277,13 @@ def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Se
 
 
 def _beside(source: ResultFolder) -> Table | None:
-    """A table of images with the right fingerprint beside the result folder, or beside the folder that holds it.
-
-    So ``runs/clip`` finds ``sets``, ``runs/sets`` and ``tables/sets``.
-    """
+    """A table of images with the right fingerprint in the folder that holds the result folder."""
     from equipoise.data.atomic import sha256_of
 
-    for home in source.path.resolve().parents[:2]:
-        for file in [*sorted(home.glob(f"*/{TABLE}")), *sorted(home.glob(f"tables/*/{TABLE}"))]:
-            try:
-                if sha256_of(file) == source.fingerprint:
-                    return Table.open(file.parent)
-            except (OSError, InputError):
-                continue
+    for file in sorted(source.path.resolve().parent.glob(f"*/{TABLE}")):
+        try:
+            if sha256_of(file) == source.fingerprint:
+                return Table.open(file.parent)
+        except (OSError, InputError):
+            continue
     return None

@@ -250,7 +250,7 @@ def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureO
     if rankings and not given.tables:
         given.problems.append(
             "no pictures are shown: the table that was audited is neither given nor beside the results; to see them "
-            f"type: equipoise report {audits[0].source.path} TABLE -o page.html"
+            "type: equipoise report RESULTS TABLE -o page.html"
         )
     for table in given.tables:
         return _of_table(given, table)
