@@ -396,5 +396,6 @@ def test_the_quick_form_finds_that_the_bias_follows_the_data(tmp_path: Path) -> 
     text = str(done)
     assert "Trends of CLIPs" in text
     frame = pd.read_csv(next((tmp_path / "quick" / "tables").glob("*levels.csv")))
-    biased = frame[frame["arm"] == "biased"].set_index("alpha")["measured"]
-    assert biased[1.0] > biased[0.0]
+    biased, fair = (frame[frame["arm"] == arm].set_index("alpha")["measured"] for arm in ("biased", "fair"))
+    assert biased[1.0] > biased[0.0] > fair[1.0]
+    assert list(frame["n"]) == [1] * 12  # every CLIP can tell genders apart; none is left out

@@ -252,6 +252,7 @@ def _by_group(models: pd.DataFrame, what: str) -> list[StudyTable]:
     frames = []
     for arm in _arms(some):
         wide = _of_arm(some, arm).pivot_table(index=keys, columns="alpha", values="value", sort=False)
+        wide = wide[sorted(wide.columns)]
         wide.columns = [f"D({alpha:g})" for alpha in wide.columns]
         frames.append(wide.reset_index().assign(arm=arm))
     frame = pd.concat(frames, ignore_index=True)
