@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data.atomic import locked
+from equipoise.data import Table
+from equipoise.data.atomic import clear_after_kill, lock_of, locked
+from equipoise.data.exports.source import free
+from equipoise.data.runs import file_to_write
+from equipoise.data.shard_writer import is_finished
 from equipoise.errors import InputError
 
 HOLD = """
@@ -82,3 +86,45 @@ def test_only_one_of_many_holds_it_at_a_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(60)
     assert (most, done) == (1, 60)
+
+
+def test_a_lock_that_is_held_is_not_cleared_away(tmp_path: Path) -> None:
+    lock, other = tmp_path / ".lock", tmp_path / "_writing.json"
+    other.touch()
+    process = holder(lock, 30)
+    try:
+        clear_after_kill(lock, other)
+        assert lock.exists()
+        assert other.exists()
+    finally:
+        process.kill()
+        process.communicate()
+    clear_after_kill(lock, other)
+    assert not lock.exists()
+    assert not other.exists()
+
+
+@pytest.mark.parametrize("refused", [free, lambda path: file_to_write(path).__enter__()])
+def test_a_file_that_is_refused_has_no_lock_of_a_killed_writer_beside_it(tmp_path: Path, refused) -> None:
+    target = tmp_path / "table.csv"
+    target.write_text("whole")
+    lock_of(target).touch()
+    with pytest.raises(InputError, match="already"):
+        refused(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_a_writer_killed_after_its_table_was_finished_leaves_nothing_to_whoever_goes_on(tmp_path: Path) -> None:
+    script = (
+        "import sys; from equipoise.data import Table;"
+        "Table.create(sys.argv[1], [{'image_id': 'a', 'caption': 'a dog', 'image': None}])"
+    )
+    table = tmp_path / "table"
+    environment = os.environ | {"EQUIPOISE_FAILPOINT": "table.after_finish"}
+    killed = subprocess.run([sys.executable, "-c", script, str(table)], env=environment, capture_output=True)
+    assert killed.returncode == -9
+    assert {".lock", "_writing.json"} <= {path.name for path in table.iterdir()}
+    assert is_finished(table)
+    assert not {".lock", "_writing.json"} & {path.name for path in table.iterdir()}
+    assert len(Table.open(table)) == 1
+    assert not is_finished(tmp_path)

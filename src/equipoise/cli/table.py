@@ -357,9 +357,10 @@ def _opened(path: str, layers: list[str]) -> Table:
 
 
 def _refuse_layer_again(table: Table, name: str) -> None:
+    from equipoise.data.shard_writer import is_finished
     from equipoise.errors import InputError
 
-    if name in table.layer_names():
+    if is_finished(table.path / "_layers" / name):
         raise InputError(
             f"{table.path} has a layer {name!r} already; write another with --name, or delete "
             f"{table.path / '_layers' / name}"

@@ -33,7 +33,16 @@ if sys.platform == "win32":  # pragma: no cover
 else:
     import fcntl
 
-__all__ = ["HashingFile", "atomic_file", "locked", "reached", "sha256_of", "write_whole"]
+__all__ = [
+    "HashingFile",
+    "atomic_file",
+    "clear_after_kill",
+    "lock_of",
+    "locked",
+    "reached",
+    "sha256_of",
+    "write_whole",
+]
 
 
 _counts: dict[str, int] = {}
@@ -181,6 +190,33 @@ def locked(path: Path, *, what: str, wait: float = 0.0) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         os.close(descriptor)
+
+
+def lock_of(path: Path) -> Path:
+    """The lock file of a file that one process at a time writes: beside it, hidden.
+
+    >>> lock_of(Path("runs/page.html")).name
+    '.page.html.lock'
+    """
+    return path.with_name(f".{path.name}.lock")
+
+
+def clear_after_kill(lock: Path, *others: Path) -> None:
+    """Remove what a writer left that was killed when its work was done: its lock file, and ``others``.
+
+    While another process holds the lock, everything stays; so it does where nothing may be written.
+
+    >>> import tempfile
+    >>> lock = Path(tempfile.mkdtemp()) / ".lock"
+    >>> lock.touch()
+    >>> clear_after_kill(lock)
+    >>> lock.exists()
+    False
+    """
+    if lock.exists():
+        with suppress(InputError, OSError), locked(lock, what=str(lock)):
+            for path in others:
+                path.unlink(missing_ok=True)
 
 
 def _acquire(path: Path, what: str, wait: float) -> int:

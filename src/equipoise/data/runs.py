@@ -21,7 +21,7 @@ from platform import python_version
 from typing import Any, NamedTuple
 
 from equipoise import __version__
-from equipoise.data.atomic import locked, reached, sync_folder, write_whole
+from equipoise.data.atomic import clear_after_kill, lock_of, locked, reached, sync_folder, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.errors import InputError, system_reason
 
@@ -352,10 +352,11 @@ def file_to_write(path: str | Path, *, overwrite: bool = False, own: bytes = b""
         yield target
         return
     if target.exists() and not overwrite and not (own and own in _beginning(target)):
+        clear_after_kill(lock_of(target))
         raise InputError(f"{target}: is there already; give another name, or say --overwrite")
     with ExitStack() as held:
         with _written(target):
-            held.enter_context(locked(target.with_name(f".{target.name}.lock"), what=str(target)))
+            held.enter_context(locked(lock_of(target), what=str(target)))
         for left in target.parent.glob(f".{escape(target.name)}.*.tmp"):
             left.unlink(missing_ok=True)
         yield target

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from equipoise.data.atomic import locked, reached, write_whole
+from equipoise.data.atomic import clear_after_kill, locked, reached, write_whole
 from equipoise.data.manifest import MANIFEST, UNFINISHED, Manifest, dumped
 from equipoise.data.schema import Rejected, TableSchema
 from equipoise.data.shards import (
@@ -26,7 +26,20 @@ from equipoise.data.shards import (
 )
 from equipoise.errors import InputError, OtherSettingsError
 
-__all__ = ["ShardWriter"]
+__all__ = ["ShardWriter", "is_finished"]
+
+LOCK = ".lock"
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a finished table is in ``folder``, so that a run which goes on need not write it.
+
+    If its writer was killed between its last steps, what it left is cleared away.
+    """
+    if not (folder / MANIFEST).is_file():
+        return False
+    clear_after_kill(folder / LOCK, folder / UNFINISHED)
+    return True
 
 
 class ShardWriter:
@@ -65,7 +78,7 @@ class ShardWriter:
         except FileExistsError:
             self._made_folder = False
         with ExitStack() as stack:
-            stack.enter_context(locked(self.path / ".lock", what=f"the table at {self.path}", wait=self._wait))
+            stack.enter_context(locked(self.path / LOCK, what=f"the table at {self.path}", wait=self._wait))
             self._clear_temporary_files()
             if (self.path / MANIFEST).exists():
                 self._accept_finished()

@@ -24,6 +24,7 @@ from equipoise.array_types import Vectors
 from equipoise.data import Table
 from equipoise.data.labels import with_joined_labels
 from equipoise.data.schema import schema_for
+from equipoise.data.shard_writer import is_finished
 from equipoise.engine import Asking
 from equipoise.engine import vectors as vectors_of
 from equipoise.engine.unreadable import MOST, Unreadable
@@ -228,7 +229,7 @@ class RemainingImages:
         from equipoise.engine import map as map_table
 
         place = self._place(name)
-        if (place / "_table.json").exists():  # an earlier step asked, when more images were there
+        if is_finished(place):  # an earlier step asked, when more images were there
             return self._aligned(self._checked(Table.open(place)))
         layer = map_table(
             fn,
@@ -268,7 +269,7 @@ class RemainingImages:
 
         options: dict[str, Any] = {"only_kept": self.only_kept, **self.models.running}
         place = self._place(f"vectors-{crop}-{_short(encoder.key)}")
-        if (place / "_table.json").exists():  # an earlier step asked, when more images were there
+        if is_finished(place):  # an earlier step asked, when more images were there
             return self._checked(Table.open(place))
         if crop not in CROPS:
             raise UnknownNameError("crop", crop, CROPS)

@@ -20,6 +20,7 @@ from equipoise.data import Table, write_results
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import decode, refuse_outside
 from equipoise.data.runs import RUN, Run, claimed
+from equipoise.data.shard_writer import is_finished
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.bias_strata import PLACEBO
 from equipoise.filters.funnel import StepOutcome, TestedStep, bias_tests, funnel_of, report_text, result_rows
@@ -232,7 +233,7 @@ class _Runner:
     def take(self, number: int, step: Step) -> None:
         """Do one step, or read what it did before the run was stopped."""
         place = self.folder / "steps" / f"{number:02d}-{step.label}"
-        if not (place / "_table.json").exists():
+        if not is_finished(place):
             self.say(f"{step.label}: {int(self.alive.sum()):,} images")
             self._judge(step, place)
         layer = Table.open(place)
@@ -253,7 +254,7 @@ class _Runner:
     def combined(self) -> Table:
         """The table with one layer that holds every score, ``keep`` and ``dropped_by``."""
         place = self.folder / LAYER
-        if not (place / "_table.json").exists():
+        if not is_finished(place):
             first = self.outcomes[0].before
             data = pd.DataFrame({"image_id": self.frame["image_id"][first]})
             columns: dict[str, str] = {}
@@ -408,8 +409,7 @@ def _gives_way_to(settings: dict[str, Any]) -> Callable[[Run], None]:
 
     def accept(run: Run) -> None:
         there = run.settings if run.file == RUN else dict(run.about)
-        difference = first_difference(there, wanted)
-        if not difference:
+        if not (difference := first_difference(there, wanted)):
             return
         if any(run.folder.glob("steps/*/_table.json")):
             raise InputError(

@@ -121,7 +121,7 @@ def fit(
 
     [bold]equipoise libra fit pairs --images jpg --encoder hf:dandelin/vilt-b32-mlm --decoder hf:gpt2 -o dcg[/bold]
     """
-    from equipoise.data.atomic import locked
+    from equipoise.data.atomic import lock_of, locked
     from equipoise.data.runs import beside
     from equipoise.data.settings import fitting_all
     from equipoise.mitigate.libra.learning import fit_reviser, pairs_in, start_of
@@ -138,7 +138,7 @@ def fit(
     pairs_place = beside(out, "pairs")
     pairs_place.parent.mkdir(parents=True, exist_ok=True)
     # What lies beside the model belongs to one run as well: another with other pairs would replace them meanwhile.
-    with locked(pairs_place.with_name(f".{pairs_place.name}.lock"), what=f"the folder {out}"):
+    with locked(lock_of(pairs_place), what=f"the folder {out}"):
         start = init or start_of(encoder, decoder, beside(out, "start"), share=share, seed=seed)
         made = fit_reviser(
             found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from equipoise.data.atomic import locked
+from equipoise.data.atomic import clear_after_kill, lock_of, locked
 from equipoise.data.images import image_bytes, refuse_outside
 from equipoise.errors import InputError
 
@@ -190,6 +190,7 @@ def free(out: str | os.PathLike[str]) -> Path:
     """``out`` as a Path, if nothing is there and its parent can hold it."""
     path = Path(out)
     if path.exists() or path.is_symlink():
+        clear_after_kill(lock_of(path))
         raise InputError(f"{path} exists already; give another name or remove it first")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,7 +207,7 @@ def alone(out: str | os.PathLike[str]) -> Iterator[None]:
         yield
         return
     free(path)
-    with locked(path.with_name(f".{path.name}.lock"), what=str(path)):
+    with locked(lock_of(path), what=str(path)):
         for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
             shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
         yield

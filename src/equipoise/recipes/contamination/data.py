@@ -19,7 +19,7 @@ from PIL import ImageFilter
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
-from equipoise.data.manifest import MANIFEST
+from equipoise.data.shard_writer import is_finished
 from equipoise.formatting import csv_text
 from equipoise.generate import jobs
 from equipoise.generate.substitute import SubstituteConfig, contaminated, plan_substitute
@@ -77,7 +77,7 @@ def real_world() -> WorldConfig:
 
 def real_table(out: Path, n: int, seed: int) -> Table:
     """``n`` real pictures, one caption each."""
-    if (out / MANIFEST).is_file():
+    if is_finished(out):
         return Table.open(out)
     return write_table(out, real_world(), n, seed=_own(seed), n_captions=1)
 
@@ -90,7 +90,7 @@ def generated_table(real: Table, out: Path, generator: Any, seed: int, *, steps:
 
 def blurred_table(generated: Table, out: Path) -> Table:
     """The generated pictures, blurred: what they show is the same, and less of it can be seen."""
-    if (out / MANIFEST).is_file():
+    if is_finished(out):
         return Table.open(out)
     pictures = dict(generated.images())
 
@@ -105,7 +105,7 @@ def blurred_table(generated: Table, out: Path) -> Table:
 
 def placebo_table(real: Table, out: Path, seed: int) -> Table:
     """One picture for each real one, rendered anew from what its caption says."""
-    if (out / MANIFEST).is_file():
+    if is_finished(out):
         return Table.open(out)
     world = real_world()
     frame = real.to_pandas(["image_id", "params"])
@@ -177,7 +177,7 @@ def mixture_folder(home: Path, alpha: float) -> Path:
 def mixture(real: Table, made: Sequence[Table], alpha: float, out: Path, seed: int) -> Table:
     """D(alpha) in a folder of ``out``, with the list of what was replaced beside it."""
     folder = mixture_folder(out, alpha)
-    if (folder / MANIFEST).is_file():
+    if is_finished(folder):
         return Table.open(folder)
     return contaminated(real, list(made), [alpha], out, seed=seed)[alpha]
 

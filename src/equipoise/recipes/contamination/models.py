@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.data import Table
-from equipoise.data.manifest import MANIFEST
+from equipoise.data.shard_writer import is_finished
 from equipoise.models.hf.checkpoint import image_processor, stock_model, tokenizer
 from equipoise.models.images import processed
 from equipoise.models.runtime import quiet
@@ -148,7 +148,7 @@ def start_clip(out: Path, *, pictures: int, steps: int, rate: float) -> None:
         saving.replace(blank)
     world = preset("fair").changed(name="words", activity_share=1.0, two_people=0.0, mention=_TALKATIVE)
     place = out / "pictures"
-    table = Table.open(place) if (place / MANIFEST).is_file() else write_table(place, world, pictures, n_captions=1)
+    table = Table.open(place) if is_finished(place) else write_table(place, world, pictures, n_captions=1)
     settings = TrainSettings(
         steps=steps, rate=rate, batch=32, weight_decay=0.0, val_share=0.0, freeze=("vision_model",), save_every=50
     )

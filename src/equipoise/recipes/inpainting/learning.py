@@ -14,6 +14,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
+from equipoise.data.shard_writer import is_finished
 from equipoise.models import load
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import quiet
@@ -35,7 +36,7 @@ def train_backbone(out: Path, pictures: int, steps: int) -> None:
     It is told of no group.
     """
     fair = preset("fair").changed(activity_share=0.0)
-    if not (out / "pictures" / "_table.json").is_file():
+    if not is_finished(out / "pictures"):
         shutil.rmtree(out / "pictures", ignore_errors=True)
         write_photographs(out / "pictures", fair, pictures, seed=7_000)
     _new_form(out / "form")

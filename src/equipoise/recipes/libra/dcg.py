@@ -14,6 +14,7 @@ from typing import Any
 from equipoise.data import Table
 from equipoise.data.atomic import write_whole
 from equipoise.data.images import encode
+from equipoise.data.shard_writer import is_finished
 from equipoise.mitigate.libra import CaptionPair, SynthesisSettings, synthesise
 from equipoise.mitigate.libra.synthesis import filler_named
 from equipoise.models.hf.revisers import joined_model, save_reviser
@@ -199,7 +200,7 @@ def train_dcg(
 def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], steps: int | None = None) -> Path:
     """The folder of the trained reviser: pairs, pictures, start and training, each done once."""
     pictures, start = folder / "pictures", folder / "start"
-    if not (pictures / "_table.json").is_file():
+    if not is_finished(pictures):
         texts, images = world_captions(config, SCENES, SEED)
         made = synthesise(texts, images, SYNTHESIS, filler=filler_named(SYNTHESIS.filler), say=say)
         say(", ".join(f"{n:,} {kind}" for kind, n in made.counts["taken"].items()))
