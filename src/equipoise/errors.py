@@ -73,13 +73,13 @@ def install_line(extra: str) -> str:
     from importlib import metadata  # slow to import, and only needed where something is missing
 
     try:
-        told = json.loads(metadata.distribution("equipoise").read_text("direct_url.json") or "{}")
+        origin = json.loads(metadata.distribution("equipoise").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError, OSError):
-        told = {}
-    place = unquote(urlsplit(str(told.get("url", ""))).path) if str(told.get("url", "")).startswith("file:") else ""
+        origin = {}
+    place = unquote(urlsplit(str(origin.get("url", ""))).path) if str(origin.get("url", "")).startswith("file:") else ""
     if not place:
         return f"pip install 'equipoise[{extra}]'"
-    editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
     return f"pip install {editable}'{place}[{extra}]'"
 
 
@@ -97,9 +97,9 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     for candidate in known:
         by_plain.setdefault(plain(candidate), candidate)
     wanted = plain(name)
-    found = get_close_matches(wanted, by_plain, n=n, cutoff=0.6)
-    found += [p for p in by_plain if wanted and (p.startswith(wanted) or wanted in p) and p not in found]
-    return [by_plain[p] for p in found[:n]]
+    matches = get_close_matches(wanted, by_plain, n=n, cutoff=0.6)
+    matches += [p for p in by_plain if wanted and (p.startswith(wanted) or wanted in p) and p not in matches]
+    return [by_plain[p] for p in matches[:n]]
 
 
 def like_it(path: str | os.PathLike[str]) -> str:
@@ -177,9 +177,9 @@ def system_error(error: BaseException) -> OSError | None:
     >>> system_error(ValueError("something else")) is None
     True
     """
-    told = str(error)
-    number = _NUMBER.search(told)
-    code = int(number[1]) if number else _OF_SQLITE.get(told) if type(error).__module__ == "sqlite3" else None
+    message = str(error)
+    number = _NUMBER.search(message)
+    code = int(number[1]) if number else _OF_SQLITE.get(message) if type(error).__module__ == "sqlite3" else None
     return None if code is None else OSError(code, os.strerror(code))
 
 

@@ -228,7 +228,7 @@ def shown(text: str) -> str:
     >>> print(shown("a \x1b[2Jcat"), shown("caf\u00e9"))
     a \\x1b[2Jcat café
     """
-    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _COMMANDS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def shortened(text: str, most: int = 60) -> str:

@@ -111,11 +111,11 @@ class Registry:
 
     def entries(self) -> dict[str, Entry]:
         """All entries by name; a plugin cannot replace what is built in."""
-        found = dict(self._built_in)
+        by_name = dict(self._built_in)
         for plugin in plugins():
             for entry in plugin.entries.get(self.kind, ()):
-                found.setdefault(entry.name, entry)
-        return dict(sorted(found.items()))
+                by_name.setdefault(entry.name, entry)
+        return dict(sorted(by_name.items()))
 
     def names(self) -> list[str]:
         """All names, sorted."""

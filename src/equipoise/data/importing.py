@@ -150,9 +150,9 @@ def _refuse_empty(writer: TableWriter, path: str | os.PathLike[str]) -> None:
             examples.setdefault(kind, reason)
     if not reasons:
         return
-    told = "; ".join(f"{count:,} x {examples[kind]}" for kind, count in reasons.most_common(2))
+    usual = "; ".join(f"{count:,} x {examples[kind]}" for kind, count in reasons.most_common(2))
     writer.abandon()
-    raise InputError(f"no row of {path} can be used, so no table was made: {told}")
+    raise InputError(f"no row of {path} can be used, so no table was made: {usual}")
 
 
 def import_rows(
@@ -186,8 +186,8 @@ def import_rows(
         for number, fields in enumerate(records()):
             yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=brief(fields))
 
-    told: dict[str, Any] = {"shape": plan.shape, "store": store, "overwrite": overwrite}
-    return import_table(rows, images, out, **told)
+    options: dict[str, Any] = {"shape": plan.shape, "store": store, "overwrite": overwrite}
+    return import_table(rows, images, out, **options)
 
 
 def _records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
@@ -277,14 +277,14 @@ class _NamedFiles:
 
     def notes(self) -> list[str]:
         """How many image files of each folder no row names."""
-        told = []
+        notes = []
         for folder, names in self._names.items():
             others = sum(f not in names and f.lower().endswith(IMAGE_SUFFIXES) for f in os.listdir(folder))
             if others:
                 files = plural(others, "image file")
-                said = "has no annotation and was left out" if others == 1 else "have no annotation and were left out"
-                told.append(f"{files} of {PurePath(folder).name} {said}")
-        return told
+                ending = "has no annotation and was left out" if others == 1 else "have no annotation and were left out"
+                notes.append(f"{files} of {PurePath(folder).name} {ending}")
+        return notes
 
 
 class _Intake:

@@ -164,7 +164,7 @@ def layer_names(folder: Path) -> list[str]:
 def unread_axes(table: AnyTable) -> dict[str, str]:
     """Axes that only a layer beside ``table`` has which is not joined, each with the name of such a layer."""
     read = {*table.schema.axes, *(axis for layer in table.layers for axis in layer.schema.axes)}
-    found: dict[str, str] = {}
+    unread: dict[str, str] = {}
     for name in layer_names(table.path):
         try:
             axes = Manifest.load(table.path / LAYERS_FOLDER / name).schema.axes
@@ -172,8 +172,8 @@ def unread_axes(table: AnyTable) -> dict[str, str]:
             continue
         for axis in axes:
             if axis not in read:
-                found.setdefault(axis, name)
-    return found
+                unread.setdefault(axis, name)
+    return unread
 
 
 def check_layer(table: AnyTable, opened: AnyTable) -> None:

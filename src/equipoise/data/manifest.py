@@ -136,12 +136,12 @@ def _shards(content: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
 
 def _why_no_table(folder: Path) -> str:
     if not folder.exists():
-        made = "; check the path, or make one with: equipoise table import"
-        return f"there is no table at {folder}{like_it(folder) or made}"
+        hint = "; check the path, or make one with: equipoise table import"
+        return f"there is no table at {folder}{like_it(folder) or hint}"
     if not folder.is_dir():
         listed = folder.suffix.lower() in LISTS
-        made = f"; make one of it: equipoise table import csv {folder} OUT" if listed else ""
-        return f"{folder} is a file, but a table is a folder that holds {MANIFEST}{made}"
+        hint = f"; make one of it: equipoise table import csv {folder} OUT" if listed else ""
+        return f"{folder} is a file, but a table is a folder that holds {MANIFEST}{hint}"
     if (folder / UNFINISHED).exists():
         return f"the table at {folder} is not finished; run the command that was writing it again"
     if (folder / "run.json").exists():

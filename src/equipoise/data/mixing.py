@@ -185,20 +185,20 @@ def write_mixture(
     """
     from equipoise.data.table import Table as TableClass
 
-    made = [generated] if isinstance(generated, TableClass) else list(generated)
+    tables = [generated] if isinstance(generated, TableClass) else list(generated)
     if isinstance(chosen, Combined):
-        if len(made) != 1:
-            raise InputError(f"real images are combined with one table of generated ones, not with {len(made)}")
-        rows = _combined_rows(real, made[0], chosen)
+        if len(tables) != 1:
+            raise InputError(f"real images are combined with one table of generated ones, not with {len(tables)}")
+        rows = _combined_rows(real, tables[0], chosen)
         config: dict[str, Any] = {"combine": chosen.mode}
     elif chosen.unit == "caption":
         raise InputError("a table has one row per image; a substitution by caption is used through its manifest")
     else:
-        rows = _substituted_rows(real, made, chosen)
+        rows = _substituted_rows(real, tables, chosen)
         config = {"substitute": {key: value for key, value in chosen.manifest().items() if key != "replacement"}}
     known = {**_standard(), **dict.fromkeys(real.axes, "string")}
     further = {name: kind for name, kind in real.types.items() if name not in known and name not in _VERDICT}
-    parents = (*real.fingerprints, *(name for table in made for name in table.fingerprints))
+    parents = (*real.fingerprints, *(name for table in tables for name in table.fingerprints))
     return TableClass.create(out, rows, axes=real.axes, columns=further, config=config, parents=parents)
 
 

@@ -224,8 +224,8 @@ class RunFolder:
 
     def mark(self, state: str, files: frozenset[str] = frozenset()) -> None:
         """Write ``run.json``: whose folder it is, and how far it got."""
-        told = {"kind": self.about["kind"], "state": state, **self.about, "files": sorted(files)}
-        write_whole(self.folder / RUN, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+        record = {"kind": self.about["kind"], "state": state, **self.about, "files": sorted(files)}
+        write_whole(self.folder / RUN, (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
         if self.before is not None and self.before.file != RUN and self.before.kind != "report":
             (self.folder / self.before.file).unlink(missing_ok=True)
 

@@ -293,9 +293,9 @@ def some_of(table: Table, *, limit: int = 0, sample: int = 0, seed: int = 0) -> 
     rows = pd.DataFrame({"image_id": frame["image_id"], "keep": keep.to_numpy(dtype=bool)})
     folder = tempfile.mkdtemp(prefix="equipoise-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    told = {"limit": limit} if limit else {"sample": sample, "seed": seed}
+    config = {"limit": limit} if limit else {"sample": sample, "seed": seed}
     place = f"{folder}/{'first' if limit else 'sample'}"
-    return table.add_layer("some", rows, columns=["keep"], config=told, uses=_layers_of(table), path=place)
+    return table.add_layer("some", rows, columns=["keep"], config=config, uses=_layers_of(table), path=place)
 
 
 def _labels(table: Table, axes: Sequence[str]) -> pd.DataFrame:
@@ -346,8 +346,8 @@ def _units(frame: pd.DataFrame, by: str) -> list[str]:
             name = parent[name]
         return name
 
-    def join(one: str, other: str) -> None:
-        low, high = sorted((root(one), root(other)))
+    def join(name: str, other: str) -> None:
+        low, high = sorted((root(name), root(other)))
         parent[high] = low
 
     # The smallest name leads a unit: values of ``by`` come before sets and ids, so that a unit is called the same

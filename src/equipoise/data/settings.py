@@ -153,7 +153,7 @@ def _expected(hint: Any, alone: bool = False, many: bool = False) -> str:
     bare = _bare(hint)
     origin, inner = get_origin(bare), get_args(bare)
     if origin in (Union, types.UnionType):
-        return " or ".join(_expected(one, alone) for one in inner)
+        return " or ".join(_expected(option, alone) for option in inner)
     if origin is tuple:
         return f"{_expected(inner[0])} or a list of them" if alone else f"a list of {_expected(inner[0], many=True)}"
     if origin is Mapping or origin is dict:
@@ -171,9 +171,9 @@ def _prepared(value: Any, hint: Any, alone: bool) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return {key: _prepared(one, Any, False) for key, one in value.items()}
+        return {key: _prepared(item, Any, False) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return tuple(_prepared(one, Any, False) for one in value)
+        return tuple(_prepared(item, Any, False) for item in value)
     return (value,) if alone and get_origin(_bare(hint)) is tuple else value
 
 
@@ -186,29 +186,28 @@ def _has_nan(value: Any) -> bool:
 
 
 @cache
-def _adapters(made: type) -> dict[str, tuple[Any, TypeAdapter[Any] | None]]:
-    hints = _hints(made)
-    return {name: (hint, _adapter(hint)) for name, hint in hints.items()}
+def _adapters(target: type) -> dict[str, tuple[Any, TypeAdapter[Any] | None]]:
+    return {name: (hint, _adapter(hint)) for name, hint in _hints(target).items()}
 
 
-def _hints(made: Any) -> dict[str, Any]:
+def _hints(target: Any) -> dict[str, Any]:
     """The type of every setting: of a dataclass's fields, or of the keywords of a class or function."""
     try:
-        if dataclasses.is_dataclass(made):
-            hints = get_type_hints(made, include_extras=True)
-            return {f.name: hints[f.name] for f in fields(made)}
-        hints = get_type_hints(vars(made)["__init__"] if isinstance(made, type) else made, include_extras=True)
+        if dataclasses.is_dataclass(target):
+            hints = get_type_hints(target, include_extras=True)
+            return {f.name: hints[f.name] for f in fields(target)}
+        hints = get_type_hints(vars(target)["__init__"] if isinstance(target, type) else target, include_extras=True)
     except (NameError, TypeError, KeyError):  # somebody's own, with types that are imported for type checkers only
         hints = {}
-    return {name: hints.get(name, Any) for name in _names(made)}
+    return {name: hints.get(name, Any) for name in _names(target)}
 
 
-def _names(made: Any) -> Sequence[str]:
+def _names(target: Any) -> Sequence[str]:
     import inspect
 
-    if dataclasses.is_dataclass(made):
-        return [f.name for f in fields(made)]
-    return [name for name in inspect.signature(made).parameters if name != "self"]
+    if dataclasses.is_dataclass(target):
+        return [f.name for f in fields(target)]
+    return [name for name in inspect.signature(target).parameters if name != "self"]
 
 
 def _adapter(hint: Any) -> TypeAdapter[Any] | None:

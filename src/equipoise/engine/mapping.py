@@ -148,12 +148,12 @@ def map(
                 ledger.close()
                 _remove_temporary_files(job.output)
                 reached("map.before_finish")
-                made = writer.finish(len(table.shards))
+                finished = writer.finish(len(table.shards))
             if stop.requested:  # also in the last shard: whoever called may have further steps in mind
                 sentence = _how_to_resume(job, writer)
                 on_interrupt(sentence)
                 raise Interrupted(sentence)
-        return made
+        return finished
 
 
 def map_layer(

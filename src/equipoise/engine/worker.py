@@ -217,7 +217,7 @@ class Worker:
             run.take(batch)
             if on_batch:
                 on_batch(len(batch) + len(batch.rejected), len(run.errors) - n_errors)
-        errors = [error for _, error in sorted(run.errors, key=lambda found: found[0])]
+        errors = [error for _, error in sorted(run.errors, key=lambda placed: placed[0])]
         return ShardResult(index, run.batches, errors, run.notes, run.n_good)
 
 

@@ -109,15 +109,15 @@ def _whole(
     fixed = [axis for axis in others if not _varies(frame[axis], units)]
     cells = _together(base, _levels(frame, others))
     place, name = names
-    told = _told(f"{place}, whole {name} at a time", fixed)
+    described = _told(f"{place}, whole {name} at a time", fixed)
     if links is None:
-        return Within(_together(base, _levels(frame, fixed)), told, codes, cells, codes)
+        return Within(_together(base, _levels(frame, fixed)), described, codes, cells, codes)
     _, kinds = _kinds(links, groups)
-    told = _told(f"whole {name} at a time, linked ones together", fixed)
+    described = _told(f"whole {name} at a time, linked ones together", fixed)
     if (kinds > 1).any():  # the same people, made as each group in sets of their own: those sets are exchanged
         units = _together(links, groups.labels.astype(np.int64))
-        return Within(_together(links, _levels(frame, fixed)), told, units, cells, links)
-    return Within(_levels(frame, fixed), told, links, cells, links)
+        return Within(_together(links, _levels(frame, fixed)), described, units, cells, links)
+    return Within(_levels(frame, fixed), described, links, cells, links)
 
 
 def _told(name: str, held: Sequence[str]) -> str:
@@ -146,9 +146,9 @@ def _levels(frame: pd.DataFrame, axes: Sequence[str]) -> Codes:
     """(n,) numbers for the combinations of levels; an image that misses one has a number of its own."""
     codes = np.zeros(len(frame), dtype=np.int64)
     for axis in axes:
-        found = _codes(frame, axis)
-        if found is not None:
-            codes = _together(codes, found)
+        levels = _codes(frame, axis)
+        if levels is not None:
+            codes = _together(codes, levels)
     return codes
 
 
@@ -162,8 +162,8 @@ def _links(frame: pd.DataFrame, codes: Codes) -> Codes | None:
     """(n,) numbers of the linked sets; a set without a link is alone. ``None`` where no two sets are linked."""
     if "link" not in frame or frame["link"].isna().all():
         return None
-    found, names = pd.factorize(frame["link"], use_na_sentinel=True)
-    links = np.where(found >= 0, found, len(names) + codes).astype(np.int64)
+    numbers, names = pd.factorize(frame["link"], use_na_sentinel=True)
+    links = np.where(numbers >= 0, numbers, len(names) + codes).astype(np.int64)
     several = pd.Series(codes).groupby(links).nunique() > 1
     return np.unique(links, return_inverse=True)[1].astype(np.int64) if several.any() else None
 

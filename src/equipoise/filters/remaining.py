@@ -283,14 +283,14 @@ class RemainingImages:
             map_table(PersonVectors(encoder), self.table, place, columns=reads, schema=schema, decode=True, **options)
         )
 
-    def _checked(self, made: Table) -> Table:
+    def _checked(self, answers: Table) -> Table:
         """What a model gave, unless too many images failed; the others have no answer and are counted as failed."""
-        if made.n_errors:
-            failed = Unreadable(self.table.path, len(made) + made.n_errors, self.models.max_broken)
-            for where, reason in made.errors()[["where", "reason"]].itertuples(index=False):
+        if answers.n_errors:
+            failed = Unreadable(self.table.path, len(answers) + answers.n_errors, self.models.max_broken)
+            for where, reason in answers.errors()[["where", "reason"]].itertuples(index=False):
                 failed.add(where, reason)
             self.unreadable += [note for note in failed.notes() if note not in self.unreadable]
-        return made
+        return answers
 
     def _adapter(self, model: Any, kind: str) -> Any:
         from equipoise.models import load

@@ -70,9 +70,9 @@ def decile_gallery(remaining: RemainingImages, verdict: FilterVerdict) -> Any:
 def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
     from PIL import Image
 
-    found: dict[str, Any] = {}
+    pictures: dict[str, Any] = {}
     if "image" not in remaining.table.types:
-        return found
+        return pictures
     for batch in remaining.table.batches(["image_id", "image"]):
         ids = pd.Index(batch.column("image_id").to_pylist())
         for i in np.flatnonzero(ids.isin(list(wanted))):
@@ -83,8 +83,8 @@ def _pictures(remaining: RemainingImages, wanted: set[str]) -> dict[str, Any]:
             except InputError:
                 continue
             image.thumbnail((_SIDE, _SIDE), Image.Resampling.BILINEAR)
-            found[ids[i]] = image
-    return found
+            pictures[ids[i]] = image
+    return pictures
 
 
 LAYER = "layer"
@@ -107,7 +107,7 @@ class FilterRun:
     @property
     def alarms(self) -> tuple[TestedStep, ...]:
         """The steps that treat groups differently."""
-        return tuple(one for one in self.tests if one.alarm)
+        return tuple(test for test in self.tests if test.alarm)
 
     def __str__(self) -> str:
         return report_text(self.funnel, self.tests, self.outcomes)
@@ -193,11 +193,11 @@ def _emptied(step: Step, layer: Table) -> str:
         for name in scores
         if frame[name].notna().any()
     ]
-    given = step.plain()["settings"].items()
-    numbers = [(key, value) for key, value in given if isinstance(value, int | float) and not isinstance(value, bool)]
-    told = ", ".join(f"{step.label}.{key}={value}" for key, value in numbers)
+    plain = step.plain()["settings"].items()
+    numbers = [(key, value) for key, value in plain if isinstance(value, int | float) and not isinstance(value, bool)]
+    set_to = ", ".join(f"{step.label}.{key}={value}" for key, value in numbers)
     seen = f"scores were {', '.join(spans)}" if spans else "no image has a score"
-    change = f", and it was set to {told}; change that with --set" if told else ""
+    change = f", and it was set to {set_to}; change that with --set" if set_to else ""
     return f"every image was dropped: {seen}{change}"
 
 
@@ -263,8 +263,7 @@ class _Runner:
                 dropped_by[outcome.dropped] = outcome.label
                 scores = [name for name in layer.columns if name.startswith("score_")]
                 if scores:
-                    found = layer.to_pandas(["image_id", *scores])
-                    data = data.merge(found, on="image_id", how="left")
+                    data = data.merge(layer.to_pandas(["image_id", *scores]), on="image_id", how="left")
                     columns |= dict.fromkeys(scores, "float64")
             data["keep"] = self.alive[first]
             data["dropped_by"] = dropped_by[first]
@@ -330,16 +329,16 @@ class _Runner:
                 )
 
     def _outcome(self, step: Step, layer: Table, about: dict[str, Any]) -> StepOutcome:
-        found = layer.to_pandas(["image_id", "keep", "failed", "judged"])
+        verdicts = layer.to_pandas(["image_id", "keep", "failed", "judged"])
         n = len(self.frame)
         before = self.alive
         rows = np.flatnonzero(before)
         ids = self.frame["image_id"].to_numpy()[rows]
-        if not np.array_equal(found["image_id"].to_numpy(), ids):
-            found = found.set_index("image_id").loc[ids].reset_index()
+        if not np.array_equal(verdicts["image_id"].to_numpy(), ids):
+            verdicts = verdicts.set_index("image_id").loc[ids].reset_index()
         flags = {name: np.zeros(n, dtype=bool) for name in ("keep", "failed", "judged")}
         for name, values in flags.items():
-            values[rows] = found[name].to_numpy(dtype=bool)
+            values[rows] = verdicts[name].to_numpy(dtype=bool)
         dropped = before & ~flags["keep"]
         return StepOutcome(
             step.label, before, dropped, flags["failed"], flags["judged"], tuple(about["notes"]), tuple(about["rows"])

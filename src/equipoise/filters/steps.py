@@ -37,15 +37,15 @@ class Step:
             ...
         equipoise.errors.UnknownNameError: there is no filter named 'similarty'; did you mean 'similarity'?
         """
-        made = FILTERS.load(name)
+        kind = FILTERS.load(name)
         chosen: dict[str, Any] = {}
         if preset:
-            if preset not in made.presets:
-                raise UnknownNameError(f"preset of the filter {name}", preset, made.presets)
-            chosen |= made.presets[preset]
-        chosen |= fitting_all(made, settings or {}, what=f"setting of the filter {name}", label=label or name)
+            if preset not in kind.presets:
+                raise UnknownNameError(f"preset of the filter {name}", preset, kind.presets)
+            chosen |= kind.presets[preset]
+        chosen |= fitting_all(kind, settings or {}, what=f"setting of the filter {name}", label=label or name)
         try:
-            return cls(label or name, name, made(**chosen), preset)
+            return cls(label or name, name, kind(**chosen), preset)
         except TypeError as error:
             raise InputError(f"filter {name}: {error}") from None
 
@@ -122,12 +122,12 @@ def planned(
         preset = f" (preset {step.preset})" if step.preset else ""
         lines.append(f"{number}. {step.label}{preset}: {FILTERS.get(step.name).summary}")
         lines.append(f"   needs {', '.join(step.filter.needs) or 'nothing'}")
-        told = [
+        settings = [
             f"{key} = {value}" for key, value in step.plain()["settings"].items() if value not in ("", {}, [], None)
         ]
-        lines.append(f"   with {', '.join(told)}")
-    given = {key: value for key, value in (named or {}).items() if value}
-    lines.append("seen by " + (", ".join(f"{key} {value}" for key, value in given.items()) or "no model"))
+        lines.append(f"   with {', '.join(settings)}")
+    models = {key: value for key, value in (named or {}).items() if value}
+    lines.append("seen by " + (", ".join(f"{key} {value}" for key, value in models.items()) or "no model"))
     lines.append(f"real images: {reference or 'those of the table itself'}")
     return "\n".join(lines)
 

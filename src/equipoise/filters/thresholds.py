@@ -110,12 +110,12 @@ class LearnedThresholds:
         >>> print(learn_thresholds({"gender": [12, 11, 12, 8]}, [True, False, True, False]).toml().splitlines()[-1])
         thresholds = { "gender" = 12 }
         """
-        told = ", ".join(f"{json.dumps(name)} = {value}" for name, value in self.thresholds.items())
+        thresholds = ", ".join(f"{json.dumps(name)} = {value}" for name, value in self.thresholds.items())
         axes = ", ".join(json.dumps(name) for name in self.thresholds)
         return (
             f"# learned from {self.n} sets that people rated: agreement {self.agreement:.3f}, cross-fitted "
             f"{self.crossfitted:.3f}, the commoner answer alone {self.majority:.3f}\n"
-            f'[[step]]\nfilter = "detectability"\naxes = [{axes}]\nthresholds = {{ {told} }}\n'
+            f'[[step]]\nfilter = "detectability"\naxes = [{axes}]\nthresholds = {{ {thresholds} }}\n'
         )
 
 

@@ -155,8 +155,8 @@ def _each(edits: Sequence[EditInstruction]) -> str:
         for n, text in ((parts["instruction"], "--instructions 1"), (parts["guidance scale"], "one --guidance"))
         if n > 1
     ]
-    told = f"{len(edits)} edits of each photograph: {product}"
-    return f"{told}; for fewer, give {' and '.join(fewer)}" if fewer else told
+    sentence = f"{len(edits)} edits of each photograph: {product}"
+    return f"{sentence}; for fewer, give {' and '.join(fewer)}" if fewer else sentence
 
 
 def _chosen(source: Table, config: EditsConfig) -> tuple[list[tuple[list[int], str, dict[str, Any]]], Counter[str]]:

@@ -287,29 +287,29 @@ def _made(ready: Sequence[_Ready], tools: Tools) -> list[list[dict[str, Any]]]:
     if not ready:
         return []
     first = ready[0].task
-    each = first["per_group"] // len(first["guidance"])
-    together = [one for one in ready for _ in range(each)]
+    copies = first["per_group"] // len(first["guidance"])
+    together = [prepared for prepared in ready for _ in range(copies)]
     for number, guidance in enumerate(first["guidance"]):
-        seeds = [(one.task["seed"] + number) % 2**31 for one in ready]
+        seeds = [(prepared.task["seed"] + number) % 2**31 for prepared in ready]
         for target in range(len(first["prompts"])):
             # The same seeds for every group: candidate k of each is drawn from the same noise.
-            places = [(seed, k) for seed in seeds for k in range(each)]
+            places = [(seed, k) for seed in seeds for k in range(copies)]
             images = tools.generator.inpaint(
-                [one.photo for one in together],
-                [one.anew for one in together],
-                [one.task["prompts"][target][1] for one in together],
+                [prepared.photo for prepared in together],
+                [prepared.anew for prepared in together],
+                [prepared.task["prompts"][target][1] for prepared in together],
                 seed=seeds[0] if len(ready) == 1 else places,
                 guidance=guidance,
                 steps=first["steps"],
             )
             for i, image in enumerate(images):
-                which, k = divmod(i, each)
-                rows[which].append(_row(ready[which], target, number * each + k, image, places[i], guidance, tools))
-    return [tools.finished(some) for some in rows]
+                which, k = divmod(i, copies)
+                rows[which].append(_row(ready[which], target, number * copies + k, image, places[i], guidance, tools))
+    return [tools.finished(candidates) for candidates in rows]
 
 
 def _row(
-    one: _Ready,
+    ready: _Ready,
     target: int,
     candidate: int,
     image: Image.Image,
@@ -317,22 +317,22 @@ def _row(
     guidance: float,
     tools: Tools,
 ) -> dict[str, Any]:
-    task, source = one.task, one.source
+    task, source = ready.task, ready.source
     groups, text = task["prompts"][target]
     how = {"guidance": guidance, "steps": task["steps"], "dilation": task["dilation"], "place": noise[1]}
     about = {
         **kept(source, task["keeps"]),
-        "image": composited(one.photo, image, one.anew),
+        "image": composited(ready.photo, image, ready.anew),
         "source_id": task["id"],
         "caption": text,
         "generator": tools.generator.name,
-        "params": json.dumps(tools.settled(how) | one.what | {"candidate": candidate}, sort_keys=True),
+        "params": json.dumps(tools.settled(how) | ready.what | {"candidate": candidate}, sort_keys=True),
         "seed": noise[0],
-        "drawn_mask": json.dumps(masks.encode(one.anew)),
+        "drawn_mask": json.dumps(masks.encode(ready.anew)),
     }
     if task["area"] == "part":  # the same person: nothing that is said of the photograph changes
         return about | {"image_id": f"{task['id']}--part", "set_id": task["id"]}
-    drawn_again = targets(task["people"], *one.photo.size, second_over=task["second_over"])
+    drawn_again = targets(task["people"], *ready.photo.size, second_over=task["second_over"])
     which = [i for i, person in enumerate(task["people"]) if person in drawn_again]
     people = relabelled(task["people"], which, groups)
     wording = None if task["words"] is None else Wording(**task["words"])

@@ -121,10 +121,10 @@ def object_shares(
     if len(names) < 2:
         raise InputError("the axis shows fewer than two groups; no object can be correlated with it")
     counts: dict[str, Counter[str]] = {}
-    for some, group in zip(objects, groups, strict=True):
-        for name in set(some) if group is not None else ():
+    for on_image, group in zip(objects, groups, strict=True):
+        for name in set(on_image) if group is not None else ():
             counts.setdefault(name, Counter())[str(group)] += 1
-    often = sorted(name for name, found in counts.items() if found.total() >= least)
+    often = sorted(name for name, by_group in counts.items() if by_group.total() >= least)
     if not often:
         raise InputError(f"no object is on {least} labelled images; lower --least")
     table = np.array([[counts[name][group] for group in names] for name in often], dtype=np.float64)
@@ -147,8 +147,8 @@ def _things(row: dict[str, Any], ranks: Mapping[str, int] | None = None) -> list
     people, objects = people_of(row.get("people")), json.loads(row.get("object_boxes") or "[]")
     if ranks is not None:
         known = [str(thing.get("name")) for thing in objects if str(thing.get("name")) in ranks]
-        one = min(known, key=ranks.__getitem__, default=None)
-        objects = [thing for thing in objects if str(thing.get("name")) == one]
+        chosen = min(known, key=ranks.__getitem__, default=None)
+        objects = [thing for thing in objects if str(thing.get("name")) == chosen]
     return [thing for thing in [*people, *objects] if thing.get("box") is not None or thing.get("mask") is not None]
 
 

@@ -89,7 +89,7 @@ def make_perturbed(rows: list[dict[str, Any]], tools: Tools) -> list[Any]:
 
 
 def _perturbed(task: Task, photo: Image.Image) -> tuple[Image.Image, dict[str, Any]]:
-    told: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     people = _outlines(people_of(task["kept"].get("people")), photo)
     picture = photo
     if task["objects"]:
@@ -97,11 +97,11 @@ def _perturbed(task: Task, photo: Image.Image) -> tuple[Image.Image, dict[str, A
         for thing in chosen:
             hidden = mask_of(thing, *photo.size)
             picture = blacked_out(picture, hidden if people is None else hidden & ~people)
-        told["objects"] = [str(thing.get("name", "")) for thing in chosen]
+        record["objects"] = [str(thing.get("name", "")) for thing in chosen]
     if task["blur"]:
         picture = blurred(picture, task["blur"], people)
-        told |= {"blur": task["blur"], "of": "whole picture" if people is None else "background"}
-    return picture, told
+        record |= {"blur": task["blur"], "of": "whole picture" if people is None else "background"}
+    return picture, record
 
 
 def blurred(photo: Image.Image, share: float, sharp: Mask | None = None) -> Image.Image:
@@ -119,12 +119,12 @@ def blurred(photo: Image.Image, share: float, sharp: Mask | None = None) -> Imag
 
 def _outlines(people: list[dict[str, Any]], photo: Image.Image) -> Mask | None:
     """The pixels of all persons, crowds among them; ``None`` where nobody is outlined."""
-    placed = [one for one in people if one.get("box") is not None or one.get("mask") is not None]
+    placed = [person for person in people if person.get("box") is not None or person.get("mask") is not None]
     if not placed:
         return None
     whole = np.zeros((photo.height, photo.width), bool)
-    for one in placed:
-        whole |= mask_of(one, *photo.size)
+    for person in placed:
+        whole |= mask_of(person, *photo.size)
     return whole if whole.any() else None
 
 

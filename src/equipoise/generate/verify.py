@@ -99,10 +99,10 @@ class Recognised:
     @property
     def problem(self) -> str:
         """Why the images cannot be said to show their group; empty where they can."""
-        made = self.share
-        if made.value > (made.null_mean or 0.0) and made.p_value is not None and made.p_value < 0.05:
+        share = self.share
+        if share.value > (share.null_mean or 0.0) and share.p_value is not None and share.p_value < 0.05:
             return ""
-        if made.value > (made.null_mean or 0.0) and self.sources < LEAST_SOURCES:
+        if share.value > (share.null_mean or 0.0) and self.sources < LEAST_SOURCES:
             return f"{self.sources} photographs are too few to tell that from chance"
         return f"no more than chance: by this encoder the images do not show their {self.axis}"
 
@@ -112,10 +112,12 @@ class Recognised:
         return independent({"n": self.share.n, "codes": codes_of(self.share.notes)}) or 0
 
     def __str__(self) -> str:
-        made = self.share
-        span = "no interval" if made.ci_low is None else f"[{made.ci_low:.3f}, {made.ci_high:.3f}]"
-        of = f"{made.n:,} images of {self.sources:,} photographs"
-        return f"{self.by} recognises the {self.axis} of {made.value:.3f} {span} (chance {made.null_mean:.3f}) of {of}"
+        share = self.share
+        span = "no interval" if share.ci_low is None else f"[{share.ci_low:.3f}, {share.ci_high:.3f}]"
+        of = f"{share.n:,} images of {self.sources:,} photographs"
+        return (
+            f"{self.by} recognises the {self.axis} of {share.value:.3f} {span} (chance {share.null_mean:.3f}) of {of}"
+        )
 
 
 def recognised(
@@ -131,15 +133,15 @@ def recognised(
     The first half of :func:`check_pool`, which needs neither captions nor other photographs. ``prompts``: a text for
     each group, by default "a photo of a woman" and the like. Images of one source count together in the interval.
     """
-    found = [(row, vector) for row, vector in _embedded(images, encoder, axis, False, asking) if row[axis] is not None]
-    groups = [str(row[axis]) for row, _ in found]
+    pairs = [(row, vector) for row, vector in _embedded(images, encoder, axis, False, asking) if row[axis] is not None]
+    groups = [str(row[axis]) for row, _ in pairs]
     if len(set(groups)) < 2:
         raise InputError(f"{images.path} has {len(set(groups))} groups on {axis!r}; there is nothing to tell apart")
     known = prompts or _prompts(sorted(set(groups)))
     texts = np.asarray(engine.vectors(encoder, list(known.values()), asking))
-    nearest = (np.stack([vector for _, vector in found]) @ texts.T).argmax(1)
+    nearest = (np.stack([vector for _, vector in pairs]) @ texts.T).argmax(1)
     right = [list(known)[at] == group for at, group in zip(nearest, groups, strict=True)]
-    sources = [str(row.get("source_id") or row["image_id"]) for row, _ in found]
+    sources = [str(row.get("source_id") or row["image_id"]) for row, _ in pairs]
     chance = max(groups.count(group) for group in set(groups)) / len(groups)
     share = share_estimate(right, clusters=sources, null_value=chance, alternative="greater", notes=of_sources(sources))
     return Recognised(share, axis, str(getattr(encoder, "name", "the encoder")))

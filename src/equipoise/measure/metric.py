@@ -320,9 +320,9 @@ def declare(name: str, target: str, *, takes: str, **about: Any) -> None:
 
 
 def _complete(metric: Metric) -> Metric:
-    for told in ("summary", "citation", "formula", "range", "direction", "chance", "when_it_lies", "takes"):
-        if not str(getattr(metric, told)).strip():
-            raise InputError(f"the metric {metric.name!r} lacks its {told}")
+    for part in ("summary", "citation", "formula", "range", "direction", "chance", "when_it_lies", "takes"):
+        if not str(getattr(metric, part)).strip():
+            raise InputError(f"the metric {metric.name!r} lacks its {part}")
     return metric
 
 

@@ -171,14 +171,14 @@ def joined_over_k(notes: Iterable[str]) -> list[str]:
     >>> joined_over_k(["gender, K = 10: ndkl left out", "no captions", "gender, K = 100: ndkl left out"])
     ['gender, K = 10, 100: ndkl left out', 'no captions']
     """
-    found: dict[tuple[str, ...], list[str]] = {}
-    for each in notes:
-        texts, ks = _K.split(each)[::2], _K.findall(each)
+    by_text: dict[tuple[str, ...], list[str]] = {}
+    for sentence in notes:
+        texts, ks = _K.split(sentence)[::2], _K.findall(sentence)
         # a note that speaks of two different K is kept as it is
-        key = tuple(texts) if len(set(ks)) == 1 else (each,)
-        known = found.setdefault(key, [])
+        key = tuple(texts) if len(set(ks)) == 1 else (sentence,)
+        known = by_text.setdefault(key, [])
         known += [k for k in ks[:1] if len(key) > 1 and k not in known]
-    return [_over(ks, texts) for texts, ks in found.items()]
+    return [_over(ks, texts) for texts, ks in by_text.items()]
 
 
 def _over(ks: list[str], texts: tuple[str, ...]) -> str:

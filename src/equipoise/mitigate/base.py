@@ -71,10 +71,10 @@ class BaseRemedy:
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """The one that was kept in ``folder``; another kind of remedy is refused."""
-        found: Any = load(folder)
-        if not isinstance(found, cls):
-            raise InputError(f"{folder}: holds a remedy {found.name!r}, not {cls.name!r}")
-        return found
+        remedy: Any = load(folder)
+        if not isinstance(remedy, cls):
+            raise InputError(f"{folder}: holds a remedy {remedy.name!r}, not {cls.name!r}")
+        return remedy
 
 
 class LinearRemedy(BaseRemedy):

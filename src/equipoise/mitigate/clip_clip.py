@@ -107,8 +107,8 @@ class ClipClip(BaseRemedy):
         """Estimate the information of every number from (n, d) ``vectors``; ``sets`` do not matter to it."""
         every = checked_vectors(vectors)
         known = checked_groups(every, groups, sets)
-        found = [mutual_information(known.vectors, codes, self.estimator, bins=self.bins) for codes in _codes(known)]
-        self._information = np.mean(found, axis=0)
+        by_axis = [mutual_information(known.vectors, codes, self.estimator, bins=self.bins) for codes in _codes(known)]
+        self._information = np.mean(by_axis, axis=0)
         self.dropped  # noqa: B018 - refuses an m that leaves nothing
         self.fitted_on = fitted_on(known, len(every), self.learns_from)
         return self

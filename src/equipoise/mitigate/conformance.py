@@ -110,15 +110,15 @@ def check(make: str | Make) -> list[Checked]:
     """All checks on a remedy: a registered name, or what makes one (a class, or a function without arguments)."""
     if isinstance(make, str):
         REMEDIES.get(make)  # a name that nothing is registered under is a mistake, not a remedy that fails its checks
-    found = []
-    for name, one in CHECKS.items():
+    results = []
+    for name, function in CHECKS.items():
         problem = ""
         try:
             run_check(name, make)
         except ConformanceError as error:
             problem = str(error)
-        found.append(Checked(name, (one.__doc__ or "").strip().splitlines()[0], problem))
-    return found
+        results.append(Checked(name, (function.__doc__ or "").strip().splitlines()[0], problem))
+    return results
 
 
 def run_check(name: str, make: str | Make) -> None:
@@ -136,8 +136,8 @@ def remedy_maker(make: str | Make) -> Make:
     if not isinstance(make, str):
         return make
     entry = REMEDIES.get(make)
-    made = entry.load()
-    return lambda: made(**entry.info.get("check_with", {}))
+    maker = entry.load()
+    return lambda: maker(**entry.info.get("check_with", {}))
 
 
 def _fitted(make: Make, *, planted: bool = False, model: PlantedVectors | None = None) -> Any:
@@ -184,8 +184,8 @@ def shapes(make: Make) -> None:
         _want(out.ndim == 2 and len(out) == len(rows), f"transform gives shape {out.shape} for {rows.shape} ({side})")
         _want(out.dtype == np.float32, f"transform gives {out.dtype}, not float32 ({side})")
     _want(images.shape == texts.shape, f"images become {images.shape} and texts {texts.shape}: they cannot be compared")
-    one = _applied(remedy, rows[:1], "image")
-    _want(one.shape == (1, images.shape[1]), f"transform gives shape {one.shape} for one vector")
+    single = _applied(remedy, rows[:1], "image")
+    _want(single.shape == (1, images.shape[1]), f"transform gives shape {single.shape} for one vector")
 
 
 def unit_length(make: Make) -> None:
@@ -215,7 +215,7 @@ def deterministic(make: Make) -> None:
     second = _fitted(make)
     for side in ("image", "text"):
         rows = _images(4)
-        a, b = (_applied(one, rows, side) for one in (first, second))
+        a, b = (_applied(remedy, rows, side) for remedy in (first, second))
         _want(
             np.array_equal(a, b), f"fitted twice on the same vectors it differs by {np.abs(a - b).max():.2g} ({side})"
         )
@@ -250,17 +250,17 @@ def save_and_load(make: Make) -> None:
     again = type(remedy)(**remedy.settings())
     _want(again.settings() == remedy.settings(), "the settings that it gives do not make the same remedy")
     again.restore(unpacked(packed(remedy)), remedy.fitted_on)
-    found = [again]
+    copies = [again]
     if remedy.name in REMEDIES:
         with tempfile.TemporaryDirectory(prefix="equipoise-check-") as folder:
             save(remedy, Path(folder) / "kept")
-            found.append(load(Path(folder) / "kept"))
+            copies.append(load(Path(folder) / "kept"))
     rows = _images(6)
-    for one in found:
-        _want(one.fitted_on == remedy.fitted_on, "what it was fitted on is lost on the way through a folder")
+    for copy in copies:
+        _want(copy.fitted_on == remedy.fitted_on, "what it was fitted on is lost on the way through a folder")
         for side in ("image", "text"):
             _want(
-                np.array_equal(_applied(one, rows, side), _applied(remedy, rows, side)), f"loaded, it differs ({side})"
+                np.array_equal(_applied(copy, rows, side), _applied(remedy, rows, side)), f"loaded, it differs ({side})"
             )
 
 
@@ -286,7 +286,7 @@ def held_out(make: Make) -> None:
     planted = _fitted(make, planted=True)
     rows = _images(8)
     for side in ("image", "text"):
-        a, b = (_applied(one, rows, side) for one in (remedy, planted))
+        a, b = (_applied(fitted, rows, side) for fitted in (remedy, planted))
         _want(
             a.shape == b.shape and np.allclose(a, b, atol=_AWAY),
             f"with other held-out subjects it learns something else ({side}): it looks at them",

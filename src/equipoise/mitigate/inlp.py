@@ -72,24 +72,24 @@ class Inlp(LinearRemedy):
 def _nullspace(within: NDArray[np.float64], across: NDArray[np.float64], rounds: int) -> NDArray[np.float64]:
     """(r, d) orthonormal rows: the directions of all rounds."""
     d = len(within)
-    found = np.zeros((0, d))
+    directions = np.zeros((0, d))
     first = 0.0
     for _ in range(rounds):
         # (I - F'F) S (I - F'F) without a product of two large matrices: F has few rows
-        taken = found @ within
-        some = within - found.T @ taken - taken.T @ found + found.T @ (taken @ found.T) @ found
-        signal = across - found.T @ (found @ across)
+        taken = directions @ within
+        rest = within - directions.T @ taken - taken.T @ directions + directions.T @ (taken @ directions.T) @ directions
+        signal = across - directions.T @ (directions @ across)
         size = float(np.linalg.norm(signal))
         first = first or size
         if size <= 1e-9 * max(first, 1e-300):
             break
-        some[np.diag_indices(d)] += _RIDGE * max(np.trace(within) / d, 1e-300)
-        weights = solve(some, signal, assume_a="pos")
-        rows, sizes, _ = np.linalg.svd(weights - found.T @ (found @ weights), full_matrices=False)
+        rest[np.diag_indices(d)] += _RIDGE * max(np.trace(within) / d, 1e-300)
+        weights = solve(rest, signal, assume_a="pos")
+        rows, sizes, _ = np.linalg.svd(weights - directions.T @ (directions @ weights), full_matrices=False)
         new = rows[:, sizes > 1e-6 * sizes[0]].T if sizes[0] > 0 else rows[:, :0].T
         if not len(new):
             break
-        found = np.linalg.qr(np.concatenate([found, new]).T)[0].T
-        if len(found) >= d:
+        directions = np.linalg.qr(np.concatenate([directions, new]).T)[0].T
+        if len(directions) >= d:
             break
-    return found
+    return directions

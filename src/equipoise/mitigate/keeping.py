@@ -60,11 +60,11 @@ def load(folder: str | Path) -> Remedy:
         fitted_on = FittedOn.from_plain(run.about["fitted_on"])
         is_old = "state_hash" not in run.about
         digest = run.about["arrays" if is_old else "state_hash"]
-        made = REMEDIES.load(name)
+        kind = REMEDIES.load(name)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{home / run.file}: damaged or cut short; fit the remedy again") from None
-    settings = fitting_all(made, run.settings, what=f"setting of the remedy {name}", label=name)
-    remedy: Remedy = made(**settings)
+    settings = fitting_all(kind, run.settings, what=f"setting of the remedy {name}", label=name)
+    remedy: Remedy = kind(**settings)
     path = home / (OLD_STATE if is_old else STATE)
     state = (_from_npz if is_old else _from_safetensors)(path, _bytes_of(path, digest))
     try:

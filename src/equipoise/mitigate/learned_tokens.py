@@ -190,8 +190,8 @@ def _adversary(sizes: Sequence[int]) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.names: list[str] = []
-            for number, (given, made) in enumerate(pairwise(sizes)):
-                layer = torch.nn.Linear(given, made)
+            for number, (inputs, outputs) in enumerate(pairwise(sizes)):
+                layer = torch.nn.Linear(inputs, outputs)
                 for kind, value in (("weight", layer.weight), ("bias", layer.bias)):
                     name = f"{kind}_{number}"
                     self.names.append(name)

@@ -93,12 +93,12 @@ class Neutraliser(BaseRemedy):
 
         texts = torch.from_numpy(rows)
         plain = texts[neutral]
-        groups = [texts[some] for some in named]
+        groups = [texts[rows_of_group] for rows_of_group in named]
         explicit = torch.cat(groups)
 
         def loss(module: Any, generator: Any, step: int) -> Any:
             changed = normalize(plain + module(plain), dim=1)
-            apart = [(of @ one).var(correction=0) for one, of in zip(changed, groups, strict=True)]
+            apart = [(of @ vector).var(correction=0) for vector, of in zip(changed, groups, strict=True)]
             moved = (changed - plain).square().sum(dim=1).mean()
             kept = module(explicit).square().sum(dim=1).mean()
             return torch.stack(apart).mean() * 10 + self.move * moved + kept

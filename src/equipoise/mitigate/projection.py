@@ -96,14 +96,14 @@ class Projection(LinearRemedy):
         people = [i for i, name in enumerate(sets or ()) if name in (None, "")] if self.variant == "calibrated" else []
         known = checked_groups(every, groups, sets)
         unit = known.vectors / _lengths(known)[:, None]
-        found = _effects(unit, known) if self.variant == "differences" else unit
+        spanning = _effects(unit, known) if self.variant == "differences" else unit
         if people:
             alone = checked_groups(
                 every[people], {axis: [labels[i] for i in people] for axis, labels in groups.items()}, None
             )
-            found = alone.vectors / _lengths(alone)[:, None]
+            spanning = alone.vectors / _lengths(alone)[:, None]
         none = np.zeros((0, every.shape[1]))
-        directions = none if self.variant == "equalised" else _span(found)
+        directions = none if self.variant == "equalised" else _span(spanning)
         if self.variant != "equalised" and not len(directions):
             raise InputError("the groups do not differ in these vectors; there is no direction to take out")
         if len(directions) >= every.shape[1]:
@@ -179,8 +179,8 @@ def _spread(vectors: NDArray[np.float64], known: Labelled) -> NDArray[np.float64
         raise InputError("calibration compares prompts that differ in nothing but the group; say which with sets=...")
     groups = np.stack(list(known.codes.values()), axis=1)
     total, n = np.zeros((vectors.shape[1], vectors.shape[1])), 0
-    for one in range(int(known.sets.max()) + 1):
-        mine = np.flatnonzero(known.sets == one)
+    for number in range(int(known.sets.max()) + 1):
+        mine = np.flatnonzero(known.sets == number)
         gaps = [vectors[i] - vectors[j] for i, j in combinations(mine, 2) if (groups[i] != groups[j]).any()]
         if gaps:
             total += np.stack(gaps).T @ np.stack(gaps)

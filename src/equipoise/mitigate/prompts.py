@@ -111,9 +111,9 @@ def named(text: str, group: str) -> str:
     >>> named("A photo of a nurse", "female"), named("a photo of an engineer", "male"), named("nurses", "male")
     ('A photo of a female nurse', 'a photo of a male engineer', 'nurses')
     """
-    found = list(_LAST_NOUN.finditer(text))
-    if not found:
+    matches = list(_LAST_NOUN.finditer(text))
+    if not matches:
         return text
-    start, end = found[-1].span()
+    start, end = matches[-1].span()
     noun = f"{group} {text[end:]}"
-    return text[:start] + (f"the {noun}" if found[-1].group(1).lower() == "the" else with_article(noun))
+    return text[:start] + (f"the {noun}" if matches[-1].group(1).lower() == "the" else with_article(noun))

@@ -223,31 +223,31 @@ def checked_groups(vectors: NDArray[np.float64], groups: Axes, sets: Sequence[An
     """The vectors that have a group on every axis, their groups as numbers, and their sets as numbers."""
     if not groups:
         raise InputError("groups is empty; name at least one axis with the group of every vector")
-    there = np.ones(len(vectors), dtype=bool)
+    usable = np.ones(len(vectors), dtype=bool)
     for axis, labels in groups.items():
         if len(labels) != len(vectors):
             raise InputError(f"groups[{axis!r}] has {len(labels)} labels for {len(vectors)} vectors; give one each")
-        there &= np.array([_known(label) for label in labels], dtype=bool)
+        usable &= np.array([_known(label) for label in labels], dtype=bool)
     if sets is not None:
         if len(sets) != len(vectors):
             raise InputError(f"sets has {len(sets)} names for {len(vectors)} vectors; give one each")
-        there &= np.array([_known(name) for name in sets], dtype=bool)
+        usable &= np.array([_known(name) for name in sets], dtype=bool)
         names = pd.Index([str(name) for name in sets], dtype=object)
         number = pd.factorize(names)[0]
-        there &= np.bincount(number, weights=there)[number] > 1 if len(number) else there
+        usable &= np.bincount(number, weights=usable)[number] > 1 if len(number) else usable
     codes, known = {}, {}
     for axis, labels in groups.items():
-        mine = pd.Index([str(label) for label, use in zip(labels, there, strict=True) if use], dtype=object)
-        codes[axis], found = pd.factorize(mine, sort=True)
-        if len(found) < 2:
-            told = f"only {found[0]!r}" if len(found) else "no group"
-            raise InputError(f"groups[{axis!r}] shows {told}; two groups or more are needed to tell how they differ")
-        known[axis] = tuple(map(str, found))
+        mine = pd.Index([str(label) for label, use in zip(labels, usable, strict=True) if use], dtype=object)
+        codes[axis], distinct = pd.factorize(mine, sort=True)
+        if len(distinct) < 2:
+            shown = f"only {distinct[0]!r}" if len(distinct) else "no group"
+            raise InputError(f"groups[{axis!r}] shows {shown}; two groups or more are needed to tell how they differ")
+        known[axis] = tuple(map(str, distinct))
     numbers = (
-        None if sets is None else pd.factorize(names[there])[0]
+        None if sets is None else pd.factorize(names[usable])[0]
     )  # in order of appearance: sets that lie together stay together
-    kept = vectors if there.all() else vectors[there]
-    return Labelled(kept, codes, known, numbers, np.flatnonzero(there))
+    kept = vectors if usable.all() else vectors[usable]
+    return Labelled(kept, codes, known, numbers, np.flatnonzero(usable))
 
 
 def _known(label: Any) -> bool:

@@ -217,8 +217,8 @@ def det_const_sort(
                 at -= 1
             counts[group] += 1
         floors = now
-    rest = sorted(((g, float(s)) for g in range(len(wanted)) for s in scores[g][counts[g] :]), key=lambda one: -one[1])
-    return [*(one[0] for one in placed), *(one[0] for one in rest)][:n]
+    rest = sorted(((g, float(s)) for g in range(len(wanted)) for s in scores[g][counts[g] :]), key=lambda row: -row[1])
+    return [*(row[0] for row in placed), *(row[0] for row in rest)][:n]
 
 
 def quota(shares: ArrayLike, sizes: Sequence[int], depth: int) -> list[int]:

@@ -97,7 +97,7 @@ class Residual(BaseRemedy):
         from torch.nn.functional import cross_entropy, normalize
 
         images = torch.from_numpy(unit_rows(known.vectors))
-        codes = [torch.from_numpy(some) for some in known.codes.values()]
+        codes = [torch.from_numpy(numbers) for numbers in known.codes.values()]
         sizes = [len(names) for names in known.names.values()]
         d, batch = images.shape[1], min(self.batch, len(images))
 
@@ -107,21 +107,21 @@ class Residual(BaseRemedy):
             )
             return body, torch.optim.Adam(body.parameters(), lr=2 * self.rate)
 
-        def told(body: Any, vectors: Any) -> Any:
+        def guesses_of(body: Any, vectors: Any) -> Any:
             # unit vectors of a wide space have tiny numbers; the adversary sees them at unit variance
             return body(vectors * d**0.5).split(sizes, dim=1)
 
         def loss(module: Any, generator: Any, step: int) -> Any:
             body, optimiser = module.against
             rows = torch.randint(len(images), (batch,), generator=generator)
-            some = images[rows]
-            changed = normalize(some + module(some), dim=1)
+            chosen = images[rows]
+            changed = normalize(chosen + module(chosen), dim=1)
             for _ in range(ADVERSARY_STEPS):
                 optimiser.zero_grad(set_to_none=True)
-                guesses = told(body, changed.detach())
+                guesses = guesses_of(body, changed.detach())
                 sum(cross_entropy(guess, mine[rows]) for guess, mine in zip(guesses, codes, strict=True)).backward()
                 optimiser.step()
-            fooled = [-guess.log_softmax(dim=1).mean() for guess in told(body, changed)]
-            return (changed - some).square().sum(dim=1).mean() + self.weight * sum(fooled)
+            fooled = [-guess.log_softmax(dim=1).mean() for guess in guesses_of(body, changed)]
+            return (changed - chosen).square().sum(dim=1).mean() + self.weight * sum(fooled)
 
         return trained(d, self.hidden, self.steps, self.rate, self.seed, loss, adversaries)

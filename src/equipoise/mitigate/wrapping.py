@@ -45,18 +45,18 @@ def repaired(
     if changes is not None and changes not in CHANGES:
         raise UnknownNameError("kind of vectors to change", changes, CHANGES)
     fitted = load(remedy) if isinstance(remedy, str | Path) else remedy
-    asked = load_model(model, **options) if isinstance(model, str) else model
+    opened = load_model(model, **options) if isinstance(model, str) else model
     if not hasattr(fitted, "transform"):
         raise InputError(
             f"the remedy {fitted.name!r} changes rankings, not vectors, so that it cannot stand behind a model; "
             "see its rerank, or equipoise tournament"
         )
-    check_model(fitted, asked)
-    told = name or f"{asked.name} + {fitted.name}"
+    check_model(fitted, opened)
+    label = name or f"{opened.name} + {fitted.name}"
     sides = changes or fitted.changes
-    if isinstance(asked, Precomputed):
-        return RepairedVectors(asked, fitted, sides, told)
-    return RepairedEncoder(asked, fitted, sides, told)
+    if isinstance(opened, Precomputed):
+        return RepairedVectors(opened, fitted, sides, label)
+    return RepairedEncoder(opened, fitted, sides, label)
 
 
 def check_model(remedy: Remedy, model: Encoder | Precomputed) -> None:
@@ -108,13 +108,13 @@ class RepairedVectors:
 
     def image_vectors(self, ids: Sequence[str]) -> Vectors:
         """(n, d) vectors of the images with these ids."""
-        found = self.vectors.image_vectors(ids)
-        return found if self.changes == "texts" else self.remedy.transform(found, "image")
+        vectors = self.vectors.image_vectors(ids)
+        return vectors if self.changes == "texts" else self.remedy.transform(vectors, "image")
 
     def image_batches(self, ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
         """Places in ``ids`` (b,) and their vectors (b, d), batch after batch: memory holds one batch at a time."""
-        for at, found in self._batches(ids):
-            yield at, found if self.changes == "texts" else self.remedy.transform(found, "image")
+        for at, vectors in self._batches(ids):
+            yield at, vectors if self.changes == "texts" else self.remedy.transform(vectors, "image")
 
     def _batches(self, ids: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], Vectors]]:
         if hasattr(self.vectors, "image_batches"):
@@ -126,10 +126,10 @@ class RepairedVectors:
 
     def text_vectors(self, texts: Sequence[str]) -> Vectors:
         """(m, d) vectors of these texts."""
-        found = self.vectors.text_vectors(texts)
+        vectors = self.vectors.text_vectors(texts)
         if self.changes == "images":
-            return found
-        return self.remedy.transform(found, "text", queries_of(self.remedy, texts, None))
+            return vectors
+        return self.remedy.transform(vectors, "text", queries_of(self.remedy, texts, None))
 
 
 def queries_of(

@@ -71,7 +71,7 @@ class FaceDetector:
 
 def _detections(faces: Sequence[Any], width: int, height: int) -> Detections:
     boxes, scores = [], []
-    for face in sorted(faces, key=lambda one: -one.categories[0].score):
+    for face in sorted(faces, key=lambda face: -face.categories[0].score):
         box = face.bounding_box
         left, top = max(0, box.origin_x), max(0, box.origin_y)
         right, bottom = min(width, box.origin_x + box.width), min(height, box.origin_y + box.height)

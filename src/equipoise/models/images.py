@@ -120,18 +120,18 @@ def _answers(processor: Any, size: tuple[int, int]) -> NDArray[np.float32] | Non
     first = np.stack(values, axis=1).reshape(size[1], size[0], 3).astype(np.uint8)
     second = (first // 5 + 100).astype(np.uint8)
     second[: size[1] // 2] //= 3
-    made = []
+    arrays = []
     for pixels in (first, second):
-        found = _made(processor, [Image.fromarray(pixels)])
-        if list(found) != ["pixel_values"] or tuple(found["pixel_values"].shape) != (1, 3, size[1], size[0]):
+        batch = _made(processor, [Image.fromarray(pixels)])
+        if list(batch) != ["pixel_values"] or tuple(batch["pixel_values"].shape) != (1, 3, size[1], size[0]):
             return None
-        made.append(np.asarray(found["pixel_values"][0]))
-    if made[0].dtype != np.float32:
+        arrays.append(np.asarray(batch["pixel_values"][0]))
+    if arrays[0].dtype != np.float32:
         return None
     table = np.zeros((3, 256), dtype=np.float32)
     for channel in range(3):
-        table[channel, first[..., channel]] = made[0][channel]
-    for pixels, wanted in zip((first, second), made, strict=True):
+        table[channel, first[..., channel]] = arrays[0][channel]
+    for pixels, wanted in zip((first, second), arrays, strict=True):
         if any(not np.array_equal(table[channel][pixels[..., channel]], wanted[channel]) for channel in range(3)):
             return None
     return table

@@ -94,16 +94,16 @@ class InceptionNetwork:
         """What the last pool gives of each image, and the probabilities that the Inception Score reads."""
         import torch
 
-        found, told = [], []
+        pooled, probabilities = [], []
         for start in range(0, len(images), _BATCH):
-            some = [np.asarray(image.convert("RGB"), dtype=np.float32) for image in images[start : start + _BATCH]]
+            batch = [np.asarray(image.convert("RGB"), dtype=np.float32) for image in images[start : start + _BATCH]]
             with torch.inference_mode():
-                pixels = torch.stack([_resized(torch.from_numpy(one).permute(2, 0, 1)) for one in some])
+                pixels = torch.stack([_resized(torch.from_numpy(array).permute(2, 0, 1)) for array in batch])
                 last = self._last((pixels - 128) / 128)
                 # without the offsets, as the published score has it
-                told.append((last @ self.weights["fc.weight"].T).softmax(dim=1).double().numpy())
-                found.append(last.double().numpy())
-        return np.concatenate(found), np.concatenate(told)
+                probabilities.append((last @ self.weights["fc.weight"].T).softmax(dim=1).double().numpy())
+                pooled.append(last.double().numpy())
+        return np.concatenate(pooled), np.concatenate(probabilities)
 
     def _conv(self, x: Any, name: str, stride: int = 1) -> Any:
         import torch.nn.functional as nn
@@ -166,11 +166,11 @@ class InceptionNetwork:
     def _wide(self, x: Any, block: str, pooled: Any) -> Any:
         import torch
 
-        one = self._chain(x, block, "branch3x3_1")
-        two = self._chain(x, block, "branch3x3dbl_1", "branch3x3dbl_2")
+        single = self._chain(x, block, "branch3x3_1")
+        double = self._chain(x, block, "branch3x3dbl_1", "branch3x3dbl_2")
         parts = [self._chain(x, block, "branch1x1")]
-        parts += [self._chain(one, block, f"branch3x3_2{side}") for side in "ab"]
-        parts += [self._chain(two, block, f"branch3x3dbl_3{side}") for side in "ab"]
+        parts += [self._chain(single, block, f"branch3x3_2{side}") for side in "ab"]
+        parts += [self._chain(double, block, f"branch3x3dbl_3{side}") for side in "ab"]
         return torch.cat([*parts, self._chain(pooled, block, "branch_pool")], dim=1)
 
 

@@ -103,12 +103,12 @@ class _Encrypted(HTTPSHandler):
 
 
 def _connections(kind: Any, watch: Watched) -> Any:
-    def made(*arguments: Any, **options: Any) -> Any:
+    def connection_of(*arguments: Any, **options: Any) -> Any:
         connection = kind(*arguments, **options)
         connection._create_connection = watch.connected
         return connection
 
-    return made
+    return connection_of
 
 
 KEY = "OPENAI_API_KEY"

@@ -89,11 +89,11 @@ class Training:
     @property
     def learnt_subjects(self) -> tuple[str, ...]:
         """The subjects that are learnt from, in the main table and in those that are mixed in."""
-        found = set(self.subjects(self.parts.train))
+        learnt = set(self.subjects(self.parts.train))
         for part in self.streams[1:]:
             labels = part.rows.labels
-            found |= set(map(str, labels["subject"].dropna().unique())) if "subject" in labels else set()
-        return tuple(sorted(found))
+            learnt |= set(map(str, labels["subject"].dropna().unique())) if "subject" in labels else set()
+        return tuple(sorted(learnt))
 
     def subjects(self, places: Any) -> tuple[str, ...]:
         """The subjects of these rows of the main table."""
@@ -328,9 +328,9 @@ def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Ru
 
     wanted = json.loads(json.dumps([of, settings]))
 
-    def accept(found: Run) -> None:
-        if [found.of, found.settings] != wanted:
-            raise InputError(f"{found.folder}: holds another training; give another folder with -o, or --overwrite")
+    def accept(earlier: Run) -> None:
+        if [earlier.of, earlier.settings] != wanted:
+            raise InputError(f"{earlier.folder}: holds another training; give another folder with -o, or --overwrite")
 
     return accept
 
@@ -338,9 +338,9 @@ def _only_of(of: Mapping[str, Any], settings: Mapping[str, Any]) -> Callable[[Ru
 def _task(task: str | Task, options: Mapping[str, Any] | None) -> Task:
     if not isinstance(task, str):
         return task
-    made = TASKS.load(task)
-    settings = fitting_all(made, options or {}, what=f"option of the task {task}")
-    learner: Task = made(**settings)
+    kind = TASKS.load(task)
+    settings = fitting_all(kind, options or {}, what=f"option of the task {task}")
+    learner: Task = kind(**settings)
     return learner
 
 

@@ -68,7 +68,7 @@ def run(
     start = restore(model, optimiser, average, course, where.from_first(held))
     model.train()
     half = schedule.half and (where.device.type != "cpu" or bfloat16_is_fast())
-    told = _Lines(schedule, start, say if where.first else None)
+    lines = _Lines(schedule, start, say if where.first else None)
     recent: list[Any] = []
     for step in range(start, stop_at or schedule.steps):
         if validation is not None and validation.patience and course.since_best >= validation.patience:
@@ -95,7 +95,7 @@ def run(
         if judged and validation is not None:
             _judge(model, validation, course, done)
         if done % _LINE == 0:
-            told.line(done, course.losses[-_LINE:])
+            lines.line(done, course.losses[-_LINE:])
         if saved and where.first:
             save(model, optimiser, average, course, done, folder)
         if after is not None:
@@ -270,8 +270,8 @@ def _laid_out(value: Any, like: Any) -> Any:
 def _metadata(data: bytes) -> dict[str, str]:
     """The header's texts: eight bytes say how long it is, and it is JSON."""
     length = int.from_bytes(data[:8], "little")
-    found: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
-    return found
+    metadata: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
+    return metadata
 
 
 def _tensors(model: Any, optimiser: Any) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def preset_of(name: str, task: str) -> TrainPreset:
         ...
     equipoise.errors.UnknownNameError: there is no preset of captioner named 'swin-t'; known: blip-2, clipcap, vit-gpt2
     """
-    known = sorted(one for one, preset in PRESETS.items() if preset.task == task)
+    known = sorted(key for key, preset in PRESETS.items() if preset.task == task)
     if name not in known:
         raise UnknownNameError(f"preset of {task}", name, known)
     return PRESETS[name]

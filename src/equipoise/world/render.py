@@ -101,9 +101,9 @@ def body_parts(scene: Scene, size: int = 64) -> tuple[dict[str, list[float]], ..
     for person in scene.people:
         boxes: dict[str, list[float]] = {}
         for name, keys in parts_of(person).items():
-            found = _outline(scene, person, keys, size).getbbox()
-            if found is not None:
-                boxes[name] = [float(v) for v in (found[0], found[1], found[2] - found[0], found[3] - found[1])]
+            box = _outline(scene, person, keys, size).getbbox()
+            if box is not None:
+                boxes[name] = [float(v) for v in (box[0], box[1], box[2] - box[0], box[3] - box[1])]
         parts.append(boxes)
     return tuple(parts)
 

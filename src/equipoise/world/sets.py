@@ -213,13 +213,13 @@ def resolution_sets(
     for occupation in names:
         alone = draw(plain, seeds_for(seed, n_sets, of=f"resolution {occupation}"), subject=occupation)
         pairs = draw(plain, seeds_for(seed, n_sets, of=f"beside {occupation}"), subject=somebody, bystander=True)
-        for number, (one, two) in enumerate(zip(alone, pairs, strict=True)):
+        for number, (solo, pair) in enumerate(zip(alone, pairs, strict=True)):
             set_id = f"{_slug(occupation)}-{seed}-{number}"
-            one = replace(one, config=config)
+            solo = replace(solo, config=config)
             for gender in genders:
-                yield ResolutionScene(set_id, "object", one.objects[0].name, one.counterfactual(gender=gender))
-            first = replace(one.people[0], x=two.people[0].x, facing=two.people[0].facing)
-            both = replace(one, people=(first, two.people[1]), objects=())
+                yield ResolutionScene(set_id, "object", solo.objects[0].name, solo.counterfactual(gender=gender))
+            first = replace(solo.people[0], x=pair.people[0].x, facing=pair.people[0].facing)
+            both = replace(solo, people=(first, pair.people[1]), objects=())
             for gender, other in product(genders, genders):
                 scene = both.counterfactual(gender=gender).counterfactual(person=1, gender=other)
                 yield ResolutionScene(set_id, "participant", BESIDE, scene)

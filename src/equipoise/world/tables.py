@@ -225,12 +225,12 @@ def write_pata_table(
     """
     if n < 1:
         raise InputError(f"n={n}: a table needs at least one picture")
-    told = {place: _pata_captions(place) for place in SCENES}
+    texts = {place: _pata_captions(place) for place in SCENES}
 
     def rows() -> Iterator[dict[str, Any]]:
         for i, scene in enumerate(sample(config, n, seed)):
             row = row_of(scene, f"{config.name}-{seed}-{i:06d}", size=size, n_captions=n_captions)
-            yield row | {"subject": scene.scene} | told[scene.scene]
+            yield row | {"subject": scene.scene} | texts[scene.scene]
 
     about = {"made": "pata", "n": n, "size": size, "seed": seed}
     return _written(path, config, rows(), {"positive": "json", "negative": "json"}, about, rows_per_shard, progress)

@@ -124,7 +124,7 @@ def rows(gathered: Gathered, pictures: Pictures, split: str | None) -> Iterator[
     """The rows of gathered images, in the order of the files."""
     release, part = _release_and_part(split)
 
-    def made(image_id: str, image: Annotated) -> Row:
+    def row_of(image_id: str, image: Annotated) -> Row:
         return row(
             image=pictures.cell(image.file_name),
             image_id=image_id,
@@ -140,7 +140,7 @@ def rows(gathered: Gathered, pictures: Pictures, split: str | None) -> Iterator[
         )
 
     for image_id, image in gathered.images.items():
-        yield attempt(f"image {image_id}", made, image_id, image, shown={"image_id": image_id})
+        yield attempt(f"image {image_id}", row_of, image_id, image, shown={"image_id": image_id})
 
 
 def split_of(name: str) -> str | None:

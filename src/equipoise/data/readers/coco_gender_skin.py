@@ -44,7 +44,7 @@ def read(
     pictures = Pictures(None if images is None else existing(images))
     seen = GivenIds()
 
-    def made(fields: dict[str, str]) -> Row:
+    def row_of(fields: dict[str, str]) -> Row:
         number = text(fields[id_column], "id")
         if not (number.isascii() and number.isdigit() and len(number) <= 12):
             raise RowError(f"the id is {number[:40]!r}; a COCO image id is a whole number of at most 12 digits")
@@ -63,4 +63,4 @@ def read(
         )
 
     for file in files_of(path, "images_val2014.csv", "images_*.csv"):
-        yield from csv_rows(file, (id_column, gender_column, skin_column), made, seen=seen)
+        yield from csv_rows(file, (id_column, gender_column, skin_column), row_of, seen=seen)

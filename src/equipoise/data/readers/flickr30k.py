@@ -108,7 +108,7 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
 
     seen = GivenIds()
 
-    def made(name: str, texts: list[str]) -> Row:
+    def row_of(name: str, texts: list[str]) -> Row:
         return row(
             image=pictures.cell(name),
             image_id=name.rpartition(".")[0] or name,
@@ -117,7 +117,7 @@ def _tokens(file: Path, pictures: Pictures) -> Iterator[Row | Rejected]:
         )
 
     for name, texts in captions.items():
-        yield attempt(f"{file.name} image {name}", made, name, texts, seen=seen)
+        yield attempt(f"{file.name} image {name}", row_of, name, texts, seen=seen)
 
 
 def _token(line: str) -> tuple[str, str]:

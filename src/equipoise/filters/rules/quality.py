@@ -81,12 +81,12 @@ class Quality:
         from equipoise.models.inception import open_inception
 
         network = open_inception(self.features)
-        mine, told = network.features(_decoded(remaining.table, verdict, set(remaining.frame["image_id"])))
+        mine, probabilities = network.features(_decoded(remaining.table, verdict, set(remaining.frame["image_id"])))
         verdict.notes.append(
             f"Inception features of {len(mine):,} images by {network.name}, {mine.shape[1]} numbers each"
         )
         keys = {"variant": "inception"}
-        measures: list[tuple[str, Any]] = [("inception_score", lambda: inception_score(told))]
+        measures: list[tuple[str, Any]] = [("inception_score", lambda: inception_score(probabilities))]
         if remaining.models.reference is None:
             verdict.notes.append("no FID or KID: no table of real images was given as reference")
         else:
@@ -262,18 +262,18 @@ def _decoded(table: Table, verdict: FilterVerdict, ids: set[str] | None = None) 
     """The pictures of a table, or of some of its rows; a note counts those that cannot be decoded."""
     from equipoise.data.images import decode
 
-    found, broken = [], 0
+    pictures, broken = [], 0
     for batch in table.batches(["image_id", "image"]):
         for name, held in zip(batch.column("image_id").to_pylist(), batch.column("image"), strict=True):
             if ids is not None and name not in ids:
                 continue
             try:
-                found.append(decode(held.as_py(), root=table.image_root))
+                pictures.append(decode(held.as_py(), root=table.image_root))
             except InputError:
                 broken += 1
     if broken:
         verdict.notes.append(f"{broken:,} pictures of {table.path} cannot be decoded; Inception did not see them")
-    return found
+    return pictures
 
 
 def _lpips() -> tuple[Any, str]:

@@ -61,12 +61,12 @@ def text_to_image(
     chosen(caption, "caption", CAPTIONS)
     values = scenes.scores(scores, "scores")
     first, second = _scenarios(people)
-    found = {}
+    by_activity = {}
     for activity, expected, unexpected in _both(scenes, first, second):
         right, wrong = (unexpected, expected) if caption == "unexpected" else (expected, unexpected)
-        found[activity] = pair_probability(values[right], values[wrong], level=level)
+        by_activity[activity] = pair_probability(values[right], values[wrong], level=level)
     what = f"images in both {first} and {second}"
-    return over_activities(scenes, found, what=what, null_value=0.5, method=method, level=level, seed=seed)
+    return over_activities(scenes, by_activity, what=what, null_value=0.5, method=method, level=level, seed=seed)
 
 
 @metric(
@@ -159,7 +159,7 @@ def sampled_pairs(
     first, second = _scenarios(people)
     count = 1 if pairing == "in_order" else as_count(repeats, "repeats")
     rng = np.random.default_rng(seed)
-    found: dict[str, Floats] = {}
+    means: dict[str, Floats] = {}
     estimates: dict[str, Estimate] = {}
     n_pairs = 0
     for activity, expected, unexpected in _both(scenes, first, second):
@@ -174,12 +174,12 @@ def sampled_pairs(
             choice = _choice(values[left[:size]] - values[right[:size]], variant)
             wins = -choice if caption == "unexpected" else choice
             outcomes[repeat] = np.where(wins == 0, worth, (wins > 0).astype(np.float64))
-        found[activity] = outcomes.mean(axis=1)
+        means[activity] = outcomes.mean(axis=1)
         estimates[activity] = _paired_estimate(float(outcomes.mean()), size, level)
     what = f"images in both {first} and {second}"
     mean = over_activities(scenes, estimates, what=what, null_value=0.5, level=level, seed=seed)
     by_category = {
-        category: np.mean([v for a, v in found.items() if category == ALL or scenes.category_of[a] == category], axis=0)
+        category: np.mean([v for a, v in means.items() if category == ALL or scenes.category_of[a] == category], axis=0)
         for category in mean.by_category
     }
     return SampledPairs(mean, by_category, n_pairs)

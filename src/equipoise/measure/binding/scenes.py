@@ -100,10 +100,10 @@ class Scenes:
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str], NDArray[np.intp]]:
-        found: dict[tuple[str, str], list[int]] = {}
+        by_cell: dict[tuple[str, str], list[int]] = {}
         for index, key in enumerate(zip(self.activity.tolist(), self.scenario.tolist(), strict=True)):
-            found.setdefault(key, []).append(index)
-        return {key: np.array(images, dtype=np.intp) for key, images in found.items()}
+            by_cell.setdefault(key, []).append(index)
+        return {key: np.array(images, dtype=np.intp) for key, images in by_cell.items()}
 
     def scores(self, values: Any, name: str) -> Floats:
         """``values`` as one finite number an image."""
@@ -245,12 +245,12 @@ def image_to_text(
 
 
 def _cells(scenes: Scenes, correct: Floats, scenario: str, level: float) -> dict[str, Estimate]:
-    found = {}
+    estimates = {}
     for activity in scenes.activities:
         images = scenes.where(activity, scenario)
         if len(images):
-            found[activity] = share_estimate(correct[images], null_value=0.5, level=level)
-    return found
+            estimates[activity] = share_estimate(correct[images], null_value=0.5, level=level)
+    return estimates
 
 
 def _drop(

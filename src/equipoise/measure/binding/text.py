@@ -231,15 +231,15 @@ def _by_activity(
             expected[activity] = float(chance[images].mean())
             estimate = share_estimate(values[images], level=level)
             cells[activity] = _against(estimate, values[images], chance[images], seed, draws=999)
-    found = over_activities(
+    by_activity = over_activities(
         scenes, cells, what=f"images in {scenario}", null_value=None, method=method, level=level, seed=seed
     )
     by_category = {}
-    for category, estimate in found.by_category.items():
+    for category, estimate in by_activity.by_category.items():
         members = [a for a in cells if category == ALL or scenes.category_of[a] == category]
         means = np.array([cells[a].value for a in members])
         by_category[category] = _against(estimate, means, np.array([expected[a] for a in members]), seed)
-    return replace(found, by_category=by_category)
+    return replace(by_activity, by_category=by_category)
 
 
 def _against(estimate: Estimate, values: Floats, chance: Floats, seed: int, draws: int = 9999) -> Estimate:

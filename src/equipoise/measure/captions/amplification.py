@@ -292,10 +292,10 @@ def cooccurring(tokens: Sequence[Sequence[str]], groups: Groups, words: Sequence
     """Sparse (n, L * A): 1 where a caption of a defined group holds a word, in the column of word and group."""
     place = {word: index for index, word in enumerate(words)}
     rows, columns = [], []
-    for row, (said, group) in enumerate(zip(tokens, groups.labels.tolist(), strict=True)):
+    for row, (caption, group) in enumerate(zip(tokens, groups.labels.tolist(), strict=True)):
         if group >= 0:
-            found = {place[word] for word in said if word in place}
-            rows += [row] * len(found)
-            columns += [index * groups.n_groups + group for index in found]
+            indices = {place[word] for word in caption if word in place}
+            rows += [row] * len(indices)
+            columns += [index * groups.n_groups + group for index in indices]
     shape = (len(tokens), len(words) * groups.n_groups)
     return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape)

@@ -117,11 +117,11 @@ class TwoSides:
         as_count(draws, "draws")
         reference, predicted, fixed = self.totals()
         total = reference + predicted
-        made = []
+        values = []
         for chosen_rows in self._dealt(draws, rng):
             now = np.asarray((chosen_rows @ self.cells).toarray())
-            made.append(statistic(total - now, now, np.broadcast_to(fixed, (len(now), fixed.shape[1]))))
-        return np.concatenate(made)
+            values.append(statistic(total - now, now, np.broadcast_to(fixed, (len(now), fixed.shape[1]))))
+        return np.concatenate(values)
 
     def _dealt(self, draws: int, rng: np.random.Generator) -> Any:
         """Blocks of sparse (b, n): which rows play the model."""

@@ -189,8 +189,8 @@ def same_groups(groups: Groups, other: Groups, name: str) -> None:
 
 def left_out(groups: Groups, reason: str = "", count: int = 0) -> dict[str, int]:
     """What is not measured, and why."""
-    found = {"images of no group": groups.n_undefined, reason: count}
-    return {why: number for why, number in found.items() if number}
+    counts = {"images of no group": groups.n_undefined, reason: count}
+    return {why: number for why, number in counts.items() if number}
 
 
 def crossed(labels: NDArray[Any], tasks: Any, n_groups: int) -> Any:
@@ -338,8 +338,8 @@ def directional(
     def statistic(reference: Floats, predicted: Floats, given: Floats) -> Floats:
         return combine(counts.pairs(reference, predicted, given, fixed))
 
-    found = counts.pairs(*sides.totals(), fixed)
-    empty = np.isnan(found.delta[0])
+    pairs = counts.pairs(*sides.totals(), fixed)
+    empty = np.isnan(pairs.delta[0])
     if empty.all():
         raise InputError("no image shows any of the tasks; there is nothing to condition on")
     if empty.any():
@@ -358,7 +358,7 @@ def directional(
         dropped=dropped,
         notes=(f"{counts.n_tasks} {unit}", *(("direction from training data",) if train is not None else ())),
     )
-    return Amplification(estimate, _pair_table(found, words, names))
+    return Amplification(estimate, _pair_table(pairs, words, names))
 
 
 def _pair_table(pairs: Pairs, items: Sequence[str], names: tuple[str, ...]) -> pd.DataFrame:

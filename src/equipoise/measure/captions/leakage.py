@@ -168,13 +168,13 @@ def leakage(
     chosen(weighting, "weighting", WEIGHTINGS)
     table, truth = checked_probabilities(probabilities, labels)
     scores = _scores(table, truth, weighting)
-    made = replace(share_estimate(scores, level=level), n_groups=table.shape[1])
+    estimate = replace(share_estimate(scores, level=level), n_groups=table.shape[1])
     choice = table.argmax(axis=1)
     worth = table.max(axis=1) if weighting == "confidence" else np.ones(len(table))
     rng = np.random.default_rng(seed)
     blocks = permuted_labels(truth, as_count(permutations, "permutations"), rng)
     null = np.concatenate([(block == choice) @ worth / len(truth) for block in blocks])
-    return _with_null(made, null, mean=_shuffled(table, truth, weighting), rng=rng)
+    return _with_null(estimate, null, mean=_shuffled(table, truth, weighting), rng=rng)
 
 
 def _scores(table: Floats, truth: NDArray[np.int64], weighting: str) -> Floats:
@@ -259,12 +259,12 @@ def leakage_of_vectors(
         raise InputError("seeds is empty; leakage needs at least one split")
     values, shuffled, splits = [], [], []
     for seed in seeds:
-        made = (
+        of_seed = (
             [balanced_split(groups, seed, share, ids=ids)]
             if folds is None
             else cross_fit_folds(groups, folds, seed, ids=ids)
         )
-        for split in made:
+        for split in of_seed:
             probabilities, truth = _fitted(classifier, table, groups.labels, split.train, split.test, seed)
             values.append(float(_scores(probabilities, truth, weighting).mean()))
             shuffled.append(_shuffled(probabilities, truth, weighting))
@@ -319,7 +319,7 @@ def matched_vectors(truth: ArrayLike, f1: float, *, seed: int = 0) -> Floats:
     rng = np.random.default_rng(seed)
     ones, zeros = np.flatnonzero(table), np.flatnonzero(table == 0)
     moved = min(round((1 - f1) * len(ones)), len(zeros))
-    made = table.ravel().copy()
-    made[rng.choice(ones, moved, replace=False)] = 0.0
-    made[rng.choice(zeros, moved, replace=False)] = 1.0
-    return made.reshape(table.shape)
+    flipped = table.ravel().copy()
+    flipped[rng.choice(ones, moved, replace=False)] = 0.0
+    flipped[rng.choice(zeros, moved, replace=False)] = 1.0
+    return flipped.reshape(table.shape)

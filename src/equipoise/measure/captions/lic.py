@@ -119,15 +119,15 @@ def corrected_resampled_t(
     0.44 [0.4155, 0.4645] chance 0.25 ± 0.0088, excess +0.19, p = 1.4e-05, n = 5
     """
     chosen(alternative, "alternative", ALTERNATIVES)
-    given = as_vector(values, "values")
+    numbers = as_vector(values, "values")
     if not 0 < test_share < 1:
         raise InputError(f"test_share = {test_share}: the share of captions tested is between 0 and 1")
     if not 0 < level < 1:
         raise InputError(f"level = {level}: a confidence level is between 0 and 1, such as 0.95")
-    runs, mean = len(given), float(given.mean())
+    runs, mean = len(numbers), float(numbers.mean())
     null = None
     if null_value is not None:
-        by_split = np.broadcast_to(np.asarray(null_value, dtype=np.float64), given.shape)
+        by_split = np.broadcast_to(np.asarray(null_value, dtype=np.float64), numbers.shape)
         null = float(by_split.mean())
     size = runs if n is None else as_count(n, "n")
     if runs < 2:
@@ -135,16 +135,16 @@ def corrected_resampled_t(
             mean, null_mean=null, n=size, n_groups=n_groups, notes=(*notes, no_interval("one split")), level=level
         )
     scale = float(np.sqrt(1 / runs + test_share / (1 - test_share)))
-    reach = float(sps.t.ppf(0.5 + level / 2, runs - 1)) * scale * float(given.std(ddof=1))
-    made = Estimate(
+    reach = float(sps.t.ppf(0.5 + level / 2, runs - 1)) * scale * float(numbers.std(ddof=1))
+    estimate = Estimate(
         mean, mean - reach, mean + reach, null_mean=null, n=size, n_groups=n_groups, notes=notes, level=level
     )
     if reach == 0:  # would pass for certainty
-        made = replace(made, ci_low=None, ci_high=None, notes=(*notes, no_interval("all splits alike")))
+        estimate = replace(estimate, ci_low=None, ci_high=None, notes=(*notes, no_interval("all splits alike")))
     if null is None:
-        return made
-    error = scale * float((given - by_split).std(ddof=1))
-    return replace(made, null_sd=error, p_value=_t_test(mean - null, error, runs - 1, alternative))
+        return estimate
+    error = scale * float((numbers - by_split).std(ddof=1))
+    return replace(estimate, null_sd=error, p_value=_t_test(mean - null, error, runs - 1, alternative))
 
 
 def _t_test(difference: float, error: float, freedom: int, alternative: Alternative) -> float:
@@ -196,10 +196,10 @@ def lic_m(
     0.19
     """
     null = lic_chance(n_groups) if null_value is None else null_value
-    found = corrected_resampled_t(
+    estimate = corrected_resampled_t(
         values, test_share=test_share, null_value=null, level=level, n=n, n_groups=as_count(n_groups, "n_groups")
     )
-    return within_range(found, 0.0, 1.0)
+    return within_range(estimate, 0.0, 1.0)
 
 
 def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
@@ -290,7 +290,7 @@ def lic(
         raise InputError(
             f"model has {len(ours)} splits and human {len(theirs)}; LIC is a difference on the same splits"
         )
-    found = corrected_resampled_t(
+    estimate = corrected_resampled_t(
         ours - theirs,
         test_share=test_share,
         null_value=0.0,
@@ -299,7 +299,7 @@ def lic(
         n=n,
         n_groups=n_groups,
     )
-    return within_range(found, -1.0, 1.0)
+    return within_range(estimate, -1.0, 1.0)
 
 
 def _by_split(values: ArrayLike, name: str) -> Floats:

@@ -38,8 +38,8 @@ class NgramTable:
         """
         from sklearn.feature_extraction.text import CountVectorizer
 
-        made = CountVectorizer(analyzer=_words_and_pairs if pairs else list)
-        return cls(made.fit_transform(tokens).tocsr(), tuple(made.get_feature_names_out().tolist()))
+        vectorizer = CountVectorizer(analyzer=_words_and_pairs if pairs else list)
+        return cls(vectorizer.fit_transform(tokens).tocsr(), tuple(vectorizer.get_feature_names_out().tolist()))
 
     def counts_of(self, tokens: Sequence[Sequence[str]]) -> Any:
         """The counts of other captions, in the columns of this table (with pairs); words that it lacks are left out.
@@ -73,9 +73,9 @@ class LinearModel:
 
     def of_features(self, features: Any) -> NDArray[np.float64]:
         """(n, groups) the same from weighted counts."""
-        found = np.zeros((features.shape[0], self.groups))
-        found[:, self.regression.classes_] = self.regression.predict_proba(features)
-        return found
+        probabilities = np.zeros((features.shape[0], self.groups))
+        probabilities[:, self.regression.classes_] = self.regression.predict_proba(features)
+        return probabilities
 
     @property
     def weights(self) -> NDArray[np.float64]:

@@ -74,10 +74,10 @@ class Mentions:
     def of(cls, captions: Iterable[str], lexicon: Lexicon | str, *, compat: str | None = None) -> Mentions:
         """The groups named by the words of ``lexicon`` (a lexicon or its name) in each caption."""
         words = Lexicon.load(lexicon) if isinstance(lexicon, str) else lexicon
-        found = words.groups_in_all(captions, compat=compat)
-        if not found:
+        named = words.groups_in_all(captions, compat=compat)
+        if not named:
             raise InputError("captions is empty; there is nothing to measure")
-        return cls(np.array([[name in row for name in words.groups] for row in found]), words.groups)
+        return cls(np.array([[name in row for name in words.groups] for row in named]), words.groups)
 
     def __len__(self) -> int:
         return len(self.named)
@@ -192,7 +192,9 @@ def error(
         )
     keys = None if images is None else image_keys(images, len(mentions))
     clusters = None if keys is None else keys[counted]
-    made = share_estimate(wrong[counted].astype(float), clusters=clusters, level=level, n_groups=len(mentions.names))
+    estimate = share_estimate(
+        wrong[counted].astype(float), clusters=clusters, level=level, n_groups=len(mentions.names)
+    )
     rng = np.random.default_rng(seed)
     costs = _costs(mentions.named[kept], definition)
     shares = np.bincount(truth[kept], minlength=len(mentions.names)) / kept.sum()
@@ -201,15 +203,15 @@ def error(
     else:
         null = _shuffled_images(costs, truth[kept], keys[kept], as_count(draws, "draws"), rng)
     null = null / counted.sum()
-    tests = p_values(made.value, null, alternative="two-sided", rng=rng)
+    tests = p_values(estimate.value, null, alternative="two-sided", rng=rng)
     return replace(
-        made,
+        estimate,
         null_mean=float((costs @ shares).sum() / counted.sum()) if keys is None else float(null.mean()),
         null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
         p_value=tests.value,
         p_randomised=tests.randomised,
         dropped=dropped,
-        notes=(*made.notes, *notes),
+        notes=(*estimate.notes, *notes),
     )
 
 

@@ -68,13 +68,13 @@ def attribute_sets(
     table.eliminate_zeros()
     table.sort_indices()
     rows = [tuple(row.tolist()) for row in np.split(table.indices, table.indptr[1:-1])]
-    found: Counter[tuple[int, ...]] = Counter()
+    counts: Counter[tuple[int, ...]] = Counter()
     for row in rows:
         if kind == "annotated":
-            found[row] += 1
+            counts[row] += 1
         else:
-            found.update(sub for size in range(1, min(largest, len(row)) + 1) for sub in combinations(row, size))
-    return tuple(sorted((s for s, n in found.items() if s and n >= least), key=lambda s: (len(s), s)))
+            counts.update(sub for size in range(1, min(largest, len(row)) + 1) for sub in combinations(row, size))
+    return tuple(sorted((s for s, n in counts.items() if s and n >= least), key=lambda s: (len(s), s)))
 
 
 @metric(
@@ -162,9 +162,9 @@ def multi_attribute_amplification(
     titles = [" + ".join(name) for name in names]
     settings = {"draws": draws, "replicates": replicates, "seed": seed, "level": level}
     if direction == "undirected":
-        made, variance = _undirected(counts, groups.names, titles, settings, dropped)
+        amplification, variance = _undirected(counts, groups.names, titles, settings, dropped)
     else:
-        made = directional(
+        amplification = directional(
             counts,
             _mean_size,
             groups.names,
@@ -179,8 +179,8 @@ def multi_attribute_amplification(
             smallest=0.0,
             unit="sets of attributes",
         )
-        variance = float(made.table["delta"].var(ddof=0))
-    return MultiAmplification(made.estimate, made.table, variance, names)
+        variance = float(amplification.table["delta"].var(ddof=0))
+    return MultiAmplification(amplification.estimate, amplification.table, variance, names)
 
 
 def having(tasks: Any, sets: Sets) -> Any:
@@ -188,11 +188,11 @@ def having(tasks: Any, sets: Sets) -> Any:
     members = [i for member in sets for i in member]
     pointers = np.concatenate([[0], np.cumsum([len(member) for member in sets])])
     needs = sparse.csr_matrix((np.ones(len(members)), members, pointers), (len(sets), tasks.shape[1]))
-    found = (tasks @ needs.T).tocoo()
+    overlaps = (tasks @ needs.T).tocoo()
     sizes = np.diff(pointers)
-    kept = found.data >= sizes[found.col] - 0.5
+    complete = overlaps.data >= sizes[overlaps.col] - 0.5
     return sparse.csr_matrix(
-        (np.ones(int(kept.sum())), (found.row[kept], found.col[kept])), (tasks.shape[0], len(sets))
+        (np.ones(int(complete.sum())), (overlaps.row[complete], overlaps.col[complete])), (tasks.shape[0], len(sets))
     )
 
 

@@ -103,12 +103,12 @@ def cross_fit_folds(
     if folds > size:
         raise InputError(f"folds = {folds}: the smallest group has {size} rows, so there can be {size} folds at most")
     parts = [np.array_split(rows, folds) for rows in drawn]
-    made = []
+    splits = []
     for fold in range(folds):
         test = np.concatenate([part[fold] for part in parts])
         train = np.concatenate([chunk for part in parts for i, chunk in enumerate(part) if i != fold])
-        made.append(Split(_by_rank(train, ranks), _by_rank(test, ranks)))
-    return tuple(made)
+        splits.append(Split(_by_rank(train, ranks), _by_rank(test, ranks)))
+    return tuple(splits)
 
 
 def _drawn(
@@ -227,26 +227,26 @@ def cross_fitted(
     0.5 [0.1813, 0.8187] chance 0.25 ± 0.16, excess +0.25, p = 0.062, n = 6, 2 groups
     """
     chosen(alternative, "alternative", ALTERNATIVES)
-    given = as_vector(scores, "scores")
+    numbers = as_vector(scores, "scores")
     of, group = np.unique(np.asarray(captions), return_inverse=True)[1], np.unique(groups, return_inverse=True)[1]
-    if not len(given) == len(of) == len(group):
+    if not len(numbers) == len(of) == len(group):
         raise InputError(
-            f"{len(given)} scores, {len(of)} captions and {len(group)} groups; give each score its caption and group"
+            f"{len(numbers)} scores, {len(of)} captions and {len(group)} groups; give each score its caption and group"
         )
     if not 0 < level < 1:
         raise InputError(f"level = {level}: a confidence level is between 0 and 1, such as 0.95")
     n = int(of.max()) + 1
-    value = float((np.bincount(group, given) / np.bincount(group)).mean())
+    value = float((np.bincount(group, numbers) / np.bincount(group)).mean())
     n_groups = int(group.max()) + 1
     if n < 2:
         alone = (*notes, no_interval("one caption"))
         return Estimate(value, null_mean=null_value, n=n, n_groups=n_groups, notes=alone)
-    own = captions_variance(given, of, group)
+    own = captions_variance(numbers, of, group)
     error = float(np.sqrt(own if variance is None else max(own, variance)))
     spread = sps.norm() if freedom is None else sps.t(freedom)
     reach = float(spread.ppf(0.5 + level / 2)) * error
     p_value = None if null_value is None else _test(value - null_value, error, spread, alternative)
-    found = Estimate(
+    estimate = Estimate(
         value,
         max(bounds[0], value - reach),
         min(bounds[1], value + reach),
@@ -259,9 +259,9 @@ def cross_fitted(
         level=level,
     )
     if reach > 0:
-        return found
+        return estimate
     # all scores alike: an interval without width would pass for certainty
-    return replace(found, ci_low=None, ci_high=None, notes=(*notes, no_interval("all scores are alike")))
+    return replace(estimate, ci_low=None, ci_high=None, notes=(*notes, no_interval("all scores are alike")))
 
 
 def captions_variance(scores: ArrayLike, captions: ArrayLike, groups: ArrayLike) -> float:
@@ -302,8 +302,8 @@ def fold_variance(fold_means: ArrayLike, left_out: ArrayLike) -> float:
     change = means[:, None] - without
     np.fill_diagonal(change, 0.0)
     # b is one of k - 1 training folds; without it the others weigh more, hence k - 2
-    told = means[:, None] + (k - 2) * (change - change.sum(axis=1, keepdims=True) / (k - 1))
-    pairs = (told + told.T) / 2 - means.mean()
+    pseudo_values = means[:, None] + (k - 2) * (change - change.sum(axis=1, keepdims=True) / (k - 1))
+    pairs = (pseudo_values + pseudo_values.T) / 2 - means.mean()
     np.fill_diagonal(pairs, 0.0)
     by_fold, squares = pairs.sum(axis=1), float((pairs**2).sum())
     apart = float(pairs.sum()) ** 2 - 2 * squares - 4 * (float((by_fold**2).sum()) - squares)

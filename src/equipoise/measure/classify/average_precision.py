@@ -79,31 +79,31 @@ def mean_average_precision(
     >>> found.estimate.value, found.by_label.tolist()
     (1.0, [1.0, 1.0])
     """
-    given = as_matrix(scores, "scores")
+    table = as_matrix(scores, "scores")
     shown = yes_or_no(as_matrix(truth, "truth"))
-    if given.shape != shown.shape:
-        raise InputError(f"scores has shape {given.shape} and truth {shown.shape}; give one score per image and label")
-    there = shown.any(axis=0)
-    if not there.any():
+    if table.shape != shown.shape:
+        raise InputError(f"scores has shape {table.shape} and truth {shown.shape}; give one score per image and label")
+    occurring = shown.any(axis=0)
+    if not occurring.any():
         raise InputError("no image has any of the labels; there is nothing to rank")
-    n, columns = len(given), np.flatnonzero(there)
-    ranked = [(_Ranked.of(given[:, c]), shown[:, c]) for c in columns]
-    one = np.ones((1, n))
-    each = np.array([some.areas(truth_of[None], one)[0] for some, truth_of in ranked])
+    n, columns = len(table), np.flatnonzero(occurring)
+    ranked = [(_Ranked.of(table[:, c]), shown[:, c]) for c in columns]
+    unweighted = np.ones((1, n))
+    precisions = np.array([ranking.areas(truth_of[None], unweighted)[0] for ranking, truth_of in ranked])
     rng = np.random.default_rng(seed)
     resampled = np.concatenate(
         [
-            _mean_over([some.areas(truth_of[None], block.astype(np.float64)) for some, truth_of in ranked])
+            _mean_over([ranking.areas(truth_of[None], block.astype(np.float64)) for ranking, truth_of in ranked])
             for block in resampling_weights(n, as_count(replicates, "replicates"), rng)
         ]
     )
     null = np.concatenate(
         [
-            _mean_over([some.areas(truth_of[block], one) for some, truth_of in ranked])
+            _mean_over([ranking.areas(truth_of[block], unweighted) for ranking, truth_of in ranked])
             for block in permuted_labels(np.arange(n), as_count(draws, "draws"), rng)
         ]
     )
-    value = float(each.mean())
+    value = float(precisions.mean())
     low, high = moved_interval(value, resampled, level, least=0.0, most=1.0)
     estimate = Estimate(
         value,
@@ -113,12 +113,12 @@ def mean_average_precision(
         null_sd=float(null.std(ddof=1)) if len(null) > 1 else None,
         p_value=p_values(value, null, rng=rng).value,
         n=n,
-        dropped={"labels that no image has": int((~there).sum())},
+        dropped={"labels that no image has": int((~occurring).sum())},
         notes=(f"{len(columns)} labels",),
         level=level,
     )
-    by_label = np.full(given.shape[1], np.nan)
-    by_label[columns] = each
+    by_label = np.full(table.shape[1], np.nan)
+    by_label[columns] = precisions
     return MeanAveragePrecision(estimate, by_label)
 
 

@@ -114,8 +114,8 @@ def leakage_amplification(
     return ClassifierLeakage(_cut(model), _cut(data, note), difference.with_notes(note), f1)
 
 
-def _cut(found: FittedLeakage, note: str = "") -> FittedLeakage:
-    return replace(found, estimate=within_range(found.estimate, 0.0, 1.0).with_notes(note))
+def _cut(fitted: FittedLeakage, note: str = "") -> FittedLeakage:
+    return replace(fitted, estimate=within_range(fitted.estimate, 0.0, 1.0).with_notes(note))
 
 
 def micro_f1(predicted: Floats, truth: Floats) -> float:

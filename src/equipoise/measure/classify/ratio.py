@@ -36,17 +36,17 @@ def predicted_ratio(
     >>> found.estimate.value, found.counts, found.estimate.notes[0]
     (3.0, (3, 1), '4 of 5 images count; the others are predicted to show neither m nor f')
     """
-    said = Mentions(predicted.labels[:, None] == np.arange(predicted.n_groups), predicted.names)
-    found = ratio(said, pair, labels=labels, convention=convention, level=level)
-    counted = sum(found.counts)
+    mentions = Mentions(predicted.labels[:, None] == np.arange(predicted.n_groups), predicted.names)
+    named = ratio(mentions, pair, labels=labels, convention=convention, level=level)
+    counted = sum(named.counts)
     counts = f"{counted} of {len(predicted)} images count"
     if counted < len(predicted):
         counts += f"; the others are predicted to show neither {pair[0]} nor {pair[1]}"
-    if found.estimate is None:
-        missing = " or ".join(name for name, count in zip(pair, found.counts, strict=True) if not count)
-        return replace(found, notes=(f"no ratio: no image is predicted to show {missing}", counts))
+    if named.estimate is None:
+        missing = " or ".join(name for name, count in zip(pair, named.counts, strict=True) if not count)
+        return replace(named, notes=(f"no ratio: no image is predicted to show {missing}", counts))
     chance = "chance is parity" if labels is None or convention == "folded" else "chance is the ratio of the labels"
-    return replace(found, estimate=replace(found.estimate, notes=(counts, chance)), notes=(counts, chance))
+    return replace(named, estimate=replace(named.estimate, notes=(counts, chance)), notes=(counts, chance))
 
 
 @metric(

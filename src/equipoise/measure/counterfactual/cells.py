@@ -245,8 +245,8 @@ def _codes(values: ArrayLike, length: int, name: str) -> tuple[NDArray[Any], Int
     keys = np.asarray(values)
     if keys.shape != (length,):
         raise InputError(f"{name} has shape {keys.shape} for {length} images; give one key per image")
-    found, codes = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
-    return found, codes.astype(np.int64)
+    distinct, codes = np.unique(keys.astype(str) if keys.dtype == object else keys, return_inverse=True)
+    return distinct, codes.astype(np.int64)
 
 
 def _of_sets(names: NDArray[Any], set_code: IntArray, code: IntArray, what: str) -> IntArray:

@@ -154,18 +154,18 @@ def _sums_by(cells: FloatArray, keys: NDArray[np.int64]) -> FloatArray:
 def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
     """For every choice of axes, (units, levels...) its effect: the marginal mean less all smaller terms."""
     n_axes = units.ndim - 1
-    found: dict[tuple[int, ...], FloatArray] = {}
-    kept: dict[tuple[int, ...], FloatArray] = {(): units.mean(axis=tuple(range(1, n_axes + 1)), keepdims=True)}
+    effects: dict[tuple[int, ...], FloatArray] = {}
+    terms: dict[tuple[int, ...], FloatArray] = {(): units.mean(axis=tuple(range(1, n_axes + 1)), keepdims=True)}
     for size in range(1, n_axes + 1):
         for chosen in combinations(range(n_axes), size):
             others = tuple(i + 1 for i in range(n_axes) if i not in chosen)
             effect = units.mean(axis=others, keepdims=True)
             for smaller in range(size):
                 for part in combinations(chosen, smaller):
-                    effect = effect - kept[part]
-            kept[chosen] = effect
-            found[chosen] = np.squeeze(effect, axis=others) if others else effect
-    return found
+                    effect = effect - terms[part]
+            terms[chosen] = effect
+            effects[chosen] = np.squeeze(effect, axis=others) if others else effect
+    return effects
 
 
 def _term(

@@ -90,8 +90,7 @@ def placebo_excess(
         excess = np.sqrt(np.maximum(squares, 0.0)) - np.sqrt(np.maximum(other_squares, 0.0))
         ends = np.quantile(excess, [(1 - level) / 2, (1 + level) / 2])
         low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
-    told = note("beside_placebos", size=size, beside=beside, placebos=", ".join(placebos))
-    notes: list[str] = [told, "n is subjects"]
+    notes = [note("beside_placebos", size=size, beside=beside, placebos=", ".join(placebos)), "n is subjects"]
     if low is None:
         notes.append(no_interval_note(own - placebo))
     scale = size + beside if size + beside > 0 else 1.0

@@ -230,9 +230,9 @@ def standard_gap_sizes(
             alone = subject is not None or len(np.unique(cells.subjects[kept])) == 1
             estimate = _size(cells, pair, kept, alone, draws, seed, level)
             lost = len(np.unique(cells.subjects[members])) - len(np.unique(cells.subjects[kept]))
-            told = f"{lost} subjects with one set left out" if lost else ""
+            note = f"{lost} subjects with one set left out" if lost else ""
             rows.append(
-                SizedGap("standard_gap_size", subject, pair.first, pair.second, estimate.with_notes(told)),
+                SizedGap("standard_gap_size", subject, pair.first, pair.second, estimate.with_notes(note)),
             )
     return rows
 
@@ -243,11 +243,11 @@ def squared_gaps(cells: GapCells, pair: PairOfSets) -> FloatArray:
     The product of the gaps of two different sets, averaged over all pairs of sets: it may be below 0.
     """
     members = repeated(cells, np.flatnonzero(pair.usable))
-    found = np.full(len(cells.subject_names), np.nan)
+    squared = np.full(len(cells.subject_names), np.nan)
     if members.size and cells.spread.measurable:
         codes, squares = _products(cells, pair.gaps, members, np.ones((1, len(members))))
-        found[codes] = squares[0] / cells.spread.value**2
-    return found
+        squared[codes] = squares[0] / cells.spread.value**2
+    return squared
 
 
 def _size(
@@ -302,10 +302,10 @@ def squared_pivots(
     kept = repeated(cells, np.flatnonzero(pair.usable))
     if not cells.spread.measurable or len(np.unique(cells.subjects[kept])) < 2:
         return None
-    found = _scatter(cells, pair.gaps, kept)
-    if found is None:
+    moments = _scatter(cells, pair.gaps, kept)
+    if moments is None:
         return None
-    n, centre, variance, noise, free, shared = found
+    n, centre, variance, noise, free, shared = moments
     if normals is None:
         normals = np.random.default_rng([seed, 1]).normal(size=(3, PIVOTS))
     of_scatter, of_noise = sps.norm.cdf(normals[1]), sps.norm.cdf(normals[2])
@@ -339,10 +339,10 @@ def _scatter(
 def _size_interval(
     cells: GapCells, pair: PairOfSets, kept: NDArray[np.intp], seed: int, level: float
 ) -> tuple[float, float] | None:
-    squares, found = squared_pivots(cells, pair, seed), _scatter(cells, pair.gaps, kept)
-    if squares is None or found is None:
+    squares, moments = squared_pivots(cells, pair, seed), _scatter(cells, pair.gaps, kept)
+    if squares is None or moments is None:
         return None
-    n, centre, variance, _, _, shared = found
+    n, centre, variance, _, _, shared = moments
     low, high = np.quantile(squares, [(1 - level) / 2, (1 + level) / 2])
     # no size is below that of the mean gap, so neither is its upper limit
     reach = abs(centre) + float(sps.t.ppf((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)

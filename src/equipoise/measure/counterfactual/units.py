@@ -63,8 +63,8 @@ def links_of(cells: GapCells, members: NDArray[np.intp]) -> NDArray[np.intp] | N
     """Numbers of the links among ``members``; ``None`` where no two sets share one."""
     if cells.links is None:
         return None
-    found, codes = np.unique(cells.links[members], return_inverse=True)
-    return None if len(found) == len(members) else codes
+    distinct, codes = np.unique(cells.links[members], return_inverse=True)
+    return None if len(distinct) == len(members) else codes
 
 
 def error_of_mean(cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray) -> float:

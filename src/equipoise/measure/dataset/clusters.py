@@ -92,13 +92,13 @@ def caption_clusters(
         raise InputError(f"{len(inside)} images have a defined group; {n_clusters} clusters need at least as many")
     rows = _clustered_rows(features, texts, inside, n)
     model = KMeans(n_clusters, n_init=10, random_state=seed).fit(rows)
-    found = np.asarray(model.labels_, dtype=np.intp)
+    assigned = np.asarray(model.labels_, dtype=np.intp)
     labels = np.full(n, -1, dtype=np.intp)
-    labels[inside] = found
+    labels[inside] = assigned
     width = len(str(n_clusters - 1))
     leaning = representation(
         groups.take(inside),
-        [f"{label:0{width}d}" for label in found],
+        [f"{label:0{width}d}" for label in assigned],
         clusters=None if clusters is None else _keys(clusters, n)[inside],
         permutations=permutations,
         seed=seed,
@@ -107,8 +107,8 @@ def caption_clusters(
     top: tuple[tuple[str, ...], ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
     if texts is not None:
-        top, apart = cluster_words([texts[i] for i in inside], found, n_words=n_words, seed=seed)
-    return Clusters(leaning, labels, np.bincount(found, minlength=n_clusters), top, apart)
+        top, apart = cluster_words([texts[i] for i in inside], assigned, n_words=n_words, seed=seed)
+    return Clusters(leaning, labels, np.bincount(assigned, minlength=n_clusters), top, apart)
 
 
 def cluster_words(

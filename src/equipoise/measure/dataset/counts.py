@@ -43,9 +43,9 @@ class Leaning:
 
     def lopsided(self, level: float = 0.05) -> pd.DataFrame:
         """The rows whose excess stands out after the correction for all rows, the largest first."""
-        found = self.table[self.table["p_adjusted"] < level]
-        order = np.argsort(-found["excess"].abs().to_numpy(), kind="stable")
-        return found.iloc[order]
+        rows = self.table[self.table["p_adjusted"] < level]
+        order = np.argsort(-rows["excess"].abs().to_numpy(), kind="stable")
+        return rows.iloc[order]
 
 
 @metric(
@@ -259,8 +259,8 @@ def _item_clusters(matrix: Any, labels: Labels, codes: Labels, groups: Groups) -
     sizes = sparse.csr_matrix(gather @ matrix)
     parts = [gather @ sparse.diags((labels == g).astype(np.float64)) @ matrix for g in range(groups.n_groups)]
 
-    def summed(found: Any) -> Floats:
-        return np.asarray(found.sum(axis=0), dtype=np.float64).ravel()
+    def summed(counts: Any) -> Floats:
+        return np.asarray(counts.sum(axis=0), dtype=np.float64).ravel()
 
     return _ItemClusters(
         summed(sizes > 0),
@@ -300,8 +300,8 @@ def _clustered_intervals(shares: Floats, totals: Floats, of: _ItemClusters, leve
     with np.errstate(invalid="ignore"):  # ends at 0 and 1 are set below
         low = np.where(hits > 0, sps.beta.ppf(tail, np.maximum(hits, 1e-300), n - hits + 1), 0.0)
         high = np.where(hits < n, sps.beta.ppf(1 - tail, hits + 1, np.maximum(n - hits, 1e-300)), 1.0)
-    found = np.stack([np.minimum(low, shares), np.maximum(high, shares)], axis=2)
-    return np.where((clusters > 1)[:, :, None], found, np.nan)
+    intervals = np.stack([np.minimum(low, shares), np.maximum(high, shares)], axis=2)
+    return np.where((clusters > 1)[:, :, None], intervals, np.nan)
 
 
 def _with_interval(lean: ItemLean, groups: Groups, dropped: Mapping[str, int], level: float) -> Estimate:

@@ -167,8 +167,8 @@ def _correlation(counts: Any, sizes: Floats, whole: NDArray[np.bool_]) -> Floats
     inside = np.clip(total - squares, 0, None) / (n - n_clusters)  # images have an item or not
     typical = (n - float((sizes[whole] ** 2).sum()) / n) / (n_clusters - 1)
     scale = between + (typical - 1) * inside
-    found = np.divide(between - inside, scale, out=np.ones(len(total)), where=scale > 0)
-    return np.asarray(np.clip(found, 0, 1))
+    correlation = np.divide(between - inside, scale, out=np.ones(len(total)), where=scale > 0)
+    return np.asarray(np.clip(correlation, 0, 1))
 
 
 def item_lean(
@@ -237,10 +237,10 @@ def _compared(sums: _Sums, labellings: NDArray[Any], asked: range, tested: bool)
     beyond, scaled = [], []
     for g in asked:
         members = (labellings == g).T.astype(np.float64)
-        found = sums.beyond(members)
-        beyond.append(found.T)
+        excess = sums.beyond(members)
+        beyond.append(excess.T)
         if tested:
-            scaled.append(sums.scaled(members, found, sums.inside[:, g]).T)
+            scaled.append(sums.scaled(members, excess, sums.inside[:, g]).T)
     return np.stack(beyond, axis=2), np.stack(scaled, axis=2) if tested else np.zeros((len(labellings), 0, 0))
 
 

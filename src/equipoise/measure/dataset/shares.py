@@ -87,9 +87,9 @@ def group_counts(
         raise InputError(f"only one group is named ({groups.names[0]!r}); shares compare at least two")
     as_count(draws, "draws", least=2)
     rng = np.random.default_rng(seed)
-    given = cluster_codes(clusters, len(groups))
+    all_codes = cluster_codes(clusters, len(groups))
     labels = groups.labels[groups.defined].astype(np.intp)
-    codes = None if given is None else cluster_codes(given[groups.defined], n)
+    codes = None if all_codes is None else cluster_codes(all_codes[groups.defined], n)
     sampled = _sampled(counts, draws, rng) if codes is None else _renamed(labels, codes, n_groups, draws, rng)
     size = float(n) if codes is None else effective_n(labels, codes, n_groups)
     notes = () if codes is None else (_independent(n, int(codes.max()) + 1, size),)
@@ -113,9 +113,9 @@ def group_counts(
             notes=notes if low is not None else (*notes, no_interval("one independent unit")),
             level=level,
         )
-    together = np.maximum(sampled.p_together, [one.p_value or 0.0 for one in shares.values()])
+    together = np.maximum(sampled.p_together, [share.p_value or 0.0 for share in shares.values()])
     if n_groups == 2 and codes is None:
-        together = np.array([one.p_value for one in shares.values()])
+        together = np.array([share.p_value for share in shares.values()])
     evenness = _evenness_estimate(counts, sampled.counts, together.min(), shares, size, rng, level)
     return GroupCounts(
         shares,
@@ -151,11 +151,11 @@ def _renamed(labels: Labels, codes: Labels, n_groups: int, draws: int, rng: np.r
     away = table - size[:, None] / n_groups
     mixed = (table > 0).sum(axis=1) > 1
     moved, squares = np.zeros((draws, n_groups)), np.zeros((draws, n_groups))
-    for one in np.unique(size[~mixed]):
-        same = int((size[~mixed] == one).sum())
+    for images in np.unique(size[~mixed]):
+        same = int((size[~mixed] == images).sum())
         chosen = rng.multinomial(same, np.full(n_groups, 1 / n_groups), size=draws)
-        moved += one * (chosen - same / n_groups)
-        squares += one**2 * (chosen * (1 - 2 / n_groups) + same / n_groups**2)
+        moved += images * (chosen - same / n_groups)
+        squares += images**2 * (chosen * (1 - 2 / n_groups) + same / n_groups**2)
     part = away[mixed & (np.abs(away) > _TIE).any(axis=1)]
     if part.size * draws > EXACT_LIMIT:
         total = float((part**2).sum()) / n_groups

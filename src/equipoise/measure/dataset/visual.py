@@ -126,7 +126,7 @@ def statistics_by_group(
     table = as_matrix(values, "values")
     if table.shape[1] != len(names) or len(set(names)) < len(names):
         raise InputError(f"values has {table.shape[1]} columns for names {list(names)}; give each column its own name")
-    found = {
+    by_statistic = {
         name: group_means(
             table[:, column],
             groups,
@@ -138,9 +138,9 @@ def statistics_by_group(
         )
         for column, name in enumerate(names)
     }
-    adjusted = holm([1.0 if means.gap.p_value is None else means.gap.p_value for means in found.values()])
-    effect = {name: _effect(found[name], groups) for name in names}
-    return GroupStatistics(found, effect, dict(zip(names, adjusted.tolist(), strict=True)))
+    adjusted = holm([1.0 if means.gap.p_value is None else means.gap.p_value for means in by_statistic.values()])
+    effect = {name: _effect(by_statistic[name], groups) for name in names}
+    return GroupStatistics(by_statistic, effect, dict(zip(names, adjusted.tolist(), strict=True)))
 
 
 def _effect(means: GroupMeans, groups: Groups) -> float | None:

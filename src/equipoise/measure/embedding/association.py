@@ -175,23 +175,23 @@ def _tested(
 def _all_splits(scores: Floats, n_first: int) -> Floats:
     """Difference of means for every choice of ``n_first`` items."""
     total, n = scores.sum(), len(scores)
-    found = []
+    differences = []
     splits = combinations(range(n), n_first)
     while block := list(islice(splits, 4096)):
         inside = scores[np.array(block)].sum(axis=1)
-        found.append(inside / n_first - (total - inside) / (n - n_first))
-    return np.concatenate(found)
+        differences.append(inside / n_first - (total - inside) / (n - n_first))
+    return np.concatenate(differences)
 
 
 def _random_splits(scores: Floats, n_first: int, permutations: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     total, n = scores.sum(), len(scores)
-    found = np.empty(permutations)
+    differences = np.empty(permutations)
     for rows in row_blocks(permutations, n):
         order = rng.random((rows.stop - rows.start, n)).argpartition(n_first - 1, axis=1)[:, :n_first]
         inside = scores[order].sum(axis=1)
-        found[rows] = inside / n_first - (total - inside) / (n - n_first)
-    return found
+        differences[rows] = inside / n_first - (total - inside) / (n - n_first)
+    return differences
 
 
 def _exact_p(effect: float, null: Floats, alternative: str) -> float:

@@ -216,15 +216,15 @@ def edit_recall(
         close = np.abs(scores - target[rows, None]) <= COSINE_TIE
         above[rows] = ((scores > target[rows, None]) & ~close).sum(axis=1)
         tied[rows] = close.sum(axis=1)
-    found = {}
+    recalls = {}
     for k in ks:
         hits = expected_hits(above, tied, as_count(k, "ks"))
         chance = min(1.0, k / (len(images) + 1))
         several = len(np.unique(owner)) < len(owner)
-        found[k] = share_estimate(
+        recalls[k] = share_estimate(
             hits, clusters=owner if several else None, null_value=chance, alternative="greater", level=level
         )
-    return found
+    return recalls
 
 
 def expected_hits(above: Floats, tied: Floats, k: int) -> Floats:

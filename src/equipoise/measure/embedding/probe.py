@@ -368,8 +368,8 @@ def _result(
 ) -> Probe:
     units = len(labels) if sets is None else len(np.unique(sets))
 
-    def estimate(found: tuple[float, Floats], chance: float, at: int) -> Estimate:
-        value, influence = found
+    def estimate(scored: tuple[float, Floats], chance: float, at: int) -> Estimate:
+        value, influence = scored
         tested = held_out_variance(influence, sets)
         # the jackknife holds what comes from testing once and what comes from training twice
         more = 0.0 if training is None else max(0.0, float(training[at]) - tested) / 2

@@ -122,10 +122,10 @@ def frechet_distance(real: Any, generated: Any, *, level: float = 0.95) -> Estim
     y = as_matrix(generated, "generated", min_rows=2)
     same_width(x, "real", y, "generated")
     n = len(x) + len(y)
-    found = _delta_frechet(x, y) if min(len(x), len(y)) > x.shape[1] else None
+    delta = _delta_frechet(x, y) if min(len(x), len(y)) > x.shape[1] else None
     notes: tuple[str, ...] = (f"biased upwards by a multiple of 1/n at {x.shape[1]} dimensions",)
-    if found is not None:
-        return normal_estimate(*found, n, least=0.0, level=level, notes=notes)
+    if delta is not None:
+        return normal_estimate(*delta, n, least=0.0, level=level, notes=notes)
     value = _frechet_of_rows(x, y)
     folds = min(JACKKNIFE_FOLDS, len(x), len(y))
     if folds < 2 or min(len(x), len(y)) < 3:

@@ -123,17 +123,17 @@ def chance(
     return replace(tally.chance(chosen), notes=notes, shuffle=shuffles.digest(draws, seed), linked=links is not None)
 
 
-def _random(found: Retrieved, draws: int, seed: int) -> Chance:
-    tally = _Tally(draws, ~found.all_equal)
-    for columns, block in _random_draws(found, draws, np.random.default_rng(seed)):
+def _random(retrieved: Retrieved, draws: int, seed: int) -> Chance:
+    tally = _Tally(draws, ~retrieved.all_equal)
+    for columns, block in _random_draws(retrieved, draws, np.random.default_rng(seed)):
         tally.add(columns, block)
     return tally.chance("random_ranking")
 
 
-def _kind(found: Retrieved, sets: ArrayLike | None) -> Kind:
+def _kind(retrieved: Retrieved, sets: ArrayLike | None) -> Kind:
     if sets is not None:
         return "within_set"
-    return "random_ranking" if len(np.unique(found.pool)) == len(found.pool) else "label_shuffle"
+    return "random_ranking" if len(np.unique(retrieved.pool)) == len(retrieved.pool) else "label_shuffle"
 
 
 class _Tally:
@@ -188,12 +188,12 @@ def _blocks(values: dict[str, FloatArray], shape: tuple[int, int]) -> dict[str, 
 
 
 def _random_draws(
-    found: Retrieved, draws: int, rng: np.random.Generator
+    retrieved: Retrieved, draws: int, rng: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.intp], dict[str, FloatArray]]]:
     """All draws of the queries whose pools have the same composition, one composition at a time."""
-    recipe = found.recipe
-    undefined = _undefined_by_pool(found)
-    make_up = np.concatenate([found.pool_counts[found.pool], undefined[found.pool][:, None]], axis=1)
+    recipe = retrieved.recipe
+    undefined = _undefined_by_pool(retrieved)
+    make_up = np.concatenate([retrieved.pool_counts[retrieved.pool], undefined[retrieved.pool][:, None]], axis=1)
     kinds, which = np.unique(make_up, axis=0, return_inverse=True)
     length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
     pairs = recipe.pair is not None and not recipe.variant.of_indices
@@ -212,25 +212,25 @@ def _random_draws(
             yield queries, block
 
 
-def _undefined_by_pool(found: Retrieved) -> NDArray[np.int64]:
-    missing = ~found.groups.defined
-    if found.image_pool is None:
+def _undefined_by_pool(retrieved: Retrieved) -> NDArray[np.int64]:
+    missing = ~retrieved.groups.defined
+    if retrieved.image_pool is None:
         return np.array([missing.sum()])
-    return np.bincount(found.image_pool[missing], minlength=len(found.pool_counts))
+    return np.bincount(retrieved.image_pool[missing], minlength=len(retrieved.pool_counts))
 
 
 class _Shuffles:
     """The metrics of the ranked lists under shuffled labels."""
 
     def __init__(
-        self, found: Retrieved, sets: ArrayLike | None, strata: ArrayLike | None, links: ArrayLike | None
+        self, retrieved: Retrieved, sets: ArrayLike | None, strata: ArrayLike | None, links: ArrayLike | None
     ) -> None:
-        self.found, recipe = found, found.recipe
-        self.lists = _Relabelled(found.indices, _exchange(found, found.groups.defined, sets, strata, links))
+        self.found, recipe = retrieved, retrieved.recipe
+        self.lists = _Relabelled(retrieved.indices, _exchange(retrieved, retrieved.groups.defined, sets, strata, links))
         self.pairs: _Relabelled | None = None
-        if recipe.pair is not None and found.pair_indices is not None and not recipe.variant.of_indices:
-            everybody = np.ones(len(found.groups), dtype=bool)
-            self.pairs = _Relabelled(found.pair_indices, _exchange(found, everybody, sets, strata, links))
+        if recipe.pair is not None and retrieved.pair_indices is not None and not recipe.variant.of_indices:
+            everybody = np.ones(len(retrieved.groups), dtype=bool)
+            self.pairs = _Relabelled(retrieved.pair_indices, _exchange(retrieved, everybody, sets, strata, links))
         self.moves = self.lists.moves
         self.notes = self.lists.exchange.notes
 
@@ -245,9 +245,9 @@ class _Shuffles:
 
     def draws(self, draws: int, seed: int) -> Iterator[dict[str, FloatArray]]:
         """Blocks of draws of every metric, (r, Q') or (r, Q', G)."""
-        found, recipe = self.found, self.found.recipe
-        pool = found.pool_counts[found.pool]
-        most = max(1, CELLS // max(found.indices.size, 1))
+        retrieved, recipe = self.found, self.found.recipe
+        pool = retrieved.pool_counts[retrieved.pool]
+        most = max(1, CELLS // max(retrieved.indices.size, 1))
         step = max(1, min(MOST_SHUFFLES, SHUFFLED_CELLS // max(len(self.lists.exchange.labels), 1)))
         for start in range(0, draws, step):
             rows = min(step, draws - start)
@@ -257,7 +257,7 @@ class _Shuffles:
                 both = self.pairs.shuffled(rows, np.random.default_rng([seed, start, 1]))
             for first in range(0, rows, most):
                 part = slice(first, min(first + most, rows))
-                shape = (part.stop - part.start, len(found.queries))
+                shape = (part.stop - part.start, len(retrieved.queries))
                 ranked = self.lists.lists(shuffled[part])
                 block = _blocks(list_metrics(ranked, np.tile(pool, (shape[0], 1)), recipe), shape)
                 if self.pairs is not None and both is not None:
@@ -268,19 +268,19 @@ class _Shuffles:
 
 
 def _exchange(
-    found: Retrieved,
+    retrieved: Retrieved,
     takes_part: NDArray[np.bool_],
     sets: ArrayLike | None,
     strata: ArrayLike | None,
     links: ArrayLike | None,
 ) -> tuple[Exchange, NDArray[np.int64]]:
     """Which labels of the images that some query may retrieve change places, and the numbers of those images."""
-    n = len(found.groups)
-    pools = np.zeros(n, dtype=np.int64) if found.image_pool is None else found.image_pool
-    asked = np.zeros(int(max(pools.max(initial=0), found.pool.max(initial=0))) + 1, dtype=bool)
-    asked[found.pool] = True
+    n = len(retrieved.groups)
+    pools = np.zeros(n, dtype=np.int64) if retrieved.image_pool is None else retrieved.image_pool
+    asked = np.zeros(int(max(pools.max(initial=0), retrieved.pool.max(initial=0))) + 1, dtype=bool)
+    asked[retrieved.pool] = True
     mine = np.flatnonzero(takes_part & (pools >= 0) & asked[pools])
-    labels = found.groups.labels[mine]
+    labels = retrieved.groups.labels[mine]
     if sets is None:
         return in_pools(labels, pools[mine]), mine
     level = None if strata is None else np.asarray(strata)

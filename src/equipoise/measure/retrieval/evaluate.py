@@ -237,11 +237,11 @@ def _evaluate_part(
         raise InputError(
             f"k = {recipe.k}: {short} queries have fewer images; the variant {recipe.variant.name!r} refuses that"
         )
-    found, curve = _measured(ranking, groups, pool_counts, recipe, ties, usable)
+    by_metric, curve = _measured(ranking, groups, pool_counts, recipe, ties, usable)
     if pairs:
-        found |= _pair_values(for_pair, groups, recipe, ties, usable)
+        by_metric |= _pair_values(for_pair, groups, recipe, ties, usable)
     return _Part(
-        found,
+        by_metric,
         usable + first,
         ranking.indices[usable].astype(np.int32),
         (for_pair.indices if apart else at_k)[usable].astype(np.int32) if pairs else None,
@@ -312,13 +312,13 @@ def _pair_values(
 ) -> dict[str, FloatArray]:
     top = ranking.indices[usable, : recipe.k]
     wanted = {metric.name for metric in recipe.metrics}
-    found = {name: own(top) for name, own in recipe.variant.of_indices.items() if name in wanted}
+    by_metric = {name: own(top) for name, own in recipe.variant.of_indices.items() if name in wanted}
     if ties == "expected":
         counts = expected_counts(ranking, groups.labels, groups.n_groups, recipe.k)[usable]
-        return found | pair_metrics(counts, np.minimum(ranking.lengths, recipe.k)[usable], recipe)
+        return by_metric | pair_metrics(counts, np.minimum(ranking.lengths, recipe.k)[usable], recipe)
     indices = ranking.indices[usable] if recipe.extended else top
     ranked = np.append(groups.labels, np.int32(-2))[indices]
-    return found | pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
+    return by_metric | pair_metrics(group_counts(ranked, groups.n_groups), (indices >= 0).sum(axis=1), recipe)
 
 
 def _pool_counts(groups: Groups, candidates: Candidates, source: Source) -> NDArray[np.int64]:
@@ -343,8 +343,8 @@ def _joined(
     if queries.size == 0:
         raise InputError("no query has a labelled image to retrieve; check the labels and the pools")
     used = [part for part in parts if part.queries.size]
-    found = {name: np.concatenate([part.found[name] for part in used]) for name in used[0].found}
-    _refuse_nan(found)
+    by_metric = {name: np.concatenate([part.found[name] for part in used]) for name in used[0].found}
+    _refuse_nan(by_metric)
     keys = candidates.checked(source.n_queries, source.n_images)
     if keys.query_pool is None or keys.image_pool is None:
         pool, image_pool = np.zeros(len(queries), dtype=np.int64), None
@@ -357,8 +357,8 @@ def _joined(
     ranks = [part.ranks for part in parts if part.ranks is not None]
     shown = [part.pair_indices for part in used if part.pair_indices is not None]
     return Retrieved(
-        values={name: value for name, value in found.items() if value.ndim == 1},
-        by_group={name: value for name, value in found.items() if value.ndim == 2},
+        values={name: value for name, value in by_metric.items() if value.ndim == 1},
+        by_group={name: value for name, value in by_metric.items() if value.ndim == 2},
         queries=queries,
         groups=groups,
         recipe=recipe,
@@ -376,8 +376,8 @@ def _joined(
     )
 
 
-def _refuse_nan(found: Mapping[str, FloatArray]) -> None:
-    for name, values in found.items():
+def _refuse_nan(by_metric: Mapping[str, FloatArray]) -> None:
+    for name, values in by_metric.items():
         if np.isnan(values).any() and not METRICS.get(name).from_mean_of:
             raise InputError(f"the metric {name!r} gave no number (NaN) for {int(np.isnan(values).sum())} queries")
 

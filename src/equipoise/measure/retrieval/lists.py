@@ -118,14 +118,14 @@ class Lists:
 def values_of(lists: Lists, metrics: Sequence[Metric]) -> dict[str, FloatArray]:
     """Per-list values (M,), or (M, G) for the ones by group."""
     own = lists.recipe.variant.own
-    found = {}
+    values = {}
     for metric in metrics:
         if metric.name in own:
-            found[metric.name] = own[metric.name](lists)
+            values[metric.name] = own[metric.name](lists)
             continue
         more = {keyword: lists.named(name) for keyword, name in metric.given.items()}
-        found[metric.name] = _called(metric, *lists.arguments(metric.takes), shape=lists.desired.shape, **more)
-    return found
+        values[metric.name] = _called(metric, *lists.arguments(metric.takes), shape=lists.desired.shape, **more)
+    return values
 
 
 def _called(metric: Metric, *arguments: Any, shape: tuple[int, ...], **more: Any) -> FloatArray:

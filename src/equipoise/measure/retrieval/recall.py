@@ -268,8 +268,8 @@ def _interval(
     if units < 2:
         return None, None, (no_interval_note(values, keys),)
     if shares:
-        found = share_estimate(values, clusters=None if units == len(values) else keys, level=level)
-        return found.ci_low, found.ci_high, ()
+        estimate = share_estimate(values, clusters=None if units == len(values) else keys, level=level)
+        return estimate.ci_low, estimate.ci_high, ()
     if statistic is mean_of:
         mean = summarise(values, clusters=keys, level=level)
         return mean.ci_low, mean.ci_high, mean.notes
@@ -327,13 +327,13 @@ class _Sorted:
         return Estimate(value, low, high, n=len(values), notes=notes, level=level)
 
     def gap_interval(
-        self, statistic: Statistic, kept: NDArray[np.intp], found: list[Estimate], level: float
+        self, statistic: Statistic, kept: NDArray[np.intp], estimates: list[Estimate], level: float
     ) -> tuple[float, float]:
         """Interval of the range of the true values from the groups' own intervals."""
-        if len(found) == 2:
-            return size_of(*(independent_difference(found[0], found[1]) or (0.0, np.inf)))
-        values = np.array([estimate.value for estimate in found])
-        by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, found, strict=True)]
+        if len(estimates) == 2:
+            return size_of(*(independent_difference(estimates[0], estimates[1]) or (0.0, np.inf)))
+        values = np.array([estimate.value for estimate in estimates])
+        by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, estimates, strict=True)]
 
         def ends(z: float) -> tuple[FloatArray, FloatArray]:
             at = float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))
@@ -349,20 +349,20 @@ class _Sorted:
         """Whether the groups' numbers are means of values in [0, 1]."""
         return statistic is mean_of and float(self.values[0]) >= 0 and float(self.values[-1]) <= 1
 
-    def bounds(self, statistic: Statistic, group: int, found: Estimate) -> Callable[[float], tuple[float, float]]:
+    def bounds(self, statistic: Statistic, group: int, estimate: Estimate) -> Callable[[float], tuple[float, float]]:
         """One group's interval as a function of its level."""
         mine = self.labels == group
         values, keys = self.values[mine], np.unique(self.clusters[mine], return_inverse=True)[1]
         alone = int(keys.max()) + 1 == len(values)
         if self.are_shares(statistic):
             return share_bounds(values, None if alone else keys)
-        low, high = float(found.ci_low or 0.0), float(found.ci_high or 0.0)
+        low, high = float(estimate.ci_low or 0.0), float(estimate.ci_high or 0.0)
         freedom = int(keys.max()) if statistic is mean_of else np.inf
-        full = float(sps.t.ppf(0.5 + found.level / 2, freedom))
+        full = float(sps.t.ppf(0.5 + estimate.level / 2, freedom))
 
         def stretched(level: float) -> tuple[float, float]:
             part = float(sps.t.ppf(0.5 + level / 2, freedom)) / full
-            return found.value - (found.value - low) * part, found.value + (high - found.value) * part
+            return estimate.value - (estimate.value - low) * part, estimate.value + (high - estimate.value) * part
 
         return stretched
 

@@ -125,20 +125,20 @@ def summary(
             if row is None:
                 continue
             rows.append(row)
-            in_pool = found.pool_counts[found.pool, place].any()
-            made = [other for other in found.by_group if METRICS.get(other).from_mean_of == name] if in_pool else []
-            rows += [context.log_ratio(other, row, place) for other in made]
+            if found.pool_counts[found.pool, place].any():
+                derived = [other for other in found.by_group if METRICS.get(other).from_mean_of == name]
+                rows += [context.log_ratio(other, row, place) for other in derived]
     return rows
 
 
-def _clusters(found: Retrieved, clusters: ArrayLike | None) -> NDArray[Any] | None:
+def _clusters(retrieved: Retrieved, clusters: ArrayLike | None) -> NDArray[Any] | None:
     if clusters is None:
         return None
     keys = np.asarray(clusters)
-    expected = int(found.queries.max()) + 1
+    expected = int(retrieved.queries.max()) + 1
     if keys.ndim != 1 or len(keys) < expected:
         raise InputError(f"clusters has shape {keys.shape}; give one key per query")
-    return keys[found.queries]
+    return keys[retrieved.queries]
 
 
 @dataclass(frozen=True)
@@ -152,26 +152,26 @@ class _Context:
 
     def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
         """One row; ``None`` where no query could show anything."""
-        found, null = self.found, self.null
+        retrieved, null = self.found, self.null
         at: Any = slice(None) if place is None else (slice(None), place)
         if null is None or name not in null.mean:
-            notes = found.notes if null is None else (*found.notes, *null.notes, f"no null for {name}")
-            tells = ~found.all_equal
+            notes = retrieved.notes if null is None else (*retrieved.notes, *null.notes, f"no null for {name}")
+            tells = ~retrieved.all_equal
             if not tells.any():
                 return None
             estimate = self._estimate(name, values[tells], tells, place, 0.0, None, notes)
         else:
             level, sd = null.mean[name][at], null.sd[name][at]
-            counted = ~found.all_equal
+            counted = ~retrieved.all_equal
             tells = telling(values, level, sd) & counted
             if not tells.any():
                 return None
             # a silent query has the same value in every draw, so that its part can be taken out of the mean
             draws = (null.suite[name][at] * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
             estimate = self._estimate(
-                name, values[tells], tells, place, level[tells], draws, (*found.notes, *null.notes)
+                name, values[tells], tells, place, level[tells], draws, (*retrieved.notes, *null.notes)
             )
-        return Measured(name, estimate, group, None, found.recipe.k, found.recipe.variant.name)
+        return Measured(name, estimate, group, None, retrieved.recipe.k, retrieved.recipe.variant.name)
 
     def _estimate(
         self,
@@ -183,7 +183,7 @@ class _Context:
         draws: FloatArray | None,
         notes: tuple[str, ...],
     ) -> Estimate:
-        found = self.found
+        retrieved = self.found
         extra: dict[str, Any] = {}
         if draws is not None:
             p = p_values(float(values.mean()), draws, alternative=METRICS.get(name).alternative, rng=self.seed)
@@ -207,18 +207,18 @@ class _Context:
             note = no_interval_note(excess, keys)
         else:
             shift = float(np.mean(level_of_chance))
-            lowest, highest = possible_range(found, name, tells, place)
+            lowest, highest = possible_range(retrieved, name, tells, place)
             # A definition of someone else's may leave the range itself; its interval then still holds the value.
             lowest, highest = min(lowest, float(values.mean())), max(highest, float(values.mean()))
             bounds = (max(interval[0] + shift, lowest), min(interval[1] + shift, highest))
-        equal = int(found.all_equal.sum())
+        equal = int(retrieved.all_equal.sum())
         silent = {ALL_EQUAL: equal, SILENT: int((~tells).sum()) - equal}
         return Estimate(
             float(values.mean()),
             *bounds,
             n=len(values),
-            n_groups=found.groups.n_groups,
-            dropped={**found.dropped, **silent},
+            n_groups=retrieved.groups.n_groups,
+            dropped={**retrieved.dropped, **silent},
             notes=(*notes, *of_sources(keys), *([note] if note else [])),
             level=self.level,
             **extra,
@@ -255,8 +255,8 @@ class _Context:
 
     def log_ratio(self, name: str, share: Measured, place: int) -> Measured:
         """Skew of one group over all queries, from its mean share: ln(mean share / mean desired share)."""
-        found, of = self.found, share.estimate
-        desired = float(desired_shares(found.recipe.desired, found.pool_counts)[found.pool, place].mean())
+        retrieved, of = self.found, share.estimate
+        desired = float(desired_shares(retrieved.recipe.desired, retrieved.pool_counts)[retrieved.pool, place].mean())
 
         def log_ratio(number: float | None) -> float | None:
             return None if number is None or number <= 0 else float(np.log(number / desired))

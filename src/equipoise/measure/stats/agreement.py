@@ -240,9 +240,9 @@ def _coded(ratings: NDArray[Any], name: str) -> tuple[NDArray[np.intp], list[Any
     if ratings.ndim != 2 or ratings.size == 0:
         raise InputError(f"{name} must be one row an item and one column an annotator, the same number in each row")
     missing = np.array([[answer is None or answer != answer for answer in row] for row in ratings], dtype=bool)
-    found = set(ratings[~missing].tolist())
+    answers = set(ratings[~missing].tolist())
     try:
-        categories = sorted(found)
+        categories = sorted(answers)
     except TypeError as error:
         raise InputError(f"{name} mixes answers that cannot be sorted together ({error})") from error
     place = {answer: index for index, answer in enumerate(categories)}

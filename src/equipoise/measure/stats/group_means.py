@@ -101,12 +101,12 @@ def group_means(
     keys = None if clusters is None else np.asarray(clusters)
     if keys is not None and len(keys) != len(numbers):
         raise InputError(f"clusters has {len(keys)} entries for {len(numbers)} values")
+    estimator = share_estimate if share else summarise
     by_group = {}
     for label in kept:
         inside = groups.labels == label
         cluster = None if keys is None else keys[inside]
-        one = share_estimate if share else summarise
-        by_group[groups.names[label]] = one(
+        by_group[groups.names[label]] = estimator(
             numbers[inside], clusters=cluster, null_value=null_value, level=level, seed=seed
         )
     means = {name: estimate.value for name, estimate in by_group.items()}
@@ -179,13 +179,15 @@ def size_of(low: float, high: float) -> tuple[float, float]:
     return max(0.0, low, -high), max(high, -low)
 
 
-def _share_bounds(pairs: PairErrors, each: Sequence[Callable[[float], tuple[float, float]]]) -> tuple[Floats, Bounds]:
+def _share_bounds(
+    pairs: PairErrors, by_group: Sequence[Callable[[float], tuple[float, float]]]
+) -> tuple[Floats, Bounds]:
     """Covariance and bounds of shares: from the groups' own intervals where these stand apart or a group does not
     vary, t intervals where sets hold both groups and what they share cancels."""
 
     def ends(z: float) -> tuple[Floats, Floats]:
-        found = np.array([bounds(float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))) for bounds in each])
-        return found[:, 0], found[:, 1]
+        intervals = np.array([bounds(float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))) for bounds in by_group])
+        return intervals[:, 0], intervals[:, 1]
 
     low, high = ends(1.0)
     still = np.diag(pairs.covariance) <= 1e-24
@@ -314,6 +316,6 @@ def share_difference_interval(
             share_estimate(numbers[mine], clusters=None if clusters is None else keys[mine], level=level)
             for mine in (side, ~side)
         ]
-        found = independent_difference(*shares)
-        return (None, None, why) if found is None else (*found, ())
+        difference = independent_difference(*shares)
+        return (None, None, why) if difference is None else (*difference, ())
     return max(-1.0, low), min(1.0, high), ()

@@ -86,8 +86,8 @@ def minimum_detectable_effect(
 
     def shortfall(shift: float) -> float:
         # the far tail is NaN in scipy where it is below its precision
-        found = sps.nct.sf(critical, n - 1, shift) + np.nan_to_num(sps.nct.cdf(-critical, n - 1, shift))
-        return float(found) - power
+        detected = sps.nct.sf(critical, n - 1, shift) + np.nan_to_num(sps.nct.cdf(-critical, n - 1, shift))
+        return float(detected) - power
 
     upper = critical + float(np.abs(sps.t.ppf(power, n - 1))) + 2.0
     while shortfall(upper) < 0:

@@ -113,8 +113,8 @@ def share_interval(
     if len(sums.sizes) < 2:
         return None
     if method != "t" and has_spread(sums):
-        found = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
-        return None if found is None else (max(0.0, found[0]), min(1.0, found[1]))
+        interval = mean_interval(values, clusters=clusters, level=level, method=method, seed=seed)
+        return None if interval is None else (max(0.0, interval[0]), min(1.0, interval[1]))
     return ClusteredShare.of(sums).interval(level)
 
 

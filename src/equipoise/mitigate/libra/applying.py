@@ -57,34 +57,34 @@ def revise_all(
     No image at all, or more unreadable ones than ``how.max_broken``, is an InputError.
     """
     chosen = how or Asking()
-    there = _there(pictures)
-    wanted = [row for row in rows if row.caption.strip() and row.image_id in there]
-    left: Counter[str] = Counter()
-    left[EMPTY] = sum(not row.caption.strip() for row in rows)
-    left[MISSING] = sum(bool(row.caption.strip()) and row.image_id not in there for row in rows)
+    known = _there(pictures)
+    wanted = [row for row in rows if row.caption.strip() and row.image_id in known]
+    unrevised: Counter[str] = Counter()
+    unrevised[EMPTY] = sum(not row.caption.strip() for row in rows)
+    unrevised[MISSING] = sum(bool(row.caption.strip()) and row.image_id not in known for row in rows)
     if not wanted:
         example = next((row.image_id for row in rows if row.caption.strip()), "")
         if not example:
             raise InputError(f"all {len(rows):,} captions are empty; there is nothing to revise")
         raise InputError(
             f"none of the {len(rows):,} captions has its image; a caption's image id looks like {example!r}, an "
-            f"image's like {next(iter(there), '')!r}; give the images that the captions are of with --images"
+            f"image's like {next(iter(known), '')!r}; give the images that the captions are of with --images"
         )
-    found: dict[tuple[str, str], str] = {}
+    revised: dict[tuple[str, str], str] = {}
     broken = Unreadable("the images", len({row.image_id for row in wanted}), chosen.max_broken)
     root = pictures.image_root if isinstance(pictures, Table) else Path()
     items = _items(pictures, wanted, chosen.batch_size)
-    for item, said in revisions(reviser, items, chosen, total=len(wanted), root=root, seed=seed):
-        if isinstance(said, InputError):
-            broken.add(item.image_id, said)
+    for item, answer in revisions(reviser, items, chosen, total=len(wanted), root=root, seed=seed):
+        if isinstance(answer, InputError):
+            broken.add(item.image_id, answer)
         else:
-            found[item.image_id, item.caption] = said or item.caption
-    left[UNREADABLE] = sum(row.image_id in broken.reasons for row in wanted)
+            revised[item.image_id, item.caption] = answer or item.caption
+    unrevised[UNREADABLE] = sum(row.image_id in broken.reasons for row in wanted)
     new = tuple(
-        CaptionRow(row.image_id, found.get((row.image_id, row.caption), row.caption), row.fields) for row in rows
+        CaptionRow(row.image_id, revised.get((row.image_id, row.caption), row.caption), row.fields) for row in rows
     )
     changed = sum(before.caption != after.caption for before, after in zip(rows, new, strict=True))
-    counts = {"captions": len(rows), "revised": len(wanted) - left[UNREADABLE], "changed": changed, **left}
+    counts = {"captions": len(rows), "revised": len(wanted) - unrevised[UNREADABLE], "changed": changed, **unrevised}
     return Revised(new, counts, tuple(broken.notes()))
 
 
@@ -105,16 +105,16 @@ def apply_into(
 
     A run that was killed is started again by the same call and ends with the same bytes: finished captions are kept.
     """
-    told = json.dumps([[row.image_id, row.caption] for row in rows], ensure_ascii=True).encode()
-    of = {"captions": source, "sha256": hashlib.sha256(told).hexdigest(), "reviser": reviser.key}
+    texts = json.dumps([[row.image_id, row.caption] for row in rows], ensure_ascii=True).encode()
+    of = {"captions": source, "sha256": hashlib.sha256(texts).hexdigest(), "reviser": reviser.key}
     settings = {"reviser": reviser.name, "seed": seed}
     with claimed(out, "revised", of=of, settings=settings, overwrite=overwrite) as home:
-        made = revise_all(reviser, rows, pictures, asking, seed=seed)
-        write_whole(home.stage / f"{REVISED}{kind}", written(made.rows, kind).encode())
-        home.publish(counts=made.counts)
-    for note in made.notes:
+        revised = revise_all(reviser, rows, pictures, asking, seed=seed)
+        write_whole(home.stage / f"{REVISED}{kind}", written(revised.rows, kind).encode())
+        home.publish(counts=revised.counts)
+    for note in revised.notes:
         say(note)
-    return made
+    return revised
 
 
 def written(rows: Sequence[CaptionRow], kind: str) -> str:

@@ -34,19 +34,19 @@ def perturbed_pairs(
     named = named_captions(captions, images, lexicon)
     words_of = filler or NeighbourFiller(named.texts)
     spans = [content_spans(text, lexicon, how.tagger) for text in named.texts]
-    rows = [row for row, some in enumerate(spans) if some]
+    rows = [row for row, content in enumerate(spans) if content]
     masks = [with_masks(named.texts[row], spans[row], how.share, words_of.mask, seed=how.seed) for row in rows]
-    asked = [text for text, _ in masks]
-    drawn = words_of.sample(asked, temperature=how.temperature, top_k=how.top_k, seed=how.seed)
-    made = []
+    masked = [text for text, _ in masks]
+    drawn = words_of.sample(masked, temperature=how.temperature, top_k=how.top_k, seed=how.seed)
+    pairs = []
     for row, (_, places), words in zip(rows, masks, drawn, strict=True):
         text = named.texts[row]
         old = [text[start:end].lower() for start, end in places]
         new = [word.lower() for word in words]
         if new != old and all(map(is_word, new)):
             changed = filled(text, places, new)
-            made.append(_pair(named.images[row], changed, text, named.groups[named.labels[row]], old, new))
-    return made
+            pairs.append(_pair(named.images[row], changed, text, named.groups[named.labels[row]], old, new))
+    return pairs
 
 
 def unchanged_pairs(

@@ -49,12 +49,12 @@ class CrossFittedClassifier:
         return self._by_fold(self.table.counts_of(tokens), self.fold[np.asarray(rows, dtype=np.intp)])
 
     def _by_fold(self, counts: object, fold: NDArray[np.intp]) -> Floats:
-        found = np.zeros((len(fold), self.models[0].groups))
+        probabilities = np.zeros((len(fold), self.models[0].groups))
         for number, model in enumerate(self.models):
             rows = np.flatnonzero(fold == number)
             if len(rows):
-                found[rows] = model.probabilities(counts[rows])  # type: ignore[index]
-        return found
+                probabilities[rows] = model.probabilities(counts[rows])  # type: ignore[index]
+        return probabilities
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class CrossFittedReader:
     def _of(self, tokens: Sequence[Sequence[str]], asked: NDArray[np.intp], fold: NDArray[np.intp]) -> Floats:
         groups = int(self.labels.max()) + 1
         reader = self.classifier.read(tokens)
-        found = np.zeros((len(asked), groups))
+        probabilities = np.zeros((len(asked), groups))
         for number in np.unique(fold):
             train = _balanced(np.flatnonzero(self.fold != number), self.rank, self.labels)
             test = fold == number
-            found[test] = reader.probabilities(train, self.labels[train], asked[test], groups, self.seed)
-        return found
+            probabilities[test] = reader.probabilities(train, self.labels[train], asked[test], groups, self.seed)
+        return probabilities
 
 
 def cross_fitted(

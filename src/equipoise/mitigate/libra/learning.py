@@ -29,7 +29,7 @@ def pairs_in(path: str | Path) -> dict[str, tuple[list[str], list[str]]]:
     file = place / "pairs.jsonl" if place.is_dir() else place
     if not file.is_file():
         raise InputError(f"{path}: no pairs there; make them with: equipoise libra synthesise CAPTIONS -o {place}")
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    by_image: dict[str, tuple[list[str], list[str]]] = {}
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError:
@@ -44,12 +44,12 @@ def pairs_in(path: str | Path) -> dict[str, tuple[list[str], list[str]]]:
             raise InputError(f"{file}:{number}: expected an object with image_id, biased and original") from None
         if not all(isinstance(text, str) and text.strip() for text in (biased, original)):
             raise InputError(f"{file}:{number}: biased and original must be texts with words in them")
-        some = found.setdefault(image, ([], []))
-        some[0].append(biased)
-        some[1].append(original)
-    if not found:
+        texts = by_image.setdefault(image, ([], []))
+        texts[0].append(biased)
+        texts[1].append(original)
+    if not by_image:
         raise InputError(f"{file}: holds no pairs")
-    return found
+    return by_image
 
 
 def start_of(encoder: str, decoder: str, folder: Path, *, share: float, seed: int = 0) -> str:
@@ -113,12 +113,12 @@ def _table(pairs: LibraPairs, pictures: Table | Mapping[str, Path], home: Path) 
             f"none of the {len(pairs):,} images that pairs are of is among the {len(ids):,} given; an id of a pair "
             f"looks like {next(iter(pairs))!r}"
         )
-    told = json.dumps({image: [list(some) for some in pairs[image]] for image in shared}, sort_keys=True)
+    plain = json.dumps({image: [list(texts) for texts in pairs[image]] for image in shared}, sort_keys=True)
     if isinstance(pictures, Table):
         of = list(pictures.fingerprints)
     else:
         of = [str(pictures[image].absolute()) for image in shared]
-    config = {"pairs": hashlib.sha256((told + json.dumps(of)).encode()).hexdigest()}
+    config = {"pairs": hashlib.sha256((plain + json.dumps(of)).encode()).hexdigest()}
     rows = [{"image_id": i, "biased": list(pairs[i][0]), "original": list(pairs[i][1])} for i in shared]
     if home.exists() and not _is_of(home, config):
         if not _is_ours(home):

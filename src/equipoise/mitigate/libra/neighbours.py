@@ -50,14 +50,14 @@ class NeighbourFiller:
 
     def fill(self, texts: Sequence[str], *, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each text, which holds ``mask`` once, the most frequent words with their shares."""
-        found = []
+        by_text = []
         for text in texts:
             here = self._at_masks(text)
             if len(here) != 1:
                 raise InputError(f"{text!r} holds {self.mask} {len(here)} times; it must stand there once")
             total = here[0].total()
-            found.append([(word, count / total) for word, count in here[0].most_common(top)])
-        return found
+            by_text.append([(word, count / total) for word, count in here[0].most_common(top)])
+        return by_text
 
     def sample(
         self, texts: Sequence[str], *, temperature: float = 1.0, top_k: int = 50, seed: int = 0

@@ -92,13 +92,13 @@ def named_captions(captions: Sequence[str], images: Sequence[str], lexicon: Lexi
         raise InputError(f"{len(captions):,} captions but {len(images):,} image ids; give one id for each caption")
     left_out: Counter[str] = Counter()
     texts = []
-    for text, image, said in zip(captions, images, lexicon.groups_in_all(captions), strict=True):
+    for text, image, mentioned in zip(captions, images, lexicon.groups_in_all(captions), strict=True):
         if not text.strip():
             left_out["empty"] += 1
-        elif len(said) != 1:
-            left_out["several groups" if said else "no group word"] += 1
+        elif len(mentioned) != 1:
+            left_out["several groups" if mentioned else "no group word"] += 1
         else:
-            texts.append((text, image, next(iter(said))))
+            texts.append((text, image, next(iter(mentioned))))
     if not texts:
         raise InputError(
             f"none of the {len(captions):,} captions has a word of exactly one group of the lexicon {lexicon.id!r}; "
@@ -107,12 +107,12 @@ def named_captions(captions: Sequence[str], images: Sequence[str], lexicon: Lexi
     sizes = Counter(group for _, _, group in texts)
     groups = tuple(group for group in lexicon.groups if sizes[group] >= LEAST)
     if len(groups) < 2:
-        told = ", ".join(f"{sizes[group]:,} name {group}" for group in lexicon.groups)
-        raise InputError(f"captions of two groups are needed, {LEAST} of each at least; {told}")
+        counts = ", ".join(f"{sizes[group]:,} name {group}" for group in lexicon.groups)
+        raise InputError(f"captions of two groups are needed, {LEAST} of each at least; {counts}")
     for group in sizes:
         if group not in groups:
             left_out[f"fewer than {LEAST} captions of {group}"] += sizes[group]
-    kept = [one for one in texts if one[2] in groups]
+    kept = [row for row in texts if row[2] in groups]
     labels = np.array([groups.index(group) for _, _, group in kept], dtype=np.int64)
     return NamedCaptions(tuple(t for t, _, _ in kept), tuple(i for _, i, _ in kept), labels, groups, left_out)
 
@@ -135,17 +135,17 @@ def synthesise(
     lexicon = Lexicon.load(how.lexicon)
     named = named_captions(captions, images, lexicon)
     say(f"{len(named.texts):,} of {len(captions):,} captions name one group")
-    made = _Synthesiser(how, lexicon, named, filler or NeighbourFiller(named.texts), say, device)
+    synthesiser = _Synthesiser(how, lexicon, named, filler or NeighbourFiller(named.texts), say, device)
     shares = dict(zip(KINDS, mix_of(how.mix), strict=True))
-    found = made.swaps() if shares["swap"] else []
+    candidates = synthesiser.swaps() if shares["swap"] else []
     if shares["fill"] or shares["merged"]:
-        found += made.fills_and_merged()
-    pairs = mixed(found, how.mix, count=how.count, seed=how.seed)
-    counts = made.counts(len(captions)) | {
-        "found": {kind: sum(pair.kind == kind for pair in found) for kind in KINDS if shares[kind]},
+        candidates += synthesiser.fills_and_merged()
+    pairs = mixed(candidates, how.mix, count=how.count, seed=how.seed)
+    counts = synthesiser.counts(len(captions)) | {
+        "found": {kind: sum(pair.kind == kind for pair in candidates) for kind in KINDS if shares[kind]},
         "taken": {kind: sum(pair.kind == kind for pair in pairs) for kind in KINDS if shares[kind]},
     }
-    return Synthesis(tuple(pairs), tuple(found), counts)
+    return Synthesis(tuple(pairs), tuple(candidates), counts)
 
 
 class _Synthesiser:
@@ -187,15 +187,15 @@ class _Synthesiser:
     def swaps(self) -> list[CaptionPair]:
         """Captions that are read as another group, said of that group."""
         rows = np.flatnonzero(is_misread(self.before, self.named.labels)).tolist()
-        made = []
+        pairs = []
         for row in rows:
             text = self.named.texts[row]
             swapped = self._said_of(text, int(self.before[row].argmax()))
             if swapped:
                 says = self.named.groups[self.before[row].argmax()]
                 p = float(self.before[row, self.named.labels[row]])
-                made.append(self._pair(row, swapped, "swap", says, p, None, ()))
-        return made
+                pairs.append(self._pair(row, swapped, "swap", says, p, None, ()))
+        return pairs
 
     def fills_and_merged(self) -> list[CaptionPair]:
         """Filled captions that tell their group more, and those that are read as another, said of that group."""
@@ -204,8 +204,8 @@ class _Synthesiser:
         if not fillings:
             return []
         self.say(f"{len(fillings):,} captions filled; {self.n_refused:,} fillings refused")
-        rows = np.array([one.row for one in fillings])
-        after = self.classifier.probabilities_of(self._hidden([one.text for one in fillings]), rows.tolist())
+        rows = np.array([filling.row for filling in fillings])
+        after = self.classifier.probabilities_of(self._hidden([filling.text for filling in fillings]), rows.tolist())
         p_real = self._authenticity(fillings)
         real = is_authentic(p_real, self.how.authenticity)
         own = self.named.labels[rows]
@@ -213,16 +213,16 @@ class _Synthesiser:
         misread = is_misread(after, own)
         self.refused["not authentic"] = int((~real).sum())
         self.refused["tells its group no more than before"] = int((real & ~more & ~misread).sum())
-        made = []
+        pairs = []
         for place in np.flatnonzero(real & (more | misread)).tolist():
-            one, p = fillings[place], float(after[place, own[place]])
+            filling, p = fillings[place], float(after[place, own[place]])
             read = int(after[place].argmax())
-            text = one.text if more[place] else self._said_of(one.text, read)
+            text = filling.text if more[place] else self._said_of(filling.text, read)
             if text:
                 kind = "fill" if more[place] else "merged"
                 says = self.named.groups[read]
-                made.append(self._pair(one.row, text, kind, says, p, float(p_real[place]), one.replaced))
-        return made
+                pairs.append(self._pair(filling.row, text, kind, says, p, float(p_real[place]), filling.replaced))
+        return pairs
 
     @property
     def n_refused(self) -> int:
@@ -273,9 +273,9 @@ class _Synthesiser:
 
     def _authenticity(self, fillings: Sequence[_Filling]) -> NDArray[np.float64]:
         """(n,) how likely it is that people wrote each, by classifiers that know other images' captions."""
-        rows = sorted({one.row for one in fillings})
-        texts = [self.named.texts[row] for row in rows] + [one.text for one in fillings]
-        images = [self.named.images[row] for row in [*rows, *(one.row for one in fillings)]]
+        rows = sorted({filling.row for filling in fillings})
+        texts = [self.named.texts[row] for row in rows] + [filling.text for filling in fillings]
+        images = [self.named.images[row] for row in [*rows, *(filling.row for filling in fillings)]]
         labels = np.array([1] * len(rows) + [0] * len(fillings), dtype=np.int64)
         words = tokens_of(text.lower() for text in texts)
         if len(set(images)) < self.how.folds:
@@ -287,9 +287,9 @@ class _Synthesiser:
     def _fillings(self) -> list[_Filling]:
         """Every caption with some of its content words replaced, in each try; the same filling counts once."""
         spans = [content_spans(text, self.lexicon, self.how.tagger) for text in self.named.texts]
-        rows = [row for row, some in enumerate(spans) if some]
+        rows = [row for row, content in enumerate(spans) if content]
         self.refused["no content word"] = len(spans) - len(rows)
-        found: dict[tuple[int, str], _Filling] = {}
+        fillings: dict[tuple[int, str], _Filling] = {}
         for number in range(self.how.tries):
             seed = self.how.seed * 1_000_003 + number
             masks = [
@@ -299,10 +299,10 @@ class _Synthesiser:
             texts = [text for text, _ in masks]
             drawn = self.filler.sample(texts, temperature=self.how.temperature, top_k=self.how.top_k, seed=seed)
             for row, (_, places), words in zip(rows, masks, drawn, strict=True):
-                one = self._filling(row, places, words)
-                if one is not None:
-                    found.setdefault((one.row, one.text), one)
-        return list(found.values())
+                filling = self._filling(row, places, words)
+                if filling is not None:
+                    fillings.setdefault((filling.row, filling.text), filling)
+        return list(fillings.values())
 
     def _filling(self, row: int, places: Sequence[Span], words: Sequence[str]) -> _Filling | None:
         """The caption with these words; none, and counted, where a word is not one to replace another with."""
@@ -310,13 +310,13 @@ class _Synthesiser:
         old = [text[start:end].lower() for start, end in places]
         new = [word.lower() for word in words]
         reason = next(filter(None, self._reasons(old, new)), "")
-        made = "" if reason else filled(text, places, new)
-        if not reason and self._named_words(made) != self._named_words(text):
+        changed = "" if reason else filled(text, places, new)
+        if not reason and self._named_words(changed) != self._named_words(text):
             reason = "a word of a group"
         if reason:
             self.refused[reason] += 1
             return None
-        return _Filling(row, made, tuple(zip(old, new, strict=True)))
+        return _Filling(row, changed, tuple(zip(old, new, strict=True)))
 
     def _reasons(self, old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
         for before, after in zip(old, new, strict=True):
@@ -394,17 +394,17 @@ def synthesise_into(
             "leave it out"
         )
     filler = filler_named(how.filler, device=device)
-    told = json.dumps([list(images), list(captions)], ensure_ascii=True).encode()
-    of = {"captions": source, "sha256": hashlib.sha256(told).hexdigest(), "filler": getattr(filler, "key", "captions")}
+    texts = json.dumps([list(images), list(captions)], ensure_ascii=True).encode()
+    of = {"captions": source, "sha256": hashlib.sha256(texts).hexdigest(), "filler": getattr(filler, "key", "captions")}
     with claimed(out, "pairs", of=of, settings=how.plain(), overwrite=overwrite) as home:
-        made = synthesise(captions, images, how, filler=filler, device=device, say=say)
-        if not made.pairs:
-            found = ", ".join(f"{n:,} {kind}" for kind, n in made.counts["found"].items())
+        synthesis = synthesise(captions, images, how, filler=filler, device=device, say=say)
+        if not synthesis.pairs:
+            kinds = ", ".join(f"{n:,} {kind}" for kind, n in synthesis.counts["found"].items())
             raise InputError(
-                f"no pairs in the mix {how.mix}: the captions give {found}; give more captions, another mix, or milder "
+                f"no pairs in the mix {how.mix}: the captions give {kinds}; give more captions, another mix, or milder "
                 "filters with --set margin=0.1 or --set authenticity=0.1"
             )
-        lines = (json.dumps(pair.plain(), ensure_ascii=False) + "\n" for pair in made.pairs)
+        lines = (json.dumps(pair.plain(), ensure_ascii=False) + "\n" for pair in synthesis.pairs)
         write_whole(home.stage / PAIRS, "".join(lines).encode())
-        home.publish(counts=made.counts)
-    return made
+        home.publish(counts=synthesis.counts)
+    return synthesis

@@ -76,10 +76,10 @@ def can_learn(model: str) -> str:
 def captioned(natural: Table) -> str:
     """The column with the captions of a natural pool; refused where none has words in it."""
     frame = natural.to_pandas(["captions", "caption"], only_kept="keep" in natural.columns)
-    found = [name for name in ("captions", "caption") if frame[name].map(_said).any()]
-    if not found:
+    columns = [name for name in ("captions", "caption") if frame[name].map(_said).any()]
+    if not columns:
         raise InputError(f"{natural.path}: has no captions, from which the data remedies of a tournament learn")
-    return found[0]
+    return columns[0]
 
 
 def why_not(model: str, natural: Table | None, subjects: Mapping[str, Sequence[str]]) -> str:

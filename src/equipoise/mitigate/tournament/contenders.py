@@ -43,36 +43,38 @@ def contenders(remedies: str | Sequence[str], checkpoints: Sequence[str] = ()) -
     >>> len(contenders("all")) > 10
     True
     """
-    asked = [remedies] if isinstance(remedies, str) else list(remedies)
-    found: list[Contender] = []
-    for one in asked:
-        if one == "all":
-            found += [made for entry in REMEDIES for made in _of_entry(entry.name)]
-            found += [_of_data(name) for name in BALANCINGS]
-        elif one in BALANCINGS:
-            found.append(_of_data(one))
-        elif one in REMEDIES:
-            found += _of_entry(one)
-        elif one.partition(":")[0] in REMEDIES:
-            mine = {made.name: made for made in _of_entry(one.partition(":")[0])}
-            if one not in mine:
-                raise UnknownNameError("variant of a remedy", one, mine)
-            found.append(mine[one])
-        elif Path(one).is_dir():
-            fitted = load(one)
+    requests = [remedies] if isinstance(remedies, str) else list(remedies)
+    taking_part: list[Contender] = []
+    for request in requests:
+        if request == "all":
+            taking_part += [contender for entry in REMEDIES for contender in _of_entry(entry.name)]
+            taking_part += [_of_data(name) for name in BALANCINGS]
+        elif request in BALANCINGS:
+            taking_part.append(_of_data(request))
+        elif request in REMEDIES:
+            taking_part += _of_entry(request)
+        elif request.partition(":")[0] in REMEDIES:
+            mine = {contender.name: contender for contender in _of_entry(request.partition(":")[0])}
+            if request not in mine:
+                raise UnknownNameError("variant of a remedy", request, mine)
+            taking_part.append(mine[request])
+        elif Path(request).is_dir():
+            fitted = load(request)
             assert fitted.fitted_on is not None
             seen = fitted.fitted_on.subjects or None
-            found.append(Contender(f"{fitted.name} in {Path(one).name}", fitted.name, folder=str(one), seen=seen))
+            taking_part.append(
+                Contender(f"{fitted.name} in {Path(request).name}", fitted.name, folder=str(request), seen=seen)
+            )
         else:
-            raise UnknownNameError("remedy", one, ["all", *REMEDIES.names(), *BALANCINGS])
-    found += [Contender(spec, checkpoint=spec, seen=recorded_subjects(spec)) for spec in checkpoints]
-    names = [one.name for one in found]
+            raise UnknownNameError("remedy", request, ["all", *REMEDIES.names(), *BALANCINGS])
+    taking_part += [Contender(spec, checkpoint=spec, seen=recorded_subjects(spec)) for spec in checkpoints]
+    names = [contender.name for contender in taking_part]
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice:
         raise InputError(f"{twice!r} takes part twice; name each remedy once")
-    if not found:
+    if not taking_part:
         raise InputError("name at least one remedy, or all")
-    return found
+    return taking_part
 
 
 def _of_data(name: str) -> Contender:
@@ -91,7 +93,7 @@ def _of_entry(name: str) -> list[Contender]:
         Contender(
             f"{name}:{variant}",
             name,
-            tuple({"variant": variant, **dict(one)} for one in _possible(name, variant, strengths)),
+            tuple({"variant": variant, **dict(strength)} for strength in _possible(name, variant, strengths)),
         )
         for variant in variants
     ]
@@ -99,15 +101,15 @@ def _of_entry(name: str) -> list[Contender]:
 
 def _possible(name: str, variant: str, strengths: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The strengths that the variant takes; one that refuses all but its own has that one."""
-    made = REMEDIES.load(name)
-    kept = []
-    for one in strengths:
+    maker = REMEDIES.load(name)
+    possible = []
+    for strength in strengths:
         try:
-            made(variant=variant, **one)
-            kept.append(one)
+            maker(variant=variant, **strength)
+            possible.append(strength)
         except InputError:
             continue
-    return kept or [{}]
+    return possible or [{}]
 
 
 def recorded_subjects(spec: str) -> tuple[str, ...] | None:

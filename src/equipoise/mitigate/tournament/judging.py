@@ -72,8 +72,8 @@ class JudgedRepair:
 
     def value(self, metric: str, pool: str, axis: str = "") -> float | None:
         """The number, less chance where there is one."""
-        found = self.estimates.get((metric, pool, axis))
-        return None if found is None else found.value if found.excess is None else found.excess
+        estimate = self.estimates.get((metric, pool, axis))
+        return None if estimate is None else estimate.value if estimate.excess is None else estimate.excess
 
 
 def judged(
@@ -86,16 +86,16 @@ def judged(
     briefly: bool = False,
 ) -> JudgedRepair:
     """Judge a repair on ``subjects``; ``briefly`` measures only what the choice of a strength looks at."""
-    found = JudgedRepair()
+    result = JudgedRepair()
     config = AuditConfig(
         prompts=(settings.prompt,), draws=2 if briefly else settings.draws, seed=settings.seed, level=settings.level
     )
     wanted = axes[:1] if briefly else axes
-    _judge_sets(found, encoded, repair, subjects, settings.k, config, wanted)
+    _judge_sets(result, encoded, repair, subjects, settings.k, config, wanted)
     if encoded.natural is not None and not briefly:
-        _judge_natural(found, encoded, repair, subjects, settings.k, config, wanted)
-    _judge_utility(found, encoded, repair, subjects, config, briefly=briefly)
-    return found
+        _judge_natural(result, encoded, repair, subjects, settings.k, config, wanted)
+    _judge_utility(result, encoded, repair, subjects, config, briefly=briefly)
+    return result
 
 
 def _evidence(
@@ -123,7 +123,7 @@ def _evidence(
 
 
 def _judge_sets(
-    found: JudgedRepair,
+    result: JudgedRepair,
     encoded: Encoded,
     repair: AppliedRepair,
     subjects: Sequence[str],
@@ -134,9 +134,9 @@ def _judge_sets(
     pool = some_subjects(encoded.sets, subjects)
     evidence = _evidence(encoded, pool, repair, encoded.prompts(subjects), named=True)
     for axis in axes:
-        _add_skew(found, evidence, "sets", axis, subjects, k, config)
+        _add_skew(result, evidence, "sets", axis, subjects, k, config)
     if repair.reranks is not None:
-        found.notes.append("re-ranking changes no score, so that it has no gap of its own")
+        result.notes.append("re-ranking changes no score, so that it has no gap of its own")
         return
     findings = Findings("tournament", "")
     rows = np.arange(len(pool.frame))
@@ -147,18 +147,18 @@ def _judge_sets(
         sizes = standard_gap_sizes(cells, seed=config.seed, level=config.level)
         if not sizes:
             continue
-        largest = max(sizes, key=lambda one: one.estimate.value)
+        largest = max(sizes, key=lambda size: size.estimate.value)
         key = ("standard_gap_size", "sets", axis)
-        found.estimates[key] = largest.estimate
+        result.estimates[key] = largest.estimate
         pair = next(p for p in cells.pairs() if (p.first, p.second) == (largest.first, largest.second))
         gaps = np.abs(cells.subject_means(pair.gaps)) / cells.spread.value
-        found.values[key] = {
+        result.values[key] = {
             str(name): float(gap) for name, gap in zip(cells.subject_names, gaps, strict=True) if np.isfinite(gap)
         }
 
 
 def _judge_natural(
-    found: JudgedRepair,
+    result: JudgedRepair,
     encoded: Encoded,
     repair: AppliedRepair,
     subjects: Sequence[str],
@@ -168,18 +168,18 @@ def _judge_natural(
 ) -> None:
     assert encoded.natural is not None
     pool = some_subjects(encoded.natural, subjects)
-    there = sorted(map(str, pool.frame["subject"].unique()))
-    if not there:
-        found.notes.append("no natural image of a subject that is shown")
+    present = sorted(map(str, pool.frame["subject"].unique()))
+    if not present:
+        result.notes.append("no natural image of a subject that is shown")
         return
-    evidence = _evidence(encoded, pool, repair, encoded.prompts(there), named=True)
+    evidence = _evidence(encoded, pool, repair, encoded.prompts(present), named=True)
     for axis in axes:
         if axis in pool.frame and pool.frame[axis].nunique() > 1:
-            _add_skew(found, evidence, "natural", axis, there, k, config)
+            _add_skew(result, evidence, "natural", axis, present, k, config)
 
 
 def _add_skew(
-    found: JudgedRepair, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
+    result: JudgedRepair, evidence: Evidence, pool: str, axis: str, subjects: Sequence[str], k: int, config: AuditConfig
 ) -> None:
     frame = evidence.frame
     groups = evidence.groups([axis], "tournament")
@@ -200,13 +200,13 @@ def _add_skew(
     for row in summary(retrieved, null, level=config.level, seed=config.seed):
         key = (row.metric, pool, axis)
         if key[0] in ("max_skew", "ndkl") and row.group is None:
-            found.estimates[key] = row.estimate
+            result.estimates[key] = row.estimate
             names = [queries.names[q] for q in retrieved.queries]
-            found.values[key] = dict(zip(names, map(float, retrieved.values[row.metric]), strict=True))
+            result.values[key] = dict(zip(names, map(float, retrieved.values[row.metric]), strict=True))
 
 
 def _judge_utility(
-    found: JudgedRepair,
+    result: JudgedRepair,
     encoded: Encoded,
     repair: AppliedRepair,
     subjects: Sequence[str],
@@ -222,17 +222,17 @@ def _judge_utility(
     frame = pool.frame.drop(columns=["captions", "caption"], errors="ignore") if briefly else pool.frame
     frame.attrs.update(pool.frame.attrs)
     seen = EncodedPool(frame, pool.vectors)
-    asked = suite.defaults.having(
+    suite_config = suite.defaults.having(
         {"prompts": config.prompts, "k": (RECALL_K,), "seed": config.seed, "level": config.level}
     )
-    texts = [str(text) for text in suite.texts(frame, asked)]
-    plain = _measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), asked)
+    texts = [str(text) for text in suite.texts(frame, suite_config)]
+    plain = _measured(suite, _evidence(encoded, seen, repair, texts, named=False, ranked=False), suite_config)
     measured: list[tuple[Findings, str | None]] = [(plain, None)]
     if repair.reranks is not None and not briefly:
         # Which class an image gets, and which text, no re-ranking of images changes.
         captions = _captions(frame)
         if captions is not None:
-            again = _measured(suite, _evidence(encoded, seen, repair, texts, named=False), asked)
+            again = _measured(suite, _evidence(encoded, seen, repair, texts, named=False), suite_config)
             measured = [(plain, "text_to_image_recall"), (again, "")]
     for findings, without in measured:
         for row, queries in zip(findings.rows, findings.queries, strict=True):
@@ -240,18 +240,18 @@ def _judge_utility(
             if without == metric or (without == "" and metric != "text_to_image_recall"):
                 continue
             key = (metric, "utility", "")
-            found.estimates[key] = Estimate(
+            result.estimates[key] = Estimate(
                 row["value"], row["ci_low"], row["ci_high"], n=row["n"], notes=("no null: a quality, not a bias",)
             )
             names = queries["query"].astype(str)
-            found.values[key] = dict(zip(names, queries["value"].astype(float), strict=True))
+            result.values[key] = dict(zip(names, queries["value"].astype(float), strict=True))
 
 
 def _measured(suite: Any, evidence: Evidence, config: AuditConfig) -> Findings:
-    found: Findings = suite.measure(evidence, config)
-    if len(found.rows) != len(found.queries):
+    findings: Findings = suite.measure(evidence, config)
+    if len(findings.rows) != len(findings.queries):
         raise InputError("the suite utility gave rows without the values behind them")
-    return found
+    return findings
 
 
 def _captions(frame: pd.DataFrame) -> Captions | None:

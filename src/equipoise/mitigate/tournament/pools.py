@@ -102,13 +102,13 @@ def encoded(
             raise InputError(
                 f"{natural.path}: has no subject that {table.path} has, so that the two cannot be compared"
             )
-    found = Encoded(sets, beside, stored, prompt, axis)
-    stored.text_vectors(found.prompts(sorted(map(str, sets.frame["subject"].dropna().unique()))))
-    known = known_captions(found.utility.frame)
+    pools = Encoded(sets, beside, stored, prompt, axis)
+    stored.text_vectors(pools.prompts(sorted(map(str, sets.frame["subject"].dropna().unique()))))
+    known = known_captions(pools.utility.frame)
     if any(known):
-        captions = captions_of(found.utility.frame["image_id"].tolist(), known, "tournament")
+        captions = captions_of(pools.utility.frame["image_id"].tolist(), known, "tournament")
         stored.text_vectors(captions.texts)
-    return found
+    return pools
 
 
 def some_subjects(pool: EncodedPool, subjects: Sequence[str]) -> EncodedPool:

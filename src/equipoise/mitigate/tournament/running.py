@@ -102,7 +102,7 @@ def tournament(
         "name": model.name,
         "table": list(table.fingerprints),
         "natural": None if natural is None else list(natural.fingerprints),
-        "remedies": [one.name for one in taking_part],
+        "remedies": [contender.name for contender in taking_part],
     }
     parents = {"table": table.fingerprint}
     claim = claimed(
@@ -114,21 +114,21 @@ def tournament(
             f"{len(parts.choosing)}, shown on {len(parts.shown)}"
         )
         field = _Field(model, table, natural, how, parts, asking, home, say, device)
-        rows = [field.base_row(), *(field.row(one) for one in taking_part)]
-        found = _found(rows, how, parts, home)
-        _write(found, model.name, how, home)
-    return found
+        rows = [field.base_row(), *(field.row(contender) for contender in taking_part)]
+        outcome = _outcome(rows, how, parts, home)
+        _write(outcome, model.name, how, home)
+    return outcome
 
 
 def _able(taking_part: Sequence[Contender], remedies: str | Sequence[str], problem: str, say: Say) -> list[Contender]:
     """Those that can take part, where a ``problem`` keeps data remedies from it."""
-    if not problem or not any(one.data for one in taking_part):
+    if not problem or not any(contender.data for contender in taking_part):
         return list(taking_part)
-    asked = [remedies] if isinstance(remedies, str) else remedies
-    if "all" not in asked:
+    wanted = [remedies] if isinstance(remedies, str) else remedies
+    if "all" not in wanted:
         raise InputError(problem)
     say(f"left out, the data remedies: {problem}")
-    return [one for one in taking_part if not one.data]
+    return [contender for contender in taking_part if not contender.data]
 
 
 def _only_of(of: Mapping[str, Any]) -> Callable[[Run], None]:
@@ -179,8 +179,8 @@ class _Field:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(row.plain(), ensure_ascii=False).encode())
         cell = row.cell("max_skew", "sets", self.how.axis)
-        told = "" if cell is None else f"MaxSkew above chance {cell.value:+.3f}"
-        self.say(f"{row.name:28} {_setting(row.strength):20} {told}" + ("" if row.is_fair else "  (not judged fairly)"))
+        skew = "" if cell is None else f"MaxSkew above chance {cell.value:+.3f}"
+        self.say(f"{row.name:28} {_setting(row.strength):20} {skew}" + ("" if row.is_fair else "  (not judged fairly)"))
         return row
 
     def _row(self, contender: Contender) -> TournamentRow:
@@ -197,20 +197,20 @@ class _Field:
 
     def _strongest(self, contender: Contender) -> tuple[Any, Mapping[str, Any], int]:
         """The strength with the least skew on the choosing subjects that costs no more than allowed there."""
-        made = REMEDIES.load(contender.remedy)
+        maker = REMEDIES.load(contender.remedy)
         apart = [*self.parts.choosing, *self.parts.shown]
-        found = []
+        tried = []
         for place, strength in enumerate(contender.strengths):
             try:
                 remedy = fit_on_table(
-                    made(**strength), self.encoded.stored, self.table, [self.how.axis], held_out=apart
+                    maker(**strength), self.encoded.stored, self.table, [self.how.axis], held_out=apart
                 )
             except InputError as error:
                 raise InputError(f"{contender.name}: {error}") from None
             now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.choosing, briefly=True)
-            found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, remedy))
-        chosen = _chosen(found)
-        return chosen[4], chosen[3], len(found)
+            tried.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, remedy))
+        chosen = _chosen(tried)
+        return chosen[4], chosen[3], len(tried)
 
     def _shown_row(self, contender: Contender, remedy: Any, strength: Mapping[str, Any], tried: int) -> TournamentRow:
         now = self._judged(self.encoded, repair_by(remedy, self.encoded), self.parts.shown)
@@ -230,7 +230,7 @@ class _Field:
     def _data_row(self, contender: Contender) -> TournamentRow:
         """The model trained on from balanced data, for as long as the choosing subjects say."""
         assert self.natural is not None
-        found = []
+        tried = []
         work = self.work / self._hash(contender)
         for place, strength in enumerate(contender.strengths):
             folder = trained_on_balanced(
@@ -245,12 +245,12 @@ class _Field:
                 device=self.device or "auto",
             )
             now = self._judged_model(folder, self.parts.choosing, briefly=True)
-            found.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, folder))
-        _, _, _, strength, folder = _chosen(found)
+            tried.append((self._loss(now) > self.how.most_loss, self._skew(now), place, strength, folder))
+        _, _, _, strength, folder = _chosen(tried)
         now = self._judged_model(folder, self.parts.shown)
         cells = cells_of(now, self.before, self.how.level)
         shutil.rmtree(work, ignore_errors=True)
-        return TournamentRow(contender.name, dict(strength), cells, len(found), "data", notes=tuple(now.notes))
+        return TournamentRow(contender.name, dict(strength), cells, len(tried), "data", notes=tuple(now.notes))
 
     def _judged_model(self, folder: Path, subjects: Sequence[str], *, briefly: bool = False) -> JudgedRepair:
         """A checkpoint, asked about some subjects alone."""
@@ -297,44 +297,44 @@ class _Field:
         return axis in frame and bool((frame.groupby(["subject", "set_id"])[axis].nunique() > 1).any())
 
     def _hash(self, contender: Contender) -> str:
-        told = [contender.name, [dict(one) for one in contender.strengths], contender.folder, contender.checkpoint]
+        identity = [contender.name, list(map(dict, contender.strengths)), contender.folder, contender.checkpoint]
         own = [self.model.key, self.table.fingerprint, self.how.plain(), self.natural and self.natural.fingerprint]
         if contender.folder:
-            told.append((Path(contender.folder) / "run.json").read_text(encoding="utf-8"))
-        return hashlib.sha256(json.dumps([told, own], sort_keys=True).encode()).hexdigest()[:20]
+            identity.append((Path(contender.folder) / "run.json").read_text(encoding="utf-8"))
+        return hashlib.sha256(json.dumps([identity, own], sort_keys=True).encode()).hexdigest()[:20]
 
 
-def _chosen(found: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _chosen(tried: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """Of (costs too much, skew, place, ...) the least skew that does not cost too much, or else the mildest."""
-    cheap = [one for one in found if not one[0]]
-    return min(cheap, key=lambda one: (one[1], one[2])) if cheap else found[0]
+    cheap = [attempt for attempt in tried if not attempt[0]]
+    return min(cheap, key=lambda attempt: (attempt[1], attempt[2])) if cheap else tried[0]
 
 
 def _setting(strength: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in strength.items() if name != "variant")
 
 
-def _found(rows: Sequence[TournamentRow], how: TournamentSettings, parts: Splits, home: RunFolder) -> Tournament:
-    told = finding(rows, how.axis, how.k, how.most_loss)
+def _outcome(rows: Sequence[TournamentRow], how: TournamentSettings, parts: Splits, home: RunFolder) -> Tournament:
+    verdict = finding(rows, how.axis, how.k, how.most_loss)
     best = best_training_free(rows, how.axis, how.most_loss)
     on_front = tuple(front(rows, how.axis))
     return Tournament(
-        tuple(rows), told.sentences, told.only_natural, best, on_front, parts, table_of(rows, how), home.folder
+        tuple(rows), verdict.sentences, verdict.only_natural, best, on_front, parts, table_of(rows, how), home.folder
     )
 
 
-def _write(found: Tournament, model: str, how: TournamentSettings, home: RunFolder) -> None:
+def _write(outcome: Tournament, model: str, how: TournamentSettings, home: RunFolder) -> None:
     stage = home.stage
-    write_results(stage / "results.parquet", result_rows(found.rows, model, how))
+    write_results(stage / "results.parquet", result_rows(outcome.rows, model, how))
     about = {
-        "rows": [row.plain() for row in found.rows],
-        "sentences": list(found.sentences),
-        "only_natural": list(found.only_natural),
-        "best": found.best,
-        "front": list(found.front),
+        "rows": [row.plain() for row in outcome.rows],
+        "sentences": list(outcome.sentences),
+        "only_natural": list(outcome.only_natural),
+        "best": outcome.best,
+        "front": list(outcome.front),
     }
     write_whole(stage / "tournament.json", (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
-    write_whole(stage / "table.md", (found.table + "\n").encode())
-    written_page(found.rows, found.sentences, found.front, found.best, model, how, stage)
-    parts = {name: list(getattr(found.splits, name)) for name in ("fitted", "choosing", "shown")}
+    write_whole(stage / "table.md", (outcome.table + "\n").encode())
+    written_page(outcome.rows, outcome.sentences, outcome.front, outcome.best, model, how, stage)
+    parts = {name: list(getattr(outcome.splits, name)) for name in ("fitted", "choosing", "shown")}
     home.publish(subjects=parts)

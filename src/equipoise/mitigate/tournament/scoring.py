@@ -72,8 +72,8 @@ class TournamentRow:
     def from_plain(cls, data: Mapping[str, Any]) -> TournamentRow:
         """The reverse."""
         cells = {}
-        for one in data["cells"]:
-            cell = dict(one)
+        for plain in data["cells"]:
+            cell = dict(plain)
             key = (cell.pop("metric"), cell.pop("pool"), cell.pop("axis"))
             cells[key] = TournamentCell(**cell)
         return cls(
@@ -90,13 +90,13 @@ class TournamentRow:
 
 def cells_of(now: JudgedRepair, before: JudgedRepair, level: float) -> dict[Key, TournamentCell]:
     """The cells of a repair, with the change from the model ``before`` paired by subject or image."""
-    found = {}
+    cells = {}
     for key, estimate in now.estimates.items():
         change = low = high = None
         if now is not before and key in before.values:
             change, low, high = _change(now.values[key], before.values[key], level)
-        found[key] = _cell(estimate, change, low, high)
-    return found
+        cells[key] = _cell(estimate, change, low, high)
+    return cells
 
 
 def _cell(estimate: Estimate, change: float | None, low: float | None, high: float | None) -> TournamentCell:

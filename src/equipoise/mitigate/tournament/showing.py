@@ -73,8 +73,8 @@ def _why(row: TournamentRow) -> str:
 
 
 def _strength(row: TournamentRow) -> str:
-    told = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in _own(row)]
-    return ", ".join(told) or NOTHING
+    settings = [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in _own(row)]
+    return ", ".join(settings) or NOTHING
 
 
 def _own(row: TournamentRow) -> list[tuple[str, Any]]:
@@ -93,7 +93,7 @@ def _shown(key: tuple[str, str, str], cell: TournamentCell | None) -> str:
 
 def result_rows(rows: Sequence[TournamentRow], model: str, how: TournamentSettings) -> list[dict[str, Any]]:
     """Every number as a row of a results table; whoever was not judged fairly has a note in each."""
-    found = []
+    records = []
     for row in rows:
         name = model if row.kind == "model" else f"{model} + {row.name}"
         for (metric, pool, axis), cell in row.cells.items():
@@ -116,8 +116,8 @@ def result_rows(rows: Sequence[TournamentRow], model: str, how: TournamentSettin
             )
             k = how.k if metric in ("max_skew", "ndkl") else None
             keys: Mapping[str, Any] = {"metric": metric, "suite": "tournament", "pool": pool, "model": name}
-            found.append(estimate.row(**keys, axis=axis or None, k=k, variant="equipoise"))
-    return found
+            records.append(estimate.row(**keys, axis=axis or None, k=k, variant="equipoise"))
+    return records
 
 
 def written_page(
@@ -250,7 +250,7 @@ def published_rows(model: str) -> Sequence[PublishedRow]:
     name = next((own for part, own in _NAMES if part in model.lower().replace("_", "")), None)
     if name is None:
         return []
-    found = []
+    rows = []
     for paper, (title, tables) in _TABLES.items():
         numbers = published_numbers(paper).numbers
         for cell in numbers[numbers["table"].isin(tables)].to_dict("records"):
@@ -258,7 +258,7 @@ def published_rows(model: str) -> Sequence[PublishedRow]:
             base = row.removesuffix(" pretrained").removesuffix(" debiased")
             if base == name or (name == "CLIP" and base == "CLIP-clip"):
                 sd = None if pd.isna(cell["sd"]) else float(cell["sd"])
-                found.append(
+                rows.append(
                     PublishedRow(f"{title} {cell['table']}", row, str(cell["column"]), float(cell["value"]), sd)
                 )
-    return found
+    return rows

@@ -68,13 +68,13 @@ class BertClassifier:
         from equipoise.models.folders import find_checkpoint
         from equipoise.models.runtime import quiet
 
-        found = find_checkpoint(_place(self.name))
-        found.needs_texts()
+        checkpoint = find_checkpoint(_place(self.name))
+        checkpoint.needs_texts()
         try:
             with quiet():
                 return (
-                    AutoTokenizer.from_pretrained(found.folder, local_files_only=True),
-                    AutoModel.from_pretrained(found.folder, local_files_only=True, use_safetensors=True),
+                    AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True),
+                    AutoModel.from_pretrained(checkpoint.folder, local_files_only=True, use_safetensors=True),
                 )
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]

@@ -187,17 +187,17 @@ def _predict(
     ids = [np.array([index.get(word, _UNKNOWN) for word in caption] or [_UNKNOWN]) for caption in test]
     order = np.argsort([len(row) for row in ids], kind="stable")
     outputs = model.last.shape[1]
-    found = np.zeros((len(ids), max(2, outputs)))
+    probabilities = np.zeros((len(ids), max(2, outputs)))
     with torch.no_grad():
         for start in range(0, len(order), 4 * batch):
             rows = order[start : start + 4 * batch]
             logits = model.logits(*_padded(ids, rows)).double()
             if outputs == 1:
                 second = torch.sigmoid(logits[:, 0]).numpy()
-                found[rows] = np.stack([1 - second, second], axis=1)
+                probabilities[rows] = np.stack([1 - second, second], axis=1)
             else:
-                found[rows] = logits.softmax(dim=1).numpy()
-    return found
+                probabilities[rows] = logits.softmax(dim=1).numpy()
+    return probabilities
 
 
 def backwards(lengths: Any, steps: int) -> Any:
@@ -262,9 +262,9 @@ def _function() -> Any:
                 squashed = (2 * new_cell).sigmoid_().mul_(2).sub_(1)
                 states[:, t + 1] = s[..., 2 * h : 3 * h] * squashed
                 if t >= shortest:
-                    there = (lengths > t)[None, :, None]
-                    new_cell = torch.where(there, new_cell, cell)
-                    states[:, t + 1] = torch.where(there, states[:, t + 1], before)
+                    inside = (lengths > t)[None, :, None]
+                    new_cell = torch.where(inside, new_cell, cell)
+                    states[:, t + 1] = torch.where(inside, states[:, t + 1], before)
                 cells.append(new_cell)
                 curves.append((s, squashed))
             ctx.save_for_backward(flat, wi, ws, lengths)
@@ -280,22 +280,22 @@ def _function() -> Any:
             d_gates = torch.empty(2, steps, n, 4 * h, dtype=dtype)
             d_state = torch.zeros(2, n, h)
             d_cell = torch.zeros(2, n, h)
-            made = torch.empty(2, n, 4 * h)
+            factors = torch.empty(2, n, 4 * h)
             for t in reversed(range(steps)):
                 s, squashed = curves[t]
                 d_h = d_state + grad[:, t]
                 if t >= shortest:
-                    there = (lengths > t)[None, :, None]
-                    passed_h, passed_c = torch.where(there, 0.0, d_h), torch.where(there, 0.0, d_cell)
-                    d_h, d_cell = torch.where(there, d_h, 0.0), torch.where(there, d_cell, 0.0)
+                    inside = (lengths > t)[None, :, None]
+                    passed_h, passed_c = torch.where(inside, 0.0, d_h), torch.where(inside, 0.0, d_cell)
+                    d_h, d_cell = torch.where(inside, d_h, 0.0), torch.where(inside, d_cell, 0.0)
                 d_c = torch.addcmul(d_cell, d_h * s[..., 2 * h : 3 * h], squashed * squashed, value=-1)
                 d_c.addcmul_(d_h, s[..., 2 * h : 3 * h])
-                torch.mul(d_c, 2 * s[..., 3 * h :] - 1, out=made[..., :h])
-                torch.mul(d_c, cells[t], out=made[..., h : 2 * h])
-                torch.mul(d_h, squashed, out=made[..., 2 * h : 3 * h])
-                torch.mul(d_c, 4 * s[..., :h], out=made[..., 3 * h :])
+                torch.mul(d_c, 2 * s[..., 3 * h :] - 1, out=factors[..., :h])
+                torch.mul(d_c, cells[t], out=factors[..., h : 2 * h])
+                torch.mul(d_h, squashed, out=factors[..., 2 * h : 3 * h])
+                torch.mul(d_c, 4 * s[..., :h], out=factors[..., 3 * h :])
                 d_cell = d_c.mul_(s[..., h : 2 * h])
-                d_gates[:, t] = made.mul_(torch.addcmul(s, s, s, value=-1))
+                d_gates[:, t] = factors.mul_(torch.addcmul(s, s, s, value=-1))
                 d_state = torch.bmm(d_gates[:, t], back_ws).float()
                 if t >= shortest:
                     d_state, d_cell = d_state + passed_h, d_cell + passed_c

@@ -169,13 +169,13 @@ class SegmentationDetector(ObjectDetector):
 
     def __init__(self, checkpoint: Checkpoint, *, name: str, settings: ModelSettings | None = None) -> None:
         super().__init__(checkpoint, name=name, settings=settings)
-        told = getattr(self.model.config, "part_of", None) or {}
+        part_of = getattr(self.model.config, "part_of", None) or {}
         known = set(self._names.values())
-        if not isinstance(told, dict) or not {*told, *map(str, told.values())} <= known:
+        if not isinstance(part_of, dict) or not {*part_of, *map(str, part_of.values())} <= known:
             raise InputError(
                 f"{checkpoint.folder}: part_of in config.json must name labels of the model for its labels"
             )
-        self.part_of = {str(part): str(whole) for part, whole in told.items()}
+        self.part_of = {str(part): str(whole) for part, whole in part_of.items()}
 
     def _detected(self, images: Sequence[Any], threshold: float) -> list[Detections]:
         logits = self._outputs(images).logits.float()

@@ -90,10 +90,10 @@ class MaskFiller(CheckpointAdapter):
 
     def _places(self, word: str) -> list[int]:
         if self._by_word is None:
-            found: dict[str, list[int]] = {}
+            by_word: dict[str, list[int]] = {}
             for place in range(len(self.words)):
-                found.setdefault(self._word(place).casefold(), []).append(place)
-            self._by_word = found
+                by_word.setdefault(self._word(place).casefold(), []).append(place)
+            self._by_word = by_word
         places = self._by_word.get(word.casefold(), [])
         if not word or not places:
             raise InputError(f"{self.name} has no single token for {word!r}, so it cannot say how likely it is")
@@ -112,8 +112,8 @@ class MaskFiller(CheckpointAdapter):
         limit = min(int(self.words.model_max_length), int(getattr(self.model.config, "max_position_embeddings", 512)))
         tokens = self.words(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
         where = tokens["input_ids"] == self.words.mask_token_id
-        found = where.sum(dim=1).tolist()
-        lost = [text for text, there in zip(texts, found, strict=True) if there < text.count(self.mask) or not there]
+        counts = where.sum(dim=1).tolist()
+        lost = [text for text, count in zip(texts, counts, strict=True) if count < text.count(self.mask) or not count]
         if lost:
             raise InputError(f"{self.name} reads {limit} tokens, and {self.mask} comes after them in {lost[0][:80]!r}")
         with self._fitting(), torch.inference_mode():

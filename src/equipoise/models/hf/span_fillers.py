@@ -129,11 +129,11 @@ class SpanFiller(CheckpointAdapter):
         return rows.float().softmax(dim=-1).cpu().numpy()
 
     def _best(self, shares: Any, top: int) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = []
+        best: list[tuple[str, float]] = []
         for place in np.argsort(-shares, kind="stable").tolist():
             token = self.words.convert_ids_to_tokens(place) if place < len(self.words) else None
             if token and token.startswith("▁") and len(token) > 1:
-                found.append((token[1:], float(shares[place])))
-            if len(found) == top:
+                best.append((token[1:], float(shares[place])))
+            if len(best) == top:
                 break
-        return found
+        return best

@@ -277,10 +277,10 @@ class Lexicon:
     @property
     def warning(self) -> str:
         """What neutral captions may still say, where the language has no rules here; empty for English."""
-        told = self.contents
-        if told.language == "en" or told.agreement or told.endings:
+        contents = self.contents
+        if contents.language == "en" or contents.agreement or contents.endings:
             return ""
-        named = f"of language {told.language!r}" if told.language else "of a language that it does not name"
+        named = f"of language {contents.language!r}" if contents.language else "of a language that it does not name"
         return (
             f"the lexicon {self.id!r} is {named} and declares no agreement words: articles and endings stay as they "
             "are and may tell the group; declare `language`, and if it needs them `agreement` and `endings`"
@@ -301,27 +301,27 @@ class Lexicon:
         """The words by which neutral captions still tell a group, in a sentence; empty for English, or if none do."""
         if self.language == "en":
             return ""
-        found = telltales(neutral, groups)
-        if not found:
+        words = telltales(neutral, groups)
+        if not words:
             return ""
-        shown = ", ".join(f"{word!r} ({group})" for word, group in list(found.items())[:6])
+        shown = ", ".join(f"{word!r} ({group})" for word, group in list(words.items())[:6])
         return f"neutral captions still tell the group, by {shown}; declare such words as `agreement` in the lexicon"
 
     def _agreed(self, texts: Iterable[str], to: str) -> Iterable[str]:
-        told = self.contents
-        if not told.agreement and not told.endings:
+        contents = self.contents
+        if not contents.agreement and not contents.endings:
             return texts
-        return [agreed(text, self.find(text), told.agreement, told.endings, to) for text in _many(texts)]
+        return [agreed(text, self.find(text), contents.agreement, contents.endings, to) for text in _many(texts)]
 
     def _swapped_agreement(self, text: str, to: str | None) -> str:
         """The words that agree in the form of the group that the text will speak of."""
-        found = self.find(text)
-        groups = {match.group for match in found}
+        matches = self.find(text)
+        groups = {match.group for match in matches}
         if len(groups) != 1:  # of several people nothing tells which word agrees with whom
             return text
         here = groups.pop()
         other = to or next(group for group in self.groups if group != here)
-        return agreed(text, found, self.contents.agreement, self.contents.endings, other)
+        return agreed(text, matches, self.contents.agreement, self.contents.endings, other)
 
     @cached_property
     def _index(self) -> WordIndex:

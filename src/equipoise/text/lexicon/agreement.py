@@ -188,10 +188,10 @@ def telltales(
         if group is not None:
             sizes[group] += 1
             counts.setdefault(group, Counter()).update(set(_WORD.findall(text.casefold())))
-    told: dict[str, tuple[int, str]] = {}
+    telling: dict[str, tuple[int, str]] = {}
     for group, mine in counts.items():
         for word, n in mine.items():
             others = [counts[other][word] / sizes[other] for other in counts if other != group]
             if others and n >= least and n / sizes[group] >= share and max(others) <= most:
-                told[word] = (-n, group)
-    return {word: told[word][1] for word in sorted(told, key=lambda word: (told[word][0], word))}
+                telling[word] = (-n, group)
+    return {word: telling[word][1] for word in sorted(telling, key=lambda word: (telling[word][0], word))}

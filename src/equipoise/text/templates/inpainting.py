@@ -173,11 +173,11 @@ def _lexicon_spans(text: str, replacers: Mapping[str, Replacer]) -> list[Span]:
 
 
 def _replacers(
-    targets: Mapping[str, str], said: Wording, lexicons: Mapping[str, Replacer] | None
+    targets: Mapping[str, str], wording: Wording, lexicons: Mapping[str, Replacer] | None
 ) -> tuple[Mapping[str, Replacer], dict[str, str]]:
     """What replaces the words of each axis, and what its words call the target; given lexicons take groups as named."""
     if lexicons is not None:
         return lexicons, dict(targets)
-    found = {axis: said.replacer(axis) for axis in targets}
-    names = {axis: said.known(axis, group) for axis, group in targets.items()}
-    return {axis: replacer for axis, replacer in found.items() if replacer is not None}, names
+    replacers = {axis: wording.replacer(axis) for axis in targets}
+    names = {axis: wording.known(axis, group) for axis, group in targets.items()}
+    return {axis: replacer for axis, replacer in replacers.items() if replacer is not None}, names

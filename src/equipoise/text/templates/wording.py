@@ -58,24 +58,24 @@ class Forms:
 
     def groups_in(self, text: str) -> frozenset[str]:
         """The groups that ``text`` names."""
-        return frozenset(self._places[found.group(2).lower()][1] for found in self._pattern.finditer(text))
+        return frozenset(self._places[match.group(2).lower()][1] for match in self._pattern.finditer(text))
 
     def swap(self, text: str, to: str) -> str:
         """``text`` said of the group ``to``; a phrase that has no counterpart stays."""
         if to not in self.groups:
             raise UnknownNameError("group of these words", to, self.groups)
-        return self._pattern.sub(lambda found: self._said(found, to), text)
+        return self._pattern.sub(lambda match: self._said(match, to), text)
 
-    def _said(self, found: re.Match[str], to: str) -> str:
-        row, group = self._places[found.group(2).lower()]
+    def _said(self, match: re.Match[str], to: str) -> str:
+        row, group = self._places[match.group(2).lower()]
         if group == to or to not in self.rows[row]:
-            return found.group()
+            return match.group()
         new = self.rows[row][to]
-        new = new[:1].upper() + new[1:] if found.group(2)[0].isupper() else new
-        if found.group(1) is None:
+        new = new[:1].upper() + new[1:] if match.group(2)[0].isupper() else new
+        if match.group(1) is None:
             return new
         chosen = article(new)
-        return f"{chosen.capitalize() if found.group(1)[0] == 'A' else chosen} {new}"
+        return f"{chosen.capitalize() if match.group(1)[0] == 'A' else chosen} {new}"
 
 
 @dataclass(frozen=True)

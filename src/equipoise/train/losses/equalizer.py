@@ -32,7 +32,7 @@ def group_tokens(words: Any, lexicon: Lexicon) -> list[list[int]]:
     without any token is an InputError.
     """
     before = list(words("a", add_special_tokens=False)["input_ids"])
-    found: list[set[int]] = []
+    by_group: list[set[int]] = []
     for group in lexicon.groups:
         own = set()
         for word in sorted(lexicon.words(group)):
@@ -40,16 +40,16 @@ def group_tokens(words: Any, lexicon: Lexicon) -> list[list[int]]:
                 ids = list(words(f"a {form}", add_special_tokens=False)["input_ids"])
                 if ids[: len(before)] == before and len(ids) == len(before) + 1:
                     own.add(int(ids[-1]))
-        found.append(own - {getattr(words, "unk_token_id", None)})
-    shared = {token for one, other in combinations(found, 2) for token in one & other}
-    made = [sorted(tokens - shared) for tokens in found]
-    for group, tokens in zip(lexicon.groups, made, strict=True):
+        by_group.append(own - {getattr(words, "unk_token_id", None)})
+    shared = {token for first, second in combinations(by_group, 2) for token in first & second}
+    distinct = [sorted(tokens - shared) for tokens in by_group]
+    for group, tokens in zip(lexicon.groups, distinct, strict=True):
         if not tokens:
             raise InputError(
                 f"the model's tokenizer has no single token for any word of the group {group!r} of the lexicon "
                 f"{lexicon.id!r}, so the Equalizer cannot count them"
             )
-    return made
+    return distinct
 
 
 def group_shares(logits: Any, members: Any) -> Any:
@@ -69,7 +69,7 @@ def appearance_confusion(shares: Any, named: Any) -> Any:
     0.3
     """
     pairs = list(combinations(range(shares.shape[-1]), 2))
-    apart = sum((shares[..., one] - shares[..., other]).abs() for one, other in pairs) / len(pairs)
+    apart = sum((shares[..., first] - shares[..., second]).abs() for first, second in pairs) / len(pairs)
     return (apart * named.sum(dim=-1)).sum()
 
 

@@ -131,8 +131,8 @@ class CaptionerTask:
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """Pixels, and the tokens of each caption between its start and its end."""
         pixels = processed(self.processor, [row["image"] for row in rows])["pixel_values"]
-        found = {"pixels": pixels, **self.token_inputs(drawn_texts(rows, self.caption, step))}
-        return found | self._hidden(rows) if self.form == "equalizer" else found
+        inputs = {"pixels": pixels, **self.token_inputs(drawn_texts(rows, self.caption, step))}
+        return inputs | self._hidden(rows) if self.form == "equalizer" else inputs
 
     def token_inputs(self, texts: Sequence[str]) -> Inputs:
         """(n, length) tokens of each caption between its start and its end, and which are there."""

@@ -54,8 +54,9 @@ class MaskedLanguageTask:
     def inputs(self, rows: Sequence[Row], step: int) -> Inputs:
         """Tokens with some hidden, and what they were; which, is drawn by the step and the row's id."""
         texts = drawn_texts(rows, self.caption, step)
-        found = self.words(texts, padding=True, truncation=True, max_length=self.length, return_tensors="pt")
-        tokens, labels = found["input_ids"].clone(), found["input_ids"].new_full(found["input_ids"].shape, _IGNORED)
+        encoded = self.words(texts, padding=True, truncation=True, max_length=self.length, return_tensors="pt")
+        tokens = encoded["input_ids"].clone()
+        labels = tokens.new_full(tokens.shape, _IGNORED)
         special = set(self.words.all_special_ids)
         for i, row in enumerate(rows):
             rng = np.random.default_rng([step, *str(row["image_id"]).encode()])
@@ -68,7 +69,7 @@ class MaskedLanguageTask:
                     tokens[i, j] = self.words.mask_token_id
                 elif draw < 0.9:
                     tokens[i, j] = int(rng.integers(len(self.words)))
-        return {"tokens": tokens, "there": found["attention_mask"], "labels": labels}
+        return {"tokens": tokens, "there": encoded["attention_mask"], "labels": labels}
 
     def loss(self, model: Any, inputs: Inputs, processes: Processes) -> Any:
         """The cross-entropy of the guessed tokens, averaged over those of the whole batch."""

@@ -59,8 +59,8 @@ class MultilabelTask:
             raise InputError("name the columns to predict, as in --set labels=objects,gender")
         self.groups, self.form, self.balance, self.least = groups, loss, balance, least
         self.loss_options = dict(loss_options or {})
-        made = LOSSES.load(loss)
-        self.fair_loss: LabelLoss = made(**fitting_all(made, self.loss_options, what=f"option of the loss {loss}"))
+        kind = LOSSES.load(loss)
+        self.fair_loss: LabelLoss = kind(**fitting_all(kind, self.loss_options, what=f"option of the loss {loss}"))
         if (loss not in ("plain", "focal") or balance != "none") and not groups:
             raise InputError(f"loss {loss!r} with balance {balance!r} looks at groups; name their axis (groups=gender)")
         self.columns = tuple(dict.fromkeys([*self.label_columns, *([groups] if groups else [])]))
@@ -157,12 +157,12 @@ class MultilabelTask:
         classifier.config.independent_heads = [head.name for head in self.heads if head.independent]
         save_stock(classifier, folder, self.processor)
 
-    def _put_last(self, classifier: Any, made: Callable[[Any], Any]) -> None:
-        """Replace the last layer by what is ``made`` of its weights and of its offsets."""
+    def _put_last(self, classifier: Any, change: Callable[[Any], Any]) -> None:
+        """Replace the last layer by what ``change`` makes of its weights and of its offsets."""
         import torch
 
         layer = classifier.get_submodule(self.last)
-        weight, bias = made(layer.weight.data), made(layer.bias.data)
+        weight, bias = change(layer.weight.data), change(layer.bias.data)
         linear = torch.nn.Linear(layer.in_features, len(weight))
         linear.weight.data, linear.bias.data = weight, bias
         classifier.set_submodule(self.last, linear)

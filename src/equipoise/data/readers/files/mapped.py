@@ -62,27 +62,27 @@ def mapped(
     ``columns`` says which field is which, ``guesses`` which names are taken for ours unasked. A name that no field has
     is refused with the closest.
     """
-    kinds = {name: _elected(some) for name, some in counts.items()}
-    given = pairs(columns, "columns") if columns is not None else {}
-    groups = {axis: axis for axis in AXES if axis in kinds and axis not in given.values()}
+    kinds = {name: _elected(tally) for name, tally in counts.items()}
+    named = pairs(columns, "columns") if columns is not None else {}
+    groups = {axis: axis for axis in AXES if axis in kinds and axis not in named.values()}
     groups = groups if axes is None else axes_named(axes)
-    groups = {axis: given.get(axis, name) for axis, name in groups.items()}
-    for ours in given:
+    groups = {axis: named.get(axis, name) for axis, name in groups.items()}
+    for ours in named:
         if ours not in (*OURS, *groups):
             near = closest(ours, (*OURS, *AXES), n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(OURS)}"
             raise InputError(f"a table has no column {ours!r} of its own; {hint} An axis is named with --axis")
-    for ours, theirs in (given | groups).items():
+    for ours, theirs in (named | groups).items():
         if theirs not in kinds:
             offered = _axis_offered(ours, theirs, kinds) if ours in groups else _offered(theirs, kinds)
             raise InputError(f"{where} has no column {theirs!r} for {ours!r}; {offered}")
-    fields = {ours: given[ours] for ours in OURS if ours in given}
+    fields = {ours: named[ours] for ours in OURS if ours in named}
     taken = {*fields.values(), *groups.values()}
     for ours in OURS:
         names = (name for name in (ours, *guesses.get(ours, ())) if name in kinds and name not in taken)
-        if ours not in fields and (found := next(names, None)):
-            fields[ours] = found
-            taken.add(found)
+        if ours not in fields and (guess := next(names, None)):
+            fields[ours] = guess
+            taken.add(guess)
     rest = [name for name in kinds if name not in taken]
     further = {_column(name): name for name in rest}
     if len(further) != len(rest):
@@ -157,7 +157,7 @@ def _axis_offered(axis: str, name: str, known: Iterable[str]) -> str:
     """What to type for an axis whose column was not found."""
     names = sorted(known)
     words = _ALSO_CALLED.get(axis, ())
-    alike = [one for one in names if any(re.search(rf"(?:^|_){word}(?:s?$|_)", one.lower()) for word in words)]
+    alike = [column for column in names if any(re.search(rf"(?:^|_){word}(?:s?$|_)", column.lower()) for word in words)]
     near = [*closest(name, names, n=1), *alike]
     if near:
         return f"type --axis {axis}=COLUMN, for example --axis {axis}={near[0]}"

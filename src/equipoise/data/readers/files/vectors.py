@@ -59,8 +59,8 @@ def named_vectors(path: str | os.PathLike[str], ids: str | os.PathLike[str] | No
 def named_arrays(file: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an npz file by name; one of Python objects is refused, because it would be unpickled."""
     try:
-        with np.load(existing(file), allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with np.load(existing(file), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{file} holds Python objects, which are not opened; save text as text: {_SAVE}") from None
@@ -104,15 +104,15 @@ def _names_of(name: str, matrix: NDArray[Any], lists: Mapping[str, NDArray[Any]]
         )
     likeness = {key: len(_words(key) & _words(name)) for key in fitting}
     best = max(likeness.values())
-    found = [key for key in fitting if likeness[key] == best]
-    text = [key for key in found if lists[key].dtype.kind in "US"]
-    found = text or found
-    if len(found) > 1:
+    candidates = [key for key in fitting if likeness[key] == best]
+    text = [key for key in candidates if lists[key].dtype.kind in "US"]
+    candidates = text or candidates
+    if len(candidates) > 1:
         raise InputError(
-            f"{file}: {' and '.join(map(repr, found))} could both name the rows of {name!r}; call them image_ids, "
+            f"{file}: {' and '.join(map(repr, candidates))} could both name the rows of {name!r}; call them image_ids, "
             "image_vectors, text_ids and text_vectors"
         )
-    return found[0]
+    return candidates[0]
 
 
 def _words(name: str) -> set[str]:

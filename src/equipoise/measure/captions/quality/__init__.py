@@ -67,13 +67,13 @@ def caption_quality(
         if name not in CAPTION_METRICS:
             raise UnknownNameError("caption metric", name, CAPTION_METRICS)
     pairs = pair_captions(candidates, references)
-    found: dict[str, ItemScores] = {}
+    scores: dict[str, ItemScores] = {}
     if set(metrics) & set(_BLEU):
-        found.update(zip(_BLEU, bleu(pairs, clusters=clusters, level=level, seed=seed), strict=True))
+        scores.update(zip(_BLEU, bleu(pairs, clusters=clusters, level=level, seed=seed), strict=True))
     if "rouge_l" in metrics:
-        found["rouge_l"] = rouge_l(pairs, clusters=clusters, level=level, seed=seed)
+        scores["rouge_l"] = rouge_l(pairs, clusters=clusters, level=level, seed=seed)
     if "cider" in metrics and (documents is not None or len(pairs.candidates) > 1):
-        found["cider"] = cider(pairs, documents=documents, clusters=clusters, level=level, seed=seed)
+        scores["cider"] = cider(pairs, documents=documents, clusters=clusters, level=level, seed=seed)
     if "meteor_approximate" in metrics:
-        found["meteor_approximate"] = meteor_approximate(pairs, clusters=clusters, level=level, seed=seed)
-    return {name: found[name] for name in CAPTION_METRICS if name in metrics and name in found}
+        scores["meteor_approximate"] = meteor_approximate(pairs, clusters=clusters, level=level, seed=seed)
+    return {name: scores[name] for name in CAPTION_METRICS if name in metrics and name in scores}

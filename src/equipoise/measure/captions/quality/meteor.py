@@ -100,8 +100,8 @@ def _ready(tokens: tuple[str, ...]) -> _Words:
 
 def _best_counts(candidate: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, ...]:
     own = _ready(tuple(candidate))
-    found = [_counts(own, _ready(tuple(reference))) for reference in references]
-    return max(found, key=lambda counts: _score(*counts))
+    alignments = [_counts(own, _ready(tuple(reference))) for reference in references]
+    return max(alignments, key=lambda counts: _score(*counts))
 
 
 def _counts(own: _Words, other: _Words) -> tuple[float, ...]:

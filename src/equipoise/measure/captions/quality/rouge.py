@@ -64,7 +64,7 @@ def _f_score(candidate: Sequence[str], references: Sequence[Sequence[str]]) -> f
     common = [common_length(places, len(candidate), reference) for reference in references]
     precision = max(common) / len(candidate)
     recall = max(
-        found / len(reference) if reference else 0.0 for found, reference in zip(common, references, strict=True)
+        length / len(reference) if reference else 0.0 for length, reference in zip(common, references, strict=True)
     )
     if precision == 0 or recall == 0:
         return 0.0

@@ -80,12 +80,12 @@ def gram_counts(
     tokens = itertools.chain.from_iterable(captions)
     words = np.fromiter(map(numbers.__getitem__, tokens), dtype=np.int64, count=int(lengths.sum()))
     group, slot = np.repeat(group, lengths), np.repeat(slot, lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))
-    codes, at, found = words, np.arange(len(words)), []
+    remaining = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))
+    codes, at, by_order = words, np.arange(len(words)), []
     for order in range(1, orders + 1):
         if order > 1:
             # An n-gram is the one before it and one word more; numbering them anew keeps the numbers small.
-            longer = left[at] >= order
+            longer = remaining[at] >= order
             at = at[longer]
             codes = pd.factorize(codes[longer] * len(numbers) + words[at + order - 1])[0]
         kinds = max(int(codes.max(initial=-1)) + 1, 1)
@@ -95,8 +95,8 @@ def gram_counts(
         counts = np.diff(start, append=len(keys))
         rest, place = np.divmod(keys[start], slots)
         of_group, gram = np.divmod(rest, kinds)
-        found.append(GramCounts(of_group, gram, first[of_group] + place, counts, kinds))
-    return found
+        by_order.append(GramCounts(of_group, gram, first[of_group] + place, counts, kinds))
+    return by_order
 
 
 def positions(keys: Ints, wanted: Ints) -> tuple[Ints, NDArray[np.bool_]]:
