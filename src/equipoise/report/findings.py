@@ -18,6 +18,7 @@ __all__ = [
     "axis_name",
     "bias_rows",
     "corrected_column",
+    "is_of_prompts",
     "is_placebo",
     "leans",
     "main_metric",
@@ -44,6 +45,15 @@ PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap stan
 """The metrics with a row for each pair of groups."""
 
 LEVEL = 0.05
+PROMPTS = "prompts"
+"""The suite of one's own prompts."""
+WITHOUT_SUBJECTS = frozenset({PROMPTS, "faces"})
+"""The suites that ask about no subject: what their rows are about is a prompt."""
+
+
+def is_of_prompts(series: Series) -> bool:
+    """Whether the numbers are those of one's own prompts."""
+    return set(series.results["suite"].dropna().astype(str)) == {PROMPTS}
 
 
 def metric_name(metric: str, k: object = None) -> str:

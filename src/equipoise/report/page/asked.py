@@ -8,14 +8,12 @@ import pandas as pd
 
 from equipoise.data.labels import without_twins
 from equipoise.formatting import count
-from equipoise.report.findings import axis_name
+from equipoise.report.findings import WITHOUT_SUBJECTS, axis_name, is_of_prompts
 from equipoise.report.page.gallery import Rankings
 from equipoise.report.sources import Series
-from equipoise.report.verdict.prompts import is_of_prompts
 
 __all__ = ["facts", "pool_told", "said_of", "unit_of"]
 
-OF_PROMPTS = frozenset({"faces", "prompts"})
 _KINDS = {
     "audit": "audited model",
     "results": "result",
@@ -54,7 +52,7 @@ def facts(series: Sequence[Series], rankings: Rankings) -> list[str]:
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
     if len(subjects) > 1:
-        told.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= OF_PROMPTS else 'subjects'}")
+        told.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= WITHOUT_SUBJECTS else 'subjects'}")
     told += [f"suite {s}" for s in suites[:3]]
     if pools := _pools_of_prompts(asked, rankings):
         return [*told, *pools]

@@ -65,7 +65,7 @@ _CONTENTS = {
     "limits": "What this does not prove",
 }
 _JOINT_SHOWN = 3
-"""Suites that ask about no subject: what their rows are about is a prompt."""
+"""So many intersections of two axes have a figure."""
 
 
 @dataclass(frozen=True)

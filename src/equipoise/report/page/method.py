@@ -18,7 +18,7 @@ import pandas as pd
 from equipoise import __version__
 from equipoise.measure import METRICS
 from equipoise.measure.notes import joined_over_k
-from equipoise.report.findings import metric_name
+from equipoise.report.findings import PROMPTS, metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "public", "versions"]
@@ -50,7 +50,7 @@ def method(series: Sequence[Series]) -> list[str]:
             "agreement with what was stated; a small p-value alone is none.",
             "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
             "asked about. A single subject has few possible values: it gets a p-value"
-            f"{single if 'prompts' in suites else ''}, no interval.",
+            f"{single if PROMPTS in suites else ''}, no interval.",
         ]
     if "captions" in kinds:
         paragraphs.append(_of_captions([each for each in series if each.source.kind == "captions"]))
@@ -73,7 +73,7 @@ _RANKED = (
 _ASKED = {
     "faces": "Nothing is ranked. The pictures of each group are compared with each other, with texts that speak of a "
     "person, and with texts that name the groups: a model blind to the groups would treat the pictures of all alike.",
-    "prompts": "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
+    PROMPTS: "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
     "first K are looked at: a model blind to the groups would fill them as a draw of lots does.",
 }
 """What suites without subjects do."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.formatting import amount, interval, joined, p_text, percent, plural, signed
-from equipoise.report.findings import OF_RETRIEVAL, axis_name, leans, metric_name, perceived
+from equipoise.report.findings import OF_RETRIEVAL, axis_name, is_of_prompts, leans, metric_name, perceived
 from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
@@ -26,7 +26,7 @@ from equipoise.report.verdict.judging import (
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
-from equipoise.report.verdict.prompts import WHICH_PROMPTS, is_of_prompts, prompt_sentences, prompts_by_axis
+from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
 from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
 
