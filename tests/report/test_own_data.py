@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.folders import folder, row
+
 from equipoise.audit.suites import SUITES
+from equipoise.data.results import RANDOM_RANKING
+from equipoise.measure.notes import N_OF_SOURCES, of_sources
+from equipoise.measure.sides import of_pair
+from equipoise.measure.stats import Estimate
+from equipoise.report import verdict_of, write
 from equipoise.report.findings import PROMPTS, WITHOUT_SUBJECTS
 
 
@@ -10,3 +22,59 @@ def test_the_suites_without_subjects_are_those_that_audits_have() -> None:
     assert not SUITES.load(PROMPTS).fills_prompts
     for name in WITHOUT_SUBJECTS:
         assert "subject" not in SUITES.load(name).columns
+
+
+def retrieval(value: float, *, model: str | None = None, **keys: Any) -> dict[str, Any]:
+    """A row of Bias@K or MaxSkew at K = 10, far from chance."""
+    usual = {"pool": "natural", "k": 10, "model": model} | keys
+    metric = usual.pop("metric", "bias_at_k")
+    number = (value, value - 0.05, value + 0.05, 0.001)
+    return row(metric, number, sd=0.02, n=28, **usual, **of_pair(metric, ("male", "female")))
+
+
+def test_a_ranking_that_no_model_gave_is_called_so_and_is_no_audited_model(tmp_path: Path) -> None:
+    rows = [retrieval(0.4, metric="max_skew"), retrieval(-0.5)]
+    blind = [retrieval(0.1, model=RANDOM_RANKING) | {"p_value": None, "excess": 0.0, "null_mean": 0.1}]
+    page = write(folder(tmp_path / "run", rows + blind, suite="contrast", model="clip"), tmp_path / "page.html")
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Bias report: clip</h1>" in text
+    assert "<span>1 audited model</span>" in text
+    assert f"<td>{RANDOM_RANKING}</td>" in text
+    assert ">random<" not in text
+    cards = [path.name for path in (tmp_path / "page_files").glob("model_card_*")]
+    assert cards == ["model_card_clip.md"]
+
+
+@pytest.mark.parametrize(("value", "group"), [(0.5, "male"), (-0.5, "female")])
+def test_the_page_and_the_verdict_say_whom_bias_at_k_favours(tmp_path: Path, value: float, group: str) -> None:
+    page = write(folder(tmp_path / "run", [retrieval(value)], suite="natural"), tmp_path / "page.html")
+    text = page.read_text(encoding="utf-8")
+    table = text[text.index('id="numbers"') :]
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', table)
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", table)
+    assert dict(zip(heads[1:], cells, strict=False))["favours"] == group
+    found = verdict_of(tmp_path / "run")
+    assert f"from what chance gives, more {group} than the pool (95% intervals" in found.text
+    sure = dict(found.answers)["How sure are we?"]
+    assert f"where chance gives 0.00, more {group} than the pool, p" in sure
+
+
+def test_another_model_beside_the_first_is_told_with_whom_it_favours(tmp_path: Path) -> None:
+    folders = []
+    for name, value in (("one", 0.5), ("two", -0.4)):
+        rows = [retrieval(abs(value), metric="max_skew"), retrieval(value)]
+        folders.append(folder(tmp_path / name, rows, suite="natural", model=name))
+    text = verdict_of(folders).text
+    assert "For comparison, two, asked the same, is biased by gender" in text
+    assert "more female than the pool)" in text
+    assert "twins" not in text  # a natural pool has none
+
+
+def test_the_page_says_what_n_counts_where_captions_share_their_photographs(tmp_path: Path) -> None:
+    estimate = Estimate(0.4, 0.35, 0.45, null_mean=0.0, null_sd=0.02, p_value=0.001, n=520, n_groups=2)
+    estimate = estimate.with_notes(*of_sources([i % 13 for i in range(520)]))
+    rows = [estimate.row(metric="max_skew", variant="equipoise", pool="edited", axis="gender", k=10)]
+    text = write(folder(tmp_path / "run", rows, suite="contrast"), tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "520 (13 sources)" in text
+    assert "520 queries from 13 sources" in text
+    assert f"{N_OF_SOURCES}.</caption>" in text

@@ -64,9 +64,9 @@ class Findings:
     draws: list[dict[str, Any]] = field(default_factory=list)
     rankings: list[pd.DataFrame] = field(default_factory=list)
 
-    def add(self, measured: HasRow, **keys: Key) -> None:
+    def add(self, measured: HasRow, **keys: Any) -> None:
         """One estimate (anything with ``row(**keys)``) and what it is of."""
-        named: dict[str, Key] = {"suite": self.suite, "model": self.model}
+        named: dict[str, Any] = {"suite": self.suite, "model": self.model}
         self.rows.append(measured.row(**(named | keys)))
 
     def add_queries(self, values: Iterable[float], query: Iterable[object], **keys: Column) -> None:

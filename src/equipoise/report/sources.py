@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.results import read_results
+from equipoise.data.results import RANDOM_RANKING, read_results
 from equipoise.data.runs import RUN
 from equipoise.errors import InputError
 from equipoise.measure.notes import facts_of
@@ -60,6 +60,11 @@ class Series:
     source: ResultFolder
     results: pd.DataFrame
     model: str
+
+    @property
+    def is_yardstick(self) -> bool:
+        """Whether no model gave the numbers, but images ranked blindly, to hold a model against."""
+        return self.model == RANDOM_RANKING
 
 
 @dataclass

@@ -66,11 +66,11 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     counts = ", ".join(f"{n:,} {name}" for name, n in zip(groups.names, groups.counts(), strict=True))
     findings.note(f"{len(captions):,} captions over {len(frame):,} images: {counts}, {groups.n_undefined:,} undefined")
     natural = _ranked(evidence, captions, groups, config, pair, np.arange(len(frame)))
-    add_pool(findings, evidence.model, "natural", [natural], config, axis=axis, variant=VARIANT)
+    add_pool(findings, evidence.model, "natural", [natural], config, axis=axis, variant=VARIANT, pair=pair)
     if config.seeds:
         chosen = [balance(frame, axis, method="gensynth", seed=seed).positions for seed in config.seeds]
         pools = [_ranked(evidence, captions, groups, config, pair, np.sort(some)) for some in chosen]
-        add_pool(findings, evidence.model, "balanced", pools, config, axis=axis, variant=VARIANT)
+        add_pool(findings, evidence.model, "balanced", pools, config, axis=axis, variant=VARIANT, pair=pair)
     add_holm(findings.rows)
     _add_recall(findings, natural, len(frame), axis, config)
     return findings

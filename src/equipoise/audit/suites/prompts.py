@@ -25,7 +25,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import groups_to_rank, moving_cells, pool_name, set_codes, set_structure
 from equipoise.audit.suite import Suite
-from equipoise.audit.suites._retrieval import add_retrieval
+from equipoise.audit.suites._retrieval import SHARE, add_retrieval
 from equipoise.errors import InputError
 from equipoise.formatting import missing
 from equipoise.measure.notes import add_notes, no_null, note
@@ -41,7 +41,7 @@ MOST_K = 100
 METRICS = ("max_skew", "min_skew", "ndkl", "representation", "skew", "bias_at_k")
 SHUFFLES = 999
 RANKED = 100
-"""How many images of each prompt are written down, for whoever looks at them."""
+"""How many images of each prompt are written down, for whoever looks at them; more if K is larger."""
 
 
 def _prompts(config: AuditConfig) -> tuple[str, ...]:
@@ -146,7 +146,8 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
     """Note beside the p-value of each prompt the one corrected over all prompts of its metric, definition and K."""
     families: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in findings.rows:
-        if row["axis"] == axis and row["subject"] is not None:
+        # no group of a prompt is tested alone
+        if row["axis"] == axis and row["subject"] is not None and row["metric"] != SHARE:
             families.setdefault((row["metric"], row["variant"], row["k"]), []).append(row)
     most = max(map(len, families.values()), default=0)
     if most < 2:
@@ -201,7 +202,8 @@ def _add_closest(
 
 
 def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, prompts: Sequence[str]) -> None:
-    found = rank(evidence.source(prompts), min(RANKED, len(evidence.frame)), order=evidence.tie_order(config.seed))
+    deepest = max(RANKED, *(row["k"] or 0 for row in findings.rows))
+    found = rank(evidence.source(prompts), min(deepest, len(evidence.frame)), order=evidence.tie_order(config.seed))
     findings.add_ranking(found, list(prompts), evidence.frame["image_id"].astype(str).tolist())
 
 

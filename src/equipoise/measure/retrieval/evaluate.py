@@ -61,6 +61,12 @@ class Retrieved:
     shared_ties: int = 0
     """Queries whose ties are shared out (``ties="expected"``); such values have no null."""
 
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The two groups of Bias@K, the first counting as positive."""
+        pair = self.recipe.pair
+        return None if pair is None else (self.groups.names[pair[0]], self.groups.names[pair[1]])
+
 
 def evaluate(
     source: Source,

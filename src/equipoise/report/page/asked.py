@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.data.labels import without_twins
-from equipoise.formatting import count
+from equipoise.formatting import count, joined
+from equipoise.measure.notes import facts_of
 from equipoise.report.findings import WITHOUT_SUBJECTS, axis_name, is_of_prompts
-from equipoise.report.page.gallery import Rankings
-from equipoise.report.sources import Series
+from equipoise.report.page.gallery import PictureOrder, Rankings
+from equipoise.report.sources import Given, Series
 
-__all__ = ["facts", "pool_told", "said_of", "unit_of"]
+__all__ = ["facts", "pictograms_told", "pool_told", "said_of", "shares_shown", "title_of", "unit_of"]
 
 _KINDS = {
     "audit": "audited model",
@@ -24,6 +25,24 @@ _KINDS = {
     "classification": "image classifier",
 }
 _MOST_AXES = 3
+
+
+def title_of(series: Sequence[Series], given: Given) -> str:
+    """The title of a page that was given none: its models, else its folders."""
+    names = list(dict.fromkeys(each.label for each in series if not each.is_yardstick)) or [
+        each.path.name for each in given.sources
+    ]
+    return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
+
+
+def pictograms_told(series: Sequence[Series]) -> str:
+    """What must be said of drawn pictures."""
+    pools = [set(each.results["pool"].dropna().unique()) for each in series if each.source.kind != "filter"]
+    if not any("rendered" in some for some in pools):
+        return ""
+    if all(some == {"rendered"} for some in pools):
+        return "The pictures are pictograms: signs, not people. These numbers say nothing about anyone."
+    return "Some of the pictures are pictograms: signs, not people. Numbers from them say nothing about anyone."
 
 
 def unit_of(series: Sequence[Series]) -> str:
@@ -47,7 +66,7 @@ def facts(series: Sequence[Series], rankings: Rankings) -> list[str]:
     }
     told = []
     for kind, name in _KINDS.items():
-        n = sum(each.source.kind == kind for each in series)
+        n = sum(each.source.kind == kind and not each.is_yardstick for each in series)
         told += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
@@ -70,6 +89,20 @@ def _pools_of_prompts(asked: Sequence[Series], rankings: Rankings) -> list[str]:
         axes = [axis for axis in dict.fromkeys(each.results["axis"].dropna().astype(str)) if axis in frame]
         pools.append(pool_told(frame[without_twins(frame)], axes))
     return list(dict.fromkeys(pools))
+
+
+def shares_shown(series: Series, ranking: PictureOrder, axes: Sequence[str], k: int) -> pd.DataFrame:
+    """``subject, group, share, expected`` of the first ``k``: as the results say of single prompts, else as ranked."""
+    rows = series.results
+    rows = rows[(rows["metric"] == "representation") & rows["subject"].notna() & (rows["k"] == k)]
+    rows = rows[rows["axis"] == " x ".join(axes)].drop_duplicates(["subject", "group"])
+    known = [facts_of(row, "shown") for row in rows.to_dict("records")]
+    expected = [float(facts["pool_share"]) for facts in known if facts]
+    if rows.empty or len(expected) < len(rows):
+        return ranking.shares(axes, k)
+    named = {"subject": rows["subject"].astype(str), "group": rows["group"].astype(str)}
+    shares = pd.DataFrame(named | {"share": rows["value"].astype(float), "expected": expected})
+    return shares.sort_values(["subject", "group"], kind="stable", ignore_index=True)
 
 
 def pool_told(frame: pd.DataFrame, axes: Sequence[str]) -> str:

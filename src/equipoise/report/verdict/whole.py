@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.formatting import amount, interval, joined, p_text, percent, plural, signed
+from equipoise.measure.sides import sides
 from equipoise.report.findings import OF_RETRIEVAL, axis_name, is_of_prompts, leans, metric_name, perceived
 from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
@@ -28,7 +29,7 @@ from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dat
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
-from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
+from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, size_sentence, size_words
 
 __all__ = ["BiasVerdict", "Repair", "verdict"]
 
@@ -304,7 +305,8 @@ def _is_it(series: Series, judgements: Sequence[AxisJudgement]) -> str:
 def _ground(j: AxisJudgement) -> str:
     grounds = []
     if j.direction is not None:
-        grounds.append("in one direction over subjects")
+        pair = sides(j.direction.row)
+        grounds.append("in one direction over subjects" + (f", {pair[0]} before {pair[1]}" if pair else ""))
     if j.truth is not None:
         grounds.append("in line with what was put in")
     return f", {joined(grounds)}" if grounds else ""
