@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from equipoise.data import read_results
 from equipoise.measure.notes import N_OF_SOURCES, facts_of, of_sources
 from equipoise.measure.sides import favoured, in_words
 from equipoise.measure.stats import Estimate
+from equipoise.report import write
 
 PROMPTS = ("a thief", "a nurse")
 
@@ -137,3 +140,35 @@ def test_what_n_counts_is_said_where_queries_share_their_sources():
     assert N_OF_SOURCES in printed
     alone = pd.DataFrame([Estimate(0.2, null_mean=0.0, p_value=0.01, n=520).row(metric="bias_at_k", **usual)])
     assert N_OF_SOURCES not in table_of(alone)
+
+
+def test_the_k_that_nobody_gave_is_told_with_its_reason_once_and_near_the_top(toy, capsys):
+    from equipoise.cli.audit import _tell
+
+    rows = people(60)
+    one = toy(rows, leaning(rows, dict.fromkeys(PROMPTS, "male")), axes=["gender"])
+    done = one.run("prompts", "run", prompts=list(PROMPTS), draws=50)
+    why = "a tenth of the pool, at most 100 and at least one image for each group"
+    told = f"No --k was given, so the suite chose K = 12: {why}."
+    assert done.k_told == told
+    assert str(done).splitlines()[1] == told
+    _tell(done, page=False, all_rows=True, everything=False)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == told
+    assert sum("No --k" in line for line in printed) == 1
+    assert json.loads((one.home / "run" / "results.json").read_text())["k"] == told
+    page = write(one.home / "run", one.home / "page.html").read_text(encoding="utf-8")
+    assert page.index(told) < page.index('id="verdict"')
+    assert page.count(told) == 1
+    again = measure_again(one.home / "run", config={"k": [10]}, out=one.home / "ten")
+    assert again.k_told == ""
+    assert "No --k" not in str(again)
+    assert "k" not in json.loads((one.home / "ten" / "results.json").read_text())
+    assert "No --k" not in write(one.home / "ten", one.home / "ten.html").read_text(encoding="utf-8")
+
+
+def test_every_suite_that_ranks_says_how_it_chooses_k():
+    for entry in SUITES:
+        suite = entry.load()
+        if "k" in suite.settings:
+            assert suite.own_k, suite.name

@@ -51,9 +51,12 @@ class Audit:
     folder: Path | None
     level: float = 0.95
     """That of the intervals."""
+    k_told: str = ""
+    """Which K the suite chose and why, in one sentence; empty where somebody gave it."""
 
     def __str__(self) -> str:
-        lines = [f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
+        begin = [f"{self.suite}: {self.model}", *([self.k_told] if self.k_told else [])]
+        lines = [*begin, self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
         return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
     def table(self, *, everything: bool = False, most: int | None = None) -> str:
@@ -74,6 +77,7 @@ class Audit:
         told = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
         notes = [f"<p><small>note: {escape(note)}</small></p>" for note in joined_over_k(self.notes)]
         table = f"<pre>{escape(self.table(most=TELLING))}</pre>"
+        told += [f"<p>{escape(self.k_told)}</p>"] if self.k_told else []
         return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*told, table, *notes])
 
 
@@ -322,6 +326,7 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
     for note in evidence.frame.attrs.get("label_notes", ()):
         findings.note(note)
+    findings.k_told = suite.k_told(settings, [int(row["k"]) for row in findings.rows if row["k"]])
     return findings
 
 
@@ -332,7 +337,8 @@ def _written(findings: Findings, model: str, about: AuditOf, home: RunFolder | N
         findings.save(home.stage)
         home.publish()
         folder = home.folder
-    return Audit(about.suite, model, findings.frame(), tuple(findings.notes), folder, about.settings.level)
+    told = (about.settings.level, findings.k_told)
+    return Audit(about.suite, model, findings.frame(), tuple(findings.notes), folder, *told)
 
 
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:

@@ -44,6 +44,8 @@ class ResultFolder:
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     queries: pd.DataFrame | None = None
+    k_told: str = ""
+    """Which K was taken and why, where nobody gave it."""
 
     @property
     def fingerprint(self) -> str | None:
@@ -176,7 +178,9 @@ def _source(path: Path, problems: list[str]) -> ResultFolder:
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
-    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+    queries, k_told = _queries(path, kind, problems), written.get("k")
+    told = k_told if isinstance(k_told, str) else ""
+    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), queries, told)
 
 
 def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:

@@ -149,6 +149,7 @@ SUITE = Suite(
     columns=("image_id", "caption"),
     texts=_no_texts,
     measure=_measure,
+    own_k="as in GenSynth",
     settings=("draws", "seeds", "seed", "level"),
     defaults=AuditConfig(draws=200),
     needs_model=False,

@@ -278,6 +278,7 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
+    own_k="as in GenSynth",
     defaults=AuditConfig(draws=200),
     settings=("axes", "k", "variants", "pair", "lexicon", "seeds", "draws", "seed", "level"),
 )

@@ -138,6 +138,7 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=_axes,
+    own_k="the number of groups on each axis, as in SocialCounterfactuals",
     settings=(
         "axes",
         "k",

@@ -180,5 +180,6 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
+    own_k="a short list and a longer one, because it is not known which the benchmark takes",
     settings=("axes", "k", "variants", "pair", "draws", "seed", "level"),
 )

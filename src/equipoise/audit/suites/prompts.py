@@ -215,6 +215,7 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=_axes,
+    own_k="a tenth of the pool, at most 100 and at least one image for each group",
     settings=("axes", "k", "variants", "prompts", "prompt_kinds", "pair", "link", "draws", "seed", "level"),
     fills_prompts=False,
     advice=_advice,

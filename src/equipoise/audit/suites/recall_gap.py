@@ -82,5 +82,6 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
+    own_k="as recall is usually told",
     settings=("axes", "k", "draws", "seed", "level"),
 )

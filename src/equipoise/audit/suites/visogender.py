@@ -213,5 +213,6 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=one_axis,
+    own_k="as in VisoGender",
     settings=("axes", "k", "variants", "prompt_pool", "draws", "seed", "level"),
 )

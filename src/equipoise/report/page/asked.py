@@ -11,9 +11,9 @@ from equipoise.formatting import count, joined
 from equipoise.measure.notes import facts_of
 from equipoise.report.findings import WITHOUT_SUBJECTS, axis_name, is_of_prompts
 from equipoise.report.page.gallery import PictureOrder, Rankings
-from equipoise.report.sources import Given, Series
+from equipoise.report.sources import Given, ResultFolder, Series
 
-__all__ = ["facts", "pictograms_told", "pool_told", "said_of", "shares_shown", "title_of", "unit_of"]
+__all__ = ["chosen_k", "facts", "pictograms_told", "pool_told", "said_of", "shares_shown", "title_of", "unit_of"]
 
 _KINDS = {
     "audit": "audited model",
@@ -43,6 +43,14 @@ def pictograms_told(series: Sequence[Series]) -> str:
     if all(some == {"rendered"} for some in pools):
         return "The pictures are pictograms: signs, not people. These numbers say nothing about anyone."
     return "Some of the pictures are pictograms: signs, not people. Numbers from them say nothing about anyone."
+
+
+def chosen_k(sources: Sequence[ResultFolder]) -> list[str]:
+    """Which K the audits took that were given none, and why; with the folder where that differs between them."""
+    told = {source.path.name: source.k_told for source in sources if source.k_told}
+    if len(set(told.values())) < 2:
+        return list(told.values())[:1]
+    return [f"{name}: {sentence}" for name, sentence in told.items()]
 
 
 def unit_of(series: Sequence[Series]) -> str:

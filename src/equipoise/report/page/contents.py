@@ -11,7 +11,7 @@ import pandas as pd
 
 from equipoise.formatting import csv_text, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows, told_of_p
-from equipoise.report.page.asked import facts, pictograms_told, said_of, shares_shown, title_of, unit_of
+from equipoise.report.page.asked import chosen_k, facts, pictograms_told, said_of, shares_shown, title_of, unit_of
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,
@@ -144,6 +144,7 @@ class PageContents:
             "title": self.title,
             "facts": facts(self.series, self.rankings),
             "unit": self.unit,
+            "chosen": chosen_k(self.given.sources),
             "signs": pictograms_told(self.series),
             "contents": [
                 (key, said_of(self.unit, name)) for key, name in _CONTENTS.items() if key not in here or here[key]
