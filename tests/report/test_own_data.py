@@ -78,3 +78,24 @@ def test_the_page_says_what_n_counts_where_captions_share_their_photographs(tmp_
     assert "520 (13 sources)" in text
     assert "520 queries from 13 sources" in text
     assert f"{N_OF_SOURCES}.</caption>" in text
+
+
+def test_a_p_value_beyond_what_draws_can_count_says_that_it_is_by_a_normal_tail(tmp_path: Path) -> None:
+    """200 draws show no p below 1/201; of ten numbers, corrected, none could be below 0.05 by counting."""
+    least = 1 / 201
+    rows = [row("ndkl", (0.5, 0.4, 0.6, least), sd=0.02, k=k, pool="natural") for k in range(5, 15)]
+    page = write(folder(tmp_path / "run", rows, suite="prompts"), tmp_path / "page.html").read_text(encoding="utf-8")
+    told = "p &lt; 0.001 by a normal tail, p = 0.050 by the draws alone, both corrected for the 10 numbers looked at"
+    assert told in page
+    assert "goes on with the tail of a normal law, and says so" in " ".join(page.split())
+    # one number, as far out as the draws reach: nothing is corrected, and the tail is named all the same
+    one = verdict_of(folder(tmp_path / "one", rows[:1], suite="prompts"))
+    assert "p < 0.001 by a normal tail, p = 0.005 by the draws alone" in dict(one.answers)["How sure are we?"]
+    # with draws enough both are below 0.001, and nothing needs to be said
+    many = [row("ndkl", (0.5, 0.4, 0.6, 1 / 100_001), sd=0.02, k=k, pool="natural") for k in range(5, 15)]
+    enough = verdict_of(folder(tmp_path / "enough", many, suite="prompts"))
+    assert "normal tail" not in enough.text + dict(enough.answers)["How sure are we?"]
+    # counted p-values that the tail would not lower stay as they are
+    near = [row("ndkl", (0.05, 0.01, 0.09, least), sd=0.02, k=10, pool="natural")]
+    counted = verdict_of(folder(tmp_path / "near", near, suite="prompts"))
+    assert "normal tail" not in counted.text + dict(counted.answers)["How sure are we?"]

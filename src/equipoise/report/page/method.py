@@ -42,8 +42,9 @@ def method(series: Sequence[Series]) -> list[str]:
             "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
             "shuffled inside counterfactual sets, or drawn anew where there are none, many times. The excess is the "
             "value less the mean of those draws; grey bands hold 95% of them. The p-value is the share of draws at "
-            "least as far out. P-values in the verdict are adjusted for every axis, metric and K looked at (Holm); "
-            "where no draw is as far out as the number, the tail of the null is taken as normal.",
+            "least as far out. P-values in the verdict are adjusted for every axis, metric and K looked at (Holm). "
+            "Draws cannot count beyond one in their number: from 0.005 downwards the verdict goes on with the tail of "
+            "a normal law, and says so wherever that gives a smaller p-value than the draws alone.",
             "The verdict says one of four things: it leans (beyond chance and beyond the margin), it is too small to "
             "matter (its interval lies inside the margin), nothing was found and would have been, or it cannot be "
             "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "

@@ -198,13 +198,14 @@ def rests_on(judgement: AxisJudgement, unit: str = "subject") -> str:
     span = ""
     if judgement.rests_on.low is not None:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    both = ", both" if judgement.rests_on.has_tail else ""
     towards = f", {told}" if (told := in_words(row)) else ""
     sources = facts_of(row, "sources")
     units = plural(row["n"], unit if judgement.subjects else "unit")
     units = f"{count(row['n'])} queries from {plural(sources['sources'], 'source')}" if sources else units
     return (
         f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}"
-        f"{towards}, {p_text(judgement.rests_on.p)} corrected for {_numbers(judgement.looked_at)}, {units}"
+        f"{towards}, {judgement.rests_on.p_told}{both} corrected for {_numbers(judgement.looked_at)}, {units}"
     )
 
 

@@ -213,19 +213,19 @@ def _why(judgement: AxisJudgement) -> str:
         less = (
             " It is less lopsided than luck makes it." if reading.size < 0 and judgement.rests_on.p > 1 - LEVEL else ""
         )
-        return f"Its {name} is within chance (adjusted {p_text(reading.p)}): {reach(reading, judgement.spreads)}.{less}"
+        return f"Its {name} is within chance (adjusted {reading.p_told}): {reach(reading, judgement.spreads)}.{less}"
     if judgement.subjects == 1:
         return "Only one subject was asked about, and one says nothing about others."
     if reading.low is None:
-        return f"Its {name} has no interval, so that its size is unknown ({p_text(reading.p)})." + _also(judgement)
+        return f"Its {name} has no interval, so that its size is unknown ({reading.p_told})." + _also(judgement)
     if reading.detected:
         return (
-            f"Its {name} is beyond chance ({p_text(reading.p)}), at {size_words(reading)}, but the interval reaches "
+            f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)}, but the interval reaches "
             f"from {_floor(judgement)} to more than the margin of {margin} ({level})."
         )
     less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
     open_still = reach(reading, judgement.spreads)
-    return f"Its {name} is within chance (adjusted {p_text(reading.p)}), but {open_still}.{less}{_also(judgement)}"
+    return f"Its {name} is within chance (adjusted {reading.p_told}), but {open_still}.{less}{_also(judgement)}"
 
 
 def _below(judgement: AxisJudgement) -> bool:
@@ -242,7 +242,7 @@ def _also(judgement: AxisJudgement) -> str:
     other = judgement.stands_out
     if other is None:
         return ""
-    name, k = metric_name(other.metric, other.row["k"]), p_text(other.p)
+    name, k = metric_name(other.metric, other.row["k"]), other.p_told
     if other.detected:
         return f" Its {name} is beyond chance too ({k} after correction), without a margin to hold it against."
     alone = p_text(other.row["p_value"])
