@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.report.folders import folder, row
+from typer.testing import CliRunner
 
+from equipoise.audit import measure_again, run
 from equipoise.audit.suites import SUITES
+from equipoise.cli.main import app
+from equipoise.data import Table
 from equipoise.data.results import RANDOM_RANKING
+from equipoise.errors import InputError
 from equipoise.measure.notes import N_OF_SOURCES, of_sources
 from equipoise.measure.sides import of_pair
 from equipoise.measure.stats import Estimate
@@ -99,3 +106,77 @@ def test_a_p_value_beyond_what_draws_can_count_says_that_it_is_by_a_normal_tail(
     near = [row("ndkl", (0.05, 0.01, 0.09, least), sd=0.02, k=10, pool="natural")]
     counted = verdict_of(folder(tmp_path / "near", near, suite="prompts"))
     assert "normal tail" not in counted.text + dict(counted.answers)["How sure are we?"]
+
+
+@pytest.fixture
+def project(runs: Path, tmp_path: Path) -> Path:
+    """A table, and an audit of it in another folder, so that neither lies beside the other."""
+    home = tmp_path / "project"
+    shutil.copytree(runs / "sets", home / "tables" / "sets")
+    shutil.copytree(runs / "biased-scores", home / "scores")
+    settings = {"prompts": ("A photo of {a}",), "k": (6,), "draws": 50}
+    scores, out = Table.open(home / "scores"), home / "runs" / "clip"
+    run("clip", "intersectional", home / "tables" / "sets", out, config=settings, scores=scores, page=False)
+    return home
+
+
+def pictures_on(page: Path) -> int:
+    return page.read_text(encoding="utf-8").count("<img")
+
+
+def test_the_pictures_are_those_of_the_table_that_the_run_knows(project: Path, tmp_path: Path) -> None:
+    """Found by itself, named with --table or given among the folders: the same bytes, and so after a move of both."""
+    found = write(project / "runs" / "clip", tmp_path / "1" / "page.html")
+    assert pictures_on(found) > 30
+    table = project / "tables" / "sets"
+    named = write(project / "runs" / "clip", tmp_path / "2" / "page.html", tables=[table])
+    among = write([project / "runs" / "clip", table], tmp_path / "3" / "page.html")
+    moved = shutil.move(project, tmp_path / "elsewhere")
+    after = write(Path(moved) / "runs" / "clip", tmp_path / "4" / "page.html")
+    texts = [page.read_text(encoding="utf-8") for page in (found, named, among, after)]
+    assert texts[0] == texts[1] == texts[2] == texts[3]
+    beside = [{file.name for file in page.with_name("page_files").iterdir()} for page in (found, named, among, after)]
+    assert beside[0] == beside[1] == beside[2] == beside[3]
+    assert "tables/sets" not in texts[0]  # where it lies is no part of the page
+
+
+def test_what_measure_writes_elsewhere_finds_the_table_too(project: Path, tmp_path: Path) -> None:
+    again = project / "runs" / "other" / "six"
+    measure_again(project / "runs" / "clip", config={"draws": 40}, out=again)
+    assert json.loads((again / "run.json").read_text())["table_at"] == "../../../tables/sets"
+    assert pictures_on(write(again, tmp_path / "page.html")) > 30
+
+
+def test_pictures_of_another_table_are_never_shown(project: Path, runs: Path, tmp_path: Path) -> None:
+    clip, at = project / "runs" / "clip", project / "tables" / "sets"
+    type_this = "to see them type: equipoise report RESULTS --table TABLE -o page.html"
+    shutil.move(at, project / "tables" / "moved")
+    page = write(clip, tmp_path / "page.html")
+    assert pictures_on(page) == 0
+    assert f"the table sets is not where it was when it was audited; {type_this}" in page.read_text(encoding="utf-8")
+    assert pictures_on(write(clip, tmp_path / "page.html", tables=[project / "tables" / "moved"])) > 30
+    other = [{**row, "subject": "judge"} for row in Table.open(runs / "sets").rows()]
+    Table.create(at, other, axes=["gender", "skin_tone"])  # another one in its place
+    page = write(clip, tmp_path / "page.html")
+    assert pictures_on(page) == 0
+    assert "the table sets is another one than when it was audited" in page.read_text(encoding="utf-8")
+    with pytest.raises(InputError, match="sets: is not the table that was audited, or has changed since; give that"):
+        write(clip, tmp_path / "page.html", tables=[at])
+    page = write([clip, at], tmp_path / "page.html")
+    assert pictures_on(page) == 0
+    assert "sets: is not the table that was audited; its pictures are not shown" in page.read_text(encoding="utf-8")
+
+
+def test_the_command_takes_the_table_with_an_option(project: Path, tmp_path: Path) -> None:
+    shutil.move(project / "tables" / "sets", project / "moved")
+    words = [
+        "report",
+        str(project / "runs" / "clip"),
+        "--table",
+        str(project / "moved"),
+        "-o",
+        str(tmp_path / "p.html"),
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert pictures_on(tmp_path / "p.html") > 30

@@ -27,6 +27,7 @@ from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
+from equipoise.data.manifest import TABLE_AT
 from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
@@ -137,7 +138,7 @@ def run(
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
     if told := _seen(of, frame, hasattr(asked, "remedy")):
         frame.attrs.setdefault("label_notes", []).append(told)
-    about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
+    about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint}, source.path)
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
             evidence = from_scores(asked, frame, texts, name)
@@ -298,7 +299,9 @@ def measure_again(
         raise InputError(f"{home}: holds results with other settings; give another folder with -o, or --replace")
     if not suite.needs_model:
         return run_captions(suite, run.of["captions"], target, config=settings, overwrite=overwrite and not in_place)
-    about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")})
+    at = run.about.get(TABLE_AT)
+    at = home / at if isinstance(at, str) else None
+    about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")}, at)
     state = "measuring" if in_place else "running"
     with audit_folder(target, about, overwrite=overwrite and not in_place, state=state) as claimed:
         evidence = Evidence.open(home)

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from equipoise import __version__
+from equipoise.data.manifest import TABLE_AT
 from equipoise.measure import METRICS
 from equipoise.measure.notes import joined_over_k
 from equipoise.report.findings import PROMPTS, metric_name
@@ -114,7 +115,8 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
 
 def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:
     """The settings of every folder as text, without the folders of the machine."""
-    return [(s.path.name, json.dumps(public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
+    told = [(s.path.name, {name: value for name, value in s.settings.items() if name != TABLE_AT}) for s in sources]
+    return [(name, json.dumps(public(some), indent=1, ensure_ascii=False)) for name, some in told if some]
 
 
 def public(value: Any) -> Any:
