@@ -14,6 +14,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, system_sentence
 from equipoise.formatting import csv_text, one_line
 from equipoise.report.cards import cards
@@ -77,7 +78,8 @@ def write_and_tell(
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
-    given, contents = _gathered(folders, title, truth, before_after, naive, tables)
+    with Heartbeat("making the page"):
+        given, contents = _gathered(folders, title, truth, before_after, naive, tables)
     beside = page.with_name(f"{page.stem}_files")
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")

@@ -26,6 +26,7 @@ from equipoise.measure.stats import p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import stages, steps
 
 __all__ = ["BIAS_K", "SKEW_K", "RankedCaptions", "add_holm", "add_pool", "ranked_captions"]
 
@@ -75,7 +76,7 @@ class RankedCaptions:
         inside = np.zeros(len(self.labels), dtype=bool)
         inside[self.owner[self.owner >= 0]] = True
         defined = np.flatnonzero((self.labels >= 0) & inside)
-        for _ in range(draws):
+        for _ in steps(range(draws)):
             labels = self.labels.copy()
             labels[defined] = rng.permutation(labels[defined])
             yield self.values(labels)
@@ -121,7 +122,7 @@ def add_pool(
     """
     actual = [r.values(r.labels) for r in ranked]
     each = max(2, min(config.draws, MOST_DRAWS) // len(ranked))
-    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(ranked)]
+    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(stages(ranked))]
     for metric, k in actual[0]:
         values = np.array([float(a[metric, k].mean()) for a in actual])
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])

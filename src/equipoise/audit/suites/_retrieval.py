@@ -33,6 +33,7 @@ from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.pace import portion, stages
 
 __all__ = [
     "add_draws",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 SHARE = "representation"
+RANKING, CHANCE = 0.15, 0.8
+"""What share of the time of a retrieval audit its ranking takes, and the draws of its null, more or less."""
 
 
 def seeded_estimate(
@@ -133,23 +136,25 @@ def add_retrieval(
     ``metrics`` that a variant does not define are left out of it. ``tell_favoured`` notes beside each query which
     group it puts first, and adds the share of every group.
     """
-    for variant in config.variants:
+    for variant in stages(config.variants):
         wanted = None if metrics is None else metrics_of(variant, metrics, pair)
         if wanted is not None and not wanted:
             findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
             continue
-        retrieved = evaluate(
-            source,
-            groups,
-            k=k,
-            depth=depth,
-            variant=variant,
-            candidates=candidates,
-            pair=pair,
-            metrics=wanted,
-            tie_order=tie_order,
-        )
-        null = chance(retrieved, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
+        with portion(RANKING):
+            retrieved = evaluate(
+                source,
+                groups,
+                k=k,
+                depth=depth,
+                variant=variant,
+                candidates=candidates,
+                pair=pair,
+                metrics=wanted,
+                tie_order=tie_order,
+            )
+        with portion(CHANCE):
+            null = chance(retrieved, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
         keys = {"axis": axis, "pool": pool}
         rows = summary(retrieved, null, clusters=clusters, level=config.level, seed=config.seed)
         for row in rows:

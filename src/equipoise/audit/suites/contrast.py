@@ -39,6 +39,7 @@ from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, ma
 from equipoise.measure.retrieval.summary import possible_range
 from equipoise.measure.sides import of_pair
 from equipoise.measure.stats import Estimate
+from equipoise.pace import stages, steps
 from equipoise.text import Lexicon
 
 __all__ = ["SUITE", "Pools", "pools_of"]
@@ -139,12 +140,15 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
         findings.note(f"no Bias@K: {axis} has {groups.n_groups} groups; name two with pair")
     if config.lexicon != "none" and Lexicon.load(config.lexicon).axis != axis:
         findings.note(f"the captions were made neutral on {Lexicon.load(config.lexicon).axis}, not on {axis}")
-    asked.add(findings, "natural", pools.natural, None)
-    if config.seeds:
-        natural = np.flatnonzero(pools.natural)
-        chosen = [balance(frame.iloc[natural], axis, method="gensynth", seed=s).positions for s in config.seeds]
-        asked.add_balanced(findings, [np.isin(np.arange(len(frame)), natural[some]) for some in chosen])
-    asked.add(findings, "edited", pools.edited, np.asarray(pd.factorize(frame["source_id"])[0]))
+    for pool in stages(["natural", *(["balanced"] if config.seeds else []), "edited"]):
+        if pool == "natural":
+            asked.add(findings, pool, pools.natural, None)
+        elif pool == "edited":
+            asked.add(findings, pool, pools.edited, np.asarray(pd.factorize(frame["source_id"])[0]))
+        else:
+            natural = np.flatnonzero(pools.natural)
+            chosen = [balance(frame.iloc[natural], axis, method="gensynth", seed=s).positions for s in config.seeds]
+            asked.add_balanced(findings, [np.isin(np.arange(len(frame)), natural[some]) for some in chosen])
     return findings
 
 
@@ -186,7 +190,7 @@ class _Asked:
 
     def add(self, findings: Findings, pool: str, inside: Mask, sets: NDArray[np.int64] | None) -> None:
         part = self.pool(inside)
-        for metric, k in self.measures:
+        for metric, k in stages(self.measures):
             add_retrieval(
                 findings,
                 groups=self.groups,
@@ -206,11 +210,11 @@ class _Asked:
         parts = [self.pool(inside) for inside in chosen]
         keys = {"pool": "balanced", "axis": self.axis}
         for variant in self.config.variants:
-            for metric, k in self.measures:
+            for metric, k in stages(self.measures):
                 if not metrics_of(variant, [metric], self.pair):
                     continue
                 values, draws, shuffles = [], [], []
-                for part in parts:
+                for part in steps(parts):
                     retrieved = evaluate(
                         part["source"],
                         self.groups,

@@ -33,6 +33,7 @@ from equipoise.measure.retrieval import rank
 from equipoise.measure.retrieval.single import advice
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import portion, stages
 
 __all__ = ["SUITE"]
 
@@ -89,12 +90,15 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     prompts = _prompts(config)
     kinds = tuple(kind.strip() or "other" for kind in config.prompt_kinds)
     parts = {kind: [p for p, of in zip(prompts, kinds, strict=True) if of == kind] for kind in dict.fromkeys(kinds)}
-    for axis in all_axes(evidence.frame, config):
-        _add_skew(findings, evidence, config, axis, axis, prompts, each=True)
+    kinds_apart = list(parts.items()) if len(parts) > 1 else []
+    for axis in stages(all_axes(evidence.frame, config)):
+        with portion(0.5 if kinds_apart else 1.0):
+            _add_skew(findings, evidence, config, axis, axis, prompts, each=True)
         _correct(findings, config, axis)
-        if len(parts) > 1:
-            for kind, some in parts.items():
+        with portion(0.4):
+            for kind, some in stages(kinds_apart):
                 _add_skew(findings, evidence, config, axis, f"{axis} | prompts={kind}", some, each=False)
+        if kinds_apart:
             _add_closest(findings, evidence, config, axis, parts)
     _add_ranking(findings, evidence, config, prompts)
     return findings
@@ -117,7 +121,7 @@ def _add_skew(
     groups = groups_to_rank(groups, structure, inside, findings)
     present = int((groups.counts() > 0).sum())
     n_images = int(inside.sum())
-    for k in config.k or (chosen_k(n_images, present),):
+    for k in stages(config.k or (chosen_k(n_images, present),)):
         if k >= n_images:
             raise InputError(
                 f"K = {k:,}, but only {n_images:,} images have a group on {axis!r}, and all would be retrieved; give a "

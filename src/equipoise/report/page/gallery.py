@@ -22,6 +22,7 @@ from equipoise.data.images import decode, refuse_outside
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.formatting import one_line, p_text, signed
+from equipoise.pace import steps
 from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
 from equipoise.report.sources import Given, Series, no_table
 from equipoise.report.svg import SERIES_COLOURS
@@ -197,7 +198,7 @@ def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict
 
 def _batches_with(table: Table, ids: set[str]) -> Iterator[Any]:
     """Ids and pictures of the shards that hold some of ``ids``: of a large table few bytes are read."""
-    for index in range(len(table.shards)):
+    for index in steps(range(len(table.shards))):
         if any(not ids.isdisjoint(batch.column(0).to_pylist()) for batch in table.shard_batches(index, ["image_id"])):
             yield from table.shard_batches(index, ["image_id", "image"])
 
