@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from tests.report.folders import folder, row
 from typer.testing import CliRunner
 
@@ -16,6 +18,7 @@ from equipoise.audit import measure_again, run
 from equipoise.audit.suites import SUITES
 from equipoise.cli.main import app
 from equipoise.data import Table
+from equipoise.data.images import encode
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.measure.notes import N_OF_SOURCES, of_sources
@@ -180,3 +183,30 @@ def test_the_command_takes_the_table_with_an_option(project: Path, tmp_path: Pat
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert pictures_on(tmp_path / "p.html") > 30
+
+
+def test_the_page_of_prompts_speaks_of_prompts_and_their_kinds(tmp_path: Path) -> None:
+    picture = {"bytes": encode(Image.new("RGB", (8, 8))), "path": None}
+    rows = [{"image_id": str(i), "image": picture, "gender": ("female", "male")[i % 2]} for i in range(60)]
+    table = Table.create(tmp_path / "people", rows, axes=["gender"])
+    prompts = ["a photo of somebody who is a nurse", "a thief", "a cook"]
+    scores = [
+        {"image_id": row["image_id"], "text_id": prompt, "score": float(i * 7 % 60) + 50 * (row["gender"] == "male")}
+        for prompt in prompts
+        for i, row in enumerate(rows)
+    ]
+    given = Table.create(tmp_path / "scores", scores, kind="scores")
+    settings = {"prompts": prompts, "prompt_kinds": ["job", "crime", "job"], "draws": 50}
+    done = run("clip", "prompts", table, tmp_path / "run", config=settings, scores=given, page=False)
+    text = write(tmp_path / "run", tmp_path / "page.html").read_text(encoding="utf-8")
+    words = unescape(" ".join(re.sub(r"<[^>]+>", " ", text).split()))
+    assert "gender among crime prompts" in words
+    assert "prompts=crime" not in words.split("Method and definitions")[0].split("All numbers over")[0]
+    assert "For a prompt, the first 6 pictures of the pool in the model's order" in words
+    assert "least skewed prompts of clip" in words
+    assert " units" not in dict(verdict_of(tmp_path / "run").answers)["How sure are we?"]
+    assert "2 prompts" in dict(verdict_of(tmp_path / "run").answers)["How sure are we?"]
+    strip = (tmp_path / "page_files" / "strip.svg").read_text(encoding="utf-8")
+    longest = re.findall(r'class="small halo"[^>]*>([^<]+)<', strip)
+    assert all("…" not in name or name.split("…")[1] in " ".join(prompts) for name in longest)
+    assert done.verdict

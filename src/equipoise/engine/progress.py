@@ -246,7 +246,7 @@ class Heartbeat:
             left = duration(seconds * (1 - share) / share)
             return f"{100 * share:.0f}%" + (f", about {left} left" if share < 1 else "")
         passed = f"still at work after {duration(seconds)}"
-        return passed if part is None else f"{passed}, {100 * part:.0f}% of the part in hand"
+        return passed if part is None or share is not None else f"{passed}, {100 * part:.0f}% of the part in hand"
 
 
 class NoProgress(Progress):

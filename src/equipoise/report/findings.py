@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,6 +48,8 @@ PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap stan
 LEVEL = 0.05
 PROMPTS = "prompts"
 """The suite of one's own prompts."""
+_KIND_OF_PROMPTS = re.compile(rf" \| {PROMPTS}=(.+)$")
+"""How an axis names the kind of prompts that its rows are over."""
 WITHOUT_SUBJECTS = frozenset({PROMPTS, "faces"})
 """The suites that ask about no subject: what their rows are about is a prompt."""
 
@@ -69,12 +72,13 @@ def metric_name(metric: str, k: object = None) -> str:
 def axis_name(axis: object) -> str:
     """An axis, or several together, as prose calls them.
 
-    >>> axis_name("gender x skin_tone"), axis_name(None)
-    ('gender × skin tone', 'all')
+    >>> axis_name("gender x skin_tone"), axis_name("age | prompts=crime"), axis_name(None)
+    ('gender × skin tone', 'age among crime prompts', 'all')
     """
     if axis is None or pd.isna(axis):  # type: ignore[call-overload]
         return "all"
-    return str(axis).replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
+    told = _KIND_OF_PROMPTS.sub(r" among \1 prompts", str(axis))
+    return told.replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
 
 
 def perceived(axis: object) -> str:

@@ -23,7 +23,7 @@ from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.formatting import one_line, p_text, signed
 from equipoise.pace import steps
-from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
+from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, main_rows, metric_name, subject_rows
 from equipoise.report.sources import Given, Series, no_table
 from equipoise.report.svg import SERIES_COLOURS
 
@@ -300,10 +300,12 @@ def _of_audit(
             if (subject, a.label) in tops
         ]
         blocks.append(SubjectPictures(subject, size, [(label, pictures) for label, pictures in models if pictures]))
+    first, unit = f"the first {min(k, AT_MOST)} pictures", "prompt" if is_of_prompts(audit) else "subject"
+    what = f"For a prompt that names the subject alone, {first} of that subject"
+    what = f"For a prompt, {first} of the pool" if unit == "prompt" else what
     note = (
-        f"For a prompt that names the subject alone, the first {min(k, AT_MOST)} pictures of that subject in the "
-        f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {audit.label} on "
-        f"{axis_name(axis)}. The frame and the word below say the group."
+        f"{what} in the model's order, from left to right: the {MOST} most and the {LEAST} least skewed {unit}s of "
+        f"{audit.label} on {axis_name(axis)}. The frame and the word below say the group."
     )
     blocks = [block for block in blocks if block.models]
     return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)

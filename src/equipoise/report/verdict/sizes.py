@@ -9,7 +9,7 @@ import pandas as pd
 from equipoise.formatting import amount, count, factor, p_text, percent, plural
 from equipoise.measure.notes import facts_of
 from equipoise.measure.sides import in_words, sides
-from equipoise.report.findings import metric_name, perceived
+from equipoise.report.findings import OF_RETRIEVAL, metric_name, perceived
 from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import AxisJudgement, placebos
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
@@ -201,7 +201,8 @@ def rests_on(judgement: AxisJudgement, unit: str = "subject") -> str:
     both = ", both" if judgement.rests_on.has_tail else ""
     towards = f", {told}" if (told := in_words(row)) else ""
     sources = facts_of(row, "sources")
-    units = plural(row["n"], unit if judgement.subjects else "unit")
+    of_unit = judgement.subjects or (unit == "prompt" and judgement.rests_on.metric in OF_RETRIEVAL)
+    units = plural(row["n"], unit if of_unit else "unit")
     units = f"{count(row['n'])} queries from {plural(sources['sources'], 'source')}" if sources else units
     return (
         f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}"
