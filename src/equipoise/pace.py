@@ -84,8 +84,8 @@ class Pace:
         self._loops.append(loop)
         try:
             for number, item in enumerate(items):
-                ends = [low + (high - low) * min(place, total) / total for place in (number, number + 1)]
-                with self._in(_Span(*ends, holds_one_loop=not is_stage)):
+                begin, end = (low + (high - low) * min(place, total) / total for place in (number, number + 1))
+                with self._in(_Span(begin, end, holds_one_loop=not is_stage)):
                     yield item
                 loop.done = min(number + 1, total)
         finally:

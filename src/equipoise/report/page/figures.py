@@ -163,9 +163,9 @@ def _left_of(titles: Sequence[str]) -> float:
     """Where a plot begins beside these titles: further to the right where they are long, for words grow on a phone.
 
     >>> _left_of(["gender", "age"]), _left_of(["gender × skin tone × age"])
-    (190.0, 240.0)
+    (190.0, 252.0)
     """
-    return min(270.0, max(190.0, 10.0 * max(map(len, titles), default=0)))
+    return min(300.0, max(190.0, 10.5 * max(map(len, titles), default=0)))
 
 
 def _metric_told(rows: pd.DataFrame) -> str:
