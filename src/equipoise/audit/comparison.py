@@ -21,6 +21,7 @@ from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, no_interval, note, of_sources
 from equipoise.measure.stats import compare as paired
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.pace import stages
 
 __all__ = ["compare"]
 
@@ -135,7 +136,7 @@ def _by_query(a: Path, b: Path) -> Findings:
     names = _names(first, second, a, b)
     findings = Findings(str(joined["suite"].iloc[0]), " - ".join(names))
     shuffles = _JointShuffles(a, b, same)
-    for _, some in joined.groupby(same, dropna=False, sort=False):
+    for _, some in stages(list(joined.groupby(same, dropna=False, sort=False))):
         keys: dict[str, Any] = {"model": findings.model} | {name: _plain(some[name].iloc[0]) for name in same}
         joint = shuffles.of(tuple(_plain(some[name].iloc[0]) for name in same))
         clusters = _clusters(some)

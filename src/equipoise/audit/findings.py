@@ -63,10 +63,12 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     draws: list[dict[str, Any]] = field(default_factory=list)
     rankings: list[pd.DataFrame] = field(default_factory=list)
+    k_told: str = ""
+    """Which K the suite chose and why, in one sentence; empty where somebody gave it."""
 
-    def add(self, measured: HasRow, **keys: Key) -> None:
+    def add(self, measured: HasRow, **keys: Any) -> None:
         """One estimate (anything with ``row(**keys)``) and what it is of."""
-        named: dict[str, Key] = {"suite": self.suite, "model": self.model}
+        named: dict[str, Any] = {"suite": self.suite, "model": self.model}
         self.rows.append(measured.row(**(named | keys)))
 
     def add_queries(self, values: Iterable[float], query: Iterable[object], **keys: Column) -> None:
@@ -119,7 +121,9 @@ class Findings:
         write_results(folder / "results.parquet", self.rows)
         with atomic_file(folder / "results.json") as file:
             rows = [{name: _for_json(value) for name, value in row.items()} for row in self.rows]
-            file.write(json.dumps({"notes": self.notes, "results": rows}, indent=1, allow_nan=False).encode())
+            told = {"k": self.k_told} if self.k_told else {}
+            whole = {**told, "notes": self.notes, "results": rows}
+            file.write(json.dumps(whole, indent=1, allow_nan=False).encode())
         draws = pd.DataFrame(self.draws).reindex(columns=list(DRAW_COLUMNS)) if self.draws else None
         ranking = pd.concat(self.rankings, ignore_index=True) if self.rankings else None
         for name, frame in (("queries", self._query_values()), ("draws", draws), ("ranking", ranking)):

@@ -10,6 +10,7 @@ from typing import Any
 
 from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import FOLDER as EVIDENCE
+from equipoise.data.manifest import TABLE_AT, path_between
 from equipoise.data.runs import Run, RunFolder, claimed, read_run
 from equipoise.errors import InputError
 
@@ -25,6 +26,8 @@ class AuditOf:
     settings: AuditConfig
     axes: list[str]
     parents: Mapping[str, str | None]
+    table_at: Path | None = None
+    """Where the table of images lies, for whoever shows its pictures."""
 
 
 @contextmanager
@@ -35,6 +38,7 @@ def audit_folder(
 
     If nothing can be measured, the evidence that a model spent time on (``kept_if_refused``) stays there all the same.
     """
+    found = {} if about.table_at is None else {TABLE_AT: path_between(out, about.table_at)}
     with claimed(
         out,
         "audit",
@@ -46,6 +50,7 @@ def audit_folder(
         state=state,
         suite=about.suite,
         axes=about.axes,
+        **found,
     ) as run:
         try:
             yield run

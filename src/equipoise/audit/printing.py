@@ -8,7 +8,8 @@ import pandas as pd
 
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, share, text_table
 from equipoise.measure import METRICS
-from equipoise.measure.notes import corrected_p, counted, facts_of
+from equipoise.measure.notes import N_OF_SOURCES, corrected_p, counted, facts_of
+from equipoise.measure.sides import favoured, sign_told
 
 __all__ = ["TELLING", "single_prompts", "table_of"]
 
@@ -48,8 +49,13 @@ def table_of(
     names = [name for name in names if name in ("metric", "value", "n") or any(line[name] for line in lines)]
     texts = [place for place, name in enumerate(names) if name in _TEXTS]
     text = text_table([names, *([line[name] for name in names] for line in lines)], texts, _WIDEST)
+    if "favours" in names:
+        text.append("favours: the group that is shown or found more than chance gives, or that scores higher")
+        text += dict.fromkeys(told for row in shown.head(limit).to_dict("records") if (told := sign_told(row)))
     if _CORRECTED in names:
         text.append(f"{_CORRECTED}: the p-value of a single prompt, corrected over the prompts of its metric")
+    if any(facts_of(row, "sources") for row in shown.head(limit).to_dict("records")):
+        text.append(N_OF_SOURCES)
     if len(shown) > limit:
         text.append(f"... and {len(shown) - limit} more rows in results.parquet")
     if len(shown) < n_rows:
@@ -113,7 +119,7 @@ def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
 def _cells(row: dict[Any, Any], heading: str) -> dict[str, str]:
     return {
         **{name: _text(row[name]) for name in _TEXTS if name in row},
-        "favours": _text((facts_of(row, "favours") or {}).get("group")),
+        "favours": favoured(row),
         "k": _text(row["k"]),
         "value": plain(row["value"]),
         "chance": plain(row["null_mean"]),

@@ -27,6 +27,7 @@ from equipoise.audit.suites import SUITES
 from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
+from equipoise.data.manifest import TABLE_AT
 from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
@@ -51,9 +52,12 @@ class Audit:
     folder: Path | None
     level: float = 0.95
     """That of the intervals."""
+    k_told: str = ""
+    """Which K the suite chose and why, in one sentence; empty where somebody gave it."""
 
     def __str__(self) -> str:
-        lines = [f"{self.suite}: {self.model}", self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
+        begin = [f"{self.suite}: {self.model}", *([self.k_told] if self.k_told else [])]
+        lines = [*begin, self.table(), *(f"note: {note}" for note in joined_over_k(self.notes))]
         return "\n".join([*lines, *([self.verdict] if self.verdict else [])])
 
     def table(self, *, everything: bool = False, most: int | None = None) -> str:
@@ -74,6 +78,7 @@ class Audit:
         told = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
         notes = [f"<p><small>note: {escape(note)}</small></p>" for note in joined_over_k(self.notes)]
         table = f"<pre>{escape(self.table(most=TELLING))}</pre>"
+        told += [f"<p>{escape(self.k_told)}</p>"] if self.k_told else []
         return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*told, table, *notes])
 
 
@@ -133,7 +138,7 @@ def run(
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
     if told := _seen(of, frame, hasattr(asked, "remedy")):
         frame.attrs.setdefault("label_notes", []).append(told)
-    about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint})
+    about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint}, source.path)
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
             evidence = from_scores(asked, frame, texts, name)
@@ -294,7 +299,9 @@ def measure_again(
         raise InputError(f"{home}: holds results with other settings; give another folder with -o, or --replace")
     if not suite.needs_model:
         return run_captions(suite, run.of["captions"], target, config=settings, overwrite=overwrite and not in_place)
-    about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")})
+    at = run.about.get(TABLE_AT)
+    at = home / at if isinstance(at, str) else None
+    about = AuditOf(suite.name, run.of, settings, run.about["axes"], {"table": run.of.get("table")}, at)
     state = "measuring" if in_place else "running"
     with audit_folder(target, about, overwrite=overwrite and not in_place, state=state) as claimed:
         evidence = Evidence.open(home)
@@ -322,6 +329,7 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
     for note in evidence.frame.attrs.get("label_notes", ()):
         findings.note(note)
+    findings.k_told = suite.k_told(settings, [int(row["k"]) for row in findings.rows if row["k"]])
     return findings
 
 
@@ -332,7 +340,8 @@ def _written(findings: Findings, model: str, about: AuditOf, home: RunFolder | N
         findings.save(home.stage)
         home.publish()
         folder = home.folder
-    return Audit(about.suite, model, findings.frame(), tuple(findings.notes), folder, about.settings.level)
+    told = (about.settings.level, findings.k_told)
+    return Audit(about.suite, model, findings.frame(), tuple(findings.notes), folder, *told)
 
 
 def _settings(suite: Suite, config: AuditConfig | Mapping[str, Any] | None) -> AuditConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from equipoise.audit.config import AuditConfig
 from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.errors import InputError, closest
+from equipoise.formatting import joined
 from equipoise.text.templates.places import check_places
 
 __all__ = ["EVERY_SETTING", "Suite"]
@@ -67,6 +68,8 @@ class Suite:
     advice: Callable[[AuditConfig], str] | None = None
     """What these settings will not be able to tell, and what to give instead; empty where they are well chosen. It is
     said before a model is asked."""
+    own_k: str = ""
+    """How it chooses K where none is given, in words; empty for a suite that ranks nothing."""
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
@@ -95,6 +98,21 @@ class Suite:
             self._check_read(name)
         self._check_prompts(settings)
         return settings
+
+    def k_told(self, config: AuditConfig, found: Iterable[int]) -> str:
+        """One sentence on the K that were ``found`` in the results, where the suite chose them; empty where it did not.
+
+        >>> from equipoise.audit.suites import SUITES
+        >>> SUITES.load("contrast").k_told(AuditConfig(), [5, 1, 5])
+        'No --k was given, so the suite chose K = 1 and 5: as in GenSynth.'
+        >>> SUITES.load("contrast").k_told(AuditConfig(k=(5,)), [5])
+        ''
+        """
+        ks = [f"{k:,}" for k in sorted(set(found))]
+        if not self.own_k or not ks or config.k:
+            return ""
+        begin = "No --k was given, so the suite chose" if "k" in self.settings else "The suite takes"
+        return f"{begin} K = {joined(ks)}: {self.own_k}."
 
     def _check_prompts(self, config: AuditConfig) -> None:
         for prompt in config.prompts if self.fills_prompts else ():

@@ -355,6 +355,7 @@ def _tell(done: Any, *, page: bool, all_rows: bool, everything: bool) -> None:
     from equipoise.audit.printing import TELLING
 
     text = done.table(everything=everything, most=None if all_rows else TELLING)
+    text = f"{done.k_told}\n{text}" if done.k_told else text
     _show(done.results, done.notes, text, str(done.folder or ""))
     _tell_more_draws(done)
     if done.folder is None:

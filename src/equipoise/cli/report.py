@@ -21,6 +21,9 @@ def report(
         help="Folders of audit, captions or dataset; tables whose pictures to show; folders with a funnel.csv. "
         "NAME=DIR gives a result the name that the page shows.",
     ),
+    table: list[str] = typer.Option(
+        [], "--table", "-t", help="The table that was audited, where it lies elsewhere by now; its pictures are shown."
+    ),
     out: str = typer.Option("report.html", "--out", "-o", help="The page to write."),
     title: str = typer.Option("", "--title", help="The page's title."),
     truth: str = typer.Option(
@@ -63,6 +66,7 @@ def report(
         truth=truth or None,
         before_after=before_after if all(before_after) else None,
         naive=_named(naive),
+        tables=table,
     )
 
 

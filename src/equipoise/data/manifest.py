@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,10 +15,12 @@ from equipoise.data.schema import SCHEMA_VERSION, TableSchema, arrow_type, schem
 from equipoise.data.shards import ERRORS_FOLDER, ShardInfo, existing_shards
 from equipoise.errors import InputError, like_it
 
-__all__ = ["MANIFEST", "UNFINISHED", "Manifest", "fingerprint_of"]
+__all__ = ["MANIFEST", "TABLE_AT", "UNFINISHED", "Manifest", "fingerprint_of", "path_between"]
 
 MANIFEST = "_table.json"
 UNFINISHED = "_writing.json"
+TABLE_AT = "table_at"
+"""The entry of a run that says where its table of images lies, as a path from the run's own folder."""
 LISTS = (".csv", ".tsv", ".jsonl", ".parquet")
 """Files that a table can be made of in one command."""
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -82,6 +85,18 @@ def dumped(content: Mapping[str, Any]) -> bytes:
         return (text + "\n").encode()
     except (TypeError, ValueError) as error:
         raise InputError(f"config cannot be stored as JSON: {error}; use text, numbers, lists and mappings") from None
+
+
+def path_between(folder: str | Path, other: str | Path) -> str:
+    """The path from ``folder`` to ``other``: the same wherever both are moved together, and without the machine's own.
+
+    >>> path_between("runs/clip", "tables/sets")
+    '../../tables/sets'
+    """
+    try:
+        return Path(os.path.relpath(Path(other).resolve(), Path(folder).resolve())).as_posix()
+    except ValueError:  # on two drives of one machine no path leads from one to the other
+        return Path(other).resolve().as_posix()
 
 
 def fingerprint_of(folder: Path) -> str:

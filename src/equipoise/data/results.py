@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "RANDOM_RANKING",
     "Positions",
     "TableDiff",
     "axis_names",
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 
+RANDOM_RANKING = "random ranking"
+"""What stands in the column ``model`` of rows that no model gave: images ranked blindly, as a yardstick."""
 _FACTS = ("dropped", "published", "side", "codes")
 
 Positions = NDArray[np.int64]

@@ -16,12 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any
 
 from equipoise.data.atomic import write_whole
 from equipoise.data.shards import shard_name
+from equipoise.pace import listening
 
 __all__ = [
     "NOTES_FOLDER",
@@ -99,6 +101,7 @@ def read_notes(folder: str | Path) -> dict[str, list[dict[str, Any]]]:
 
 
 SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_ON_A_TERMINAL = 0.5
 
 
 class Progress:
@@ -188,14 +191,18 @@ class Progress:
 
 
 class Heartbeat:
-    """Says every few seconds that work whose end cannot be counted still goes on; nothing of work done in a moment.
+    """Says every few seconds how far work has come, as its loops tell (:mod:`equipoise.pace`), and what time is left.
+
+    Nothing is said of work that is done in a moment. On a terminal one line is written again and again.
 
     >>> import io
+    >>> from equipoise.pace import stages
     >>> out = io.StringIO()
-    >>> with Heartbeat("measuring", stream=out, first=0.01, then=60):
-    ...     time.sleep(0.2)
+    >>> with Heartbeat("measuring", stream=out, first=0.2, then=60):
+    ...     for part in stages(range(4)):
+    ...         time.sleep(0.5 if part == 1 else 0)
     >>> print(out.getvalue(), end="")
-    measuring: still at work after 0 s
+    measuring: 25%, about 1 s left
     """
 
     def __init__(
@@ -205,9 +212,11 @@ class Heartbeat:
         self._stream = stream if stream is not None else sys.stderr
         self._first, self._then = first, then
         self._done = threading.Event()
+        self._held = ExitStack()
 
     def __enter__(self) -> Heartbeat:
         self._started = time.monotonic()
+        self._pace = self._held.enter_context(listening())
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self._thread.start()
         return self
@@ -217,13 +226,27 @@ class Heartbeat:
     ) -> None:
         self._done.set()
         self._thread.join()
+        self._held.close()
 
     def _beat(self) -> None:
-        pause = self._first
+        pause, on_terminal, written = self._first, self._stream.isatty(), 0
         while not self._done.wait(pause):
-            pause = self._then
-            passed = duration(time.monotonic() - self._started)
-            print(f"{self.what}: still at work after {passed}", file=self._stream, flush=True)
+            text = f"{self.what}: {self.told(time.monotonic() - self._started)}"
+            pause = _SECONDS_ON_A_TERMINAL if on_terminal else self._then
+            print(f"\r{text:{written}}" if on_terminal else text, end="" if on_terminal else "\n", file=self._stream)
+            self._stream.flush()
+            written = len(text)
+        if on_terminal and written:
+            print(f"\r{'':{written}}\r", end="", file=self._stream, flush=True)
+
+    def told(self, seconds: float) -> str:
+        """How far the work has come after so many seconds, and what time is left where that can be said."""
+        share, part = self._pace.share, self._pace.of_this_loop
+        if share:
+            left = duration(seconds * (1 - share) / share)
+            return f"{100 * share:.0f}%" + (f", about {left} left" if share < 1 else "")
+        passed = f"still at work after {duration(seconds)}"
+        return passed if part is None or share is not None else f"{passed}, {100 * part:.0f}% of the part in hand"
 
 
 class NoProgress(Progress):

@@ -22,6 +22,7 @@ from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.notes import note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import stages
 from equipoise.text.labels import read_labels
 
 __all__ = ["FUNNEL_COLUMNS", "StepOutcome", "bias_tests", "funnel_of", "report_text", "result_rows"]
@@ -243,7 +244,7 @@ def _tested(
     seed: int,
 ) -> list[TestedStep]:
     tests: list[TestedStep] = []
-    for number, outcome in enumerate(outcomes):
+    for number, outcome in enumerate(stages(outcomes)):
         asked = outcome.before & outcome.judged
         if not asked.any():
             continue

@@ -189,7 +189,8 @@ def _head(path: Path) -> dict[str, Any]:
 
 
 def _said(value: Any) -> str:
-    """
+    """A setting as the sentence on other settings names it.
+
     >>> _said(None), _said([9.5, 15.0]), _said(True)
     ('not given', '9.5,15.0', 'yes')
     """

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.pace import steps
 
 __all__ = [
     "Floats",
@@ -152,7 +153,7 @@ def row_blocks(n_rows: int, n_columns: int, *, cells: int = 4_000_000) -> Iterat
     [(0, 2), (2, 4), (4, 5)]
     """
     step = max(1, cells // max(1, n_columns))
-    for start in range(0, n_rows, step):
+    for start in steps(range(0, n_rows, step)):
         yield slice(start, min(n_rows, start + step))
 
 

@@ -19,6 +19,7 @@ from equipoise.errors import UnknownNameError
 from equipoise.formatting import count, missing, plural
 
 __all__ = [
+    "N_OF_SOURCES",
     "SENTENCES",
     "Note",
     "ResultRow",
@@ -54,6 +55,7 @@ SENTENCES: dict[str, str] = {
     "wins": "{group} wins {share:.0%} of sets",
     "effect_size": "d_z {d_z:.2f}",
     "favours": "favours {group}: {first:,} of the first {k:,}, {pool_share:.0%} of the pool",
+    "shown": "{first:,} of the first {k:,}, {pool_share:.0%} of the pool",
     "variance_share": "{share:.0%} of the variance between combinations",
     "seeds": "mean of {n} seeds",
     "seeds_spread": "mean of {n} seeds, sd {sd:.3f}",
@@ -69,6 +71,13 @@ SENTENCES: dict[str, str] = {
     "shuffled_within": "shuffled within {within}",
 }
 """The sentence of each code; the names in braces are its facts."""
+
+
+N_OF_SOURCES = (
+    "n counts queries (captions, prompts), and in brackets the independent sources that they come from (photographs, "
+    "subjects): intervals are over sources"
+)
+"""What a table says below itself where some of its rows have a note ``sources``."""
 
 
 class Note(str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ __all__ = [
     "axis_name",
     "bias_rows",
     "corrected_column",
+    "is_of_prompts",
     "is_placebo",
     "leans",
     "main_metric",
@@ -44,6 +46,17 @@ PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap stan
 """The metrics with a row for each pair of groups."""
 
 LEVEL = 0.05
+PROMPTS = "prompts"
+"""The suite of one's own prompts."""
+_KIND_OF_PROMPTS = re.compile(rf" \| {PROMPTS}=(.+)$")
+"""How an axis names the kind of prompts that its rows are over."""
+WITHOUT_SUBJECTS = frozenset({PROMPTS, "faces"})
+"""The suites that ask about no subject: what their rows are about is a prompt."""
+
+
+def is_of_prompts(series: Series) -> bool:
+    """Whether the numbers are those of one's own prompts."""
+    return set(series.results["suite"].dropna().astype(str)) == {PROMPTS}
 
 
 def metric_name(metric: str, k: object = None) -> str:
@@ -59,12 +72,13 @@ def metric_name(metric: str, k: object = None) -> str:
 def axis_name(axis: object) -> str:
     """An axis, or several together, as prose calls them.
 
-    >>> axis_name("gender x skin_tone"), axis_name(None)
-    ('gender × skin tone', 'all')
+    >>> axis_name("gender x skin_tone"), axis_name("age | prompts=crime"), axis_name(None)
+    ('gender × skin tone', 'age among crime prompts', 'all')
     """
     if axis is None or pd.isna(axis):  # type: ignore[call-overload]
         return "all"
-    return str(axis).replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
+    told = _KIND_OF_PROMPTS.sub(r" among \1 prompts", str(axis))
+    return told.replace(" x ", " × ").replace(" | ", " among ").replace("_", " ")
 
 
 def perceived(axis: object) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 import pandas as pd
 
 from equipoise.data import Table
-from equipoise.data.results import read_results
+from equipoise.data.atomic import sha256_of
+from equipoise.data.manifest import TABLE_AT
+from equipoise.data.results import RANDOM_RANKING, read_results
 from equipoise.data.runs import RUN
 from equipoise.errors import InputError
 from equipoise.measure.notes import facts_of
@@ -22,6 +24,7 @@ __all__ = [
     "ResultFolder",
     "Series",
     "compared_models",
+    "no_table",
     "plain_name",
     "read_given",
     "with_names",
@@ -44,6 +47,8 @@ class ResultFolder:
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     queries: pd.DataFrame | None = None
+    k_told: str = ""
+    """Which K was taken and why, where nobody gave it."""
 
     @property
     def fingerprint(self) -> str | None:
@@ -61,6 +66,11 @@ class Series:
     results: pd.DataFrame
     model: str
 
+    @property
+    def is_yardstick(self) -> bool:
+        """Whether no model gave the numbers, but images ranked blindly, to hold a model against."""
+        return self.model == RANDOM_RANKING
+
 
 @dataclass
 class Given:
@@ -73,16 +83,32 @@ class Given:
     problems: list[str] = field(default_factory=list)
 
     def table_of(self, source: ResultFolder) -> Table | None:
-        """The table that ``source`` asked about: one given, or one that lies beside its folder."""
+        """The table that ``source`` asked about: one given, the one where its run found it, or one beside its folder.
+
+        Whichever it is, it has the fingerprint of the one that was asked about.
+        """
         if source.fingerprint is None:
             return None
         for table in self.tables:
             if table.fingerprint == source.fingerprint:
                 return table
-        beside = _beside(source)
-        if beside is not None:
-            self.tables.append(beside)
-        return beside
+        found = _recorded(source) or _beside(source)
+        if found is not None:
+            self.tables.append(found)
+        return found
+
+    def add_tables(self, tables: Sequence[str | Path]) -> None:
+        """Take tables whose pictures are wanted; one that none of the results asked about is refused."""
+        known = {source.fingerprint for source in self.sources}
+        for path in tables:
+            table = Table.open(path)
+            if table.fingerprint not in known:
+                raise InputError(
+                    f"{path}: is not the table that was audited, or has changed since; give that one with --table, or "
+                    "leave it out to see no pictures"
+                )
+            if all(table.fingerprint != other.fingerprint for other in self.tables):
+                self.tables.append(table)
 
 
 def read_given(folders: Sequence[str | Path] | Mapping[str, str | Path]) -> Given:
@@ -171,7 +197,9 @@ def _source(path: Path, problems: list[str]) -> ResultFolder:
     if not isinstance(notes, list):
         problems.append(f"{path.name}/results.json is not what an audit writes; its notes are not shown")
         notes = []
-    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), _queries(path, kind, problems))
+    queries, k_told = _queries(path, kind, problems), written.get("k")
+    told = k_told if isinstance(k_told, str) else ""
+    return ResultFolder(path, kind, results, settings, tuple(map(str, notes)), queries, told)
 
 
 def compared_models(results: pd.DataFrame) -> tuple[str, str] | None:
@@ -276,14 +304,37 @@ def _apart(every: Sequence[Series], by: Callable[[Series, int], str]) -> list[Se
     return named
 
 
+def no_table(source: ResultFolder) -> str:
+    """Why the pictures of an audit cannot be shown, and what to type."""
+    type_this = "to see them type: equipoise report RESULTS --table TABLE -o page.html"
+    at = _recorded_at(source)
+    if at is None:
+        return f"no pictures are shown: the table that was audited is neither given nor beside the results; {type_this}"
+    if (at / TABLE).is_file():
+        return f"no pictures are shown: the table {at.name} is another one than when it was audited; {type_this}"
+    return f"no pictures are shown: the table {at.name} is not where it was when it was audited; {type_this}"
+
+
+def _recorded_at(source: ResultFolder) -> Path | None:
+    """Where the table was when it was audited, as the run says; ``None`` of an older run."""
+    at = source.settings.get(TABLE_AT)
+    return (source.path.resolve() / at).resolve() if isinstance(at, str) and at else None
+
+
+def _recorded(source: ResultFolder) -> Table | None:
+    at = _recorded_at(source)
+    return None if at is None else _with_fingerprint(at / TABLE, source)
+
+
 def _beside(source: ResultFolder) -> Table | None:
     """A table of images with the right fingerprint in the folder that holds the result folder."""
-    from equipoise.data.atomic import sha256_of
+    files = sorted(source.path.resolve().parent.glob(f"*/{TABLE}"))
+    return next((table for file in files if (table := _with_fingerprint(file, source))), None)
 
-    for file in sorted(source.path.resolve().parent.glob(f"*/{TABLE}")):
-        try:
-            if sha256_of(file) == source.fingerprint:
-                return Table.open(file.parent)
-        except (OSError, InputError):
-            continue
-    return None
+
+def _with_fingerprint(file: Path, source: ResultFolder) -> Table | None:
+    """The table of a manifest, if it is the one that ``source`` asked about."""
+    try:
+        return Table.open(file.parent) if sha256_of(file) == source.fingerprint else None
+    except (OSError, InputError):
+        return None

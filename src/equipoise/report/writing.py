@@ -8,12 +8,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.atomic import write_whole
+from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, system_sentence
 from equipoise.formatting import csv_text, one_line
 from equipoise.report.cards import cards
@@ -41,23 +42,26 @@ def write(
     truth: str | Path | pd.DataFrame | None = None,
     before_after: Sequence[str | Path] | None = None,
     naive: Folders = (),
+    tables: Sequence[str | Path] = (),
 ) -> Path:
     """Write the page ``out`` from ``folders``, and return its path.
 
     ``folders``: result folders (of ``audit``, ``captions``, ``dataset`` or ``compare``), tables of images, whose
     pictures are shown, and folders with a ``funnel.csv``, in any order; or a mapping from the name to show to the
-    folder. A table that lies beside a result folder is found by itself.
+    folder. The table of an audit is found by itself where it was when it was audited, or beside the results.
     ``truth``: what was injected: a table or CSV file with ``subject, axis, group, log_odds``, or ``world:PRESET``.
     ``before_after``: folders, of these or others: the audit before a remedy, the audit after it, and those after
     further remedies, to be shown beside it.
     ``naive``: folders of audits on a natural pool, shown as what they would have said without a chance level; a mapping
     gives the names of the models, as in ``folders``.
+    ``tables``: the tables that were audited, where they lie elsewhere by now; any other is refused.
 
     Beside ``report.html`` lies ``report_files``: every figure as SVG with its data as CSV, ``subjects.csv``, a model
     card for each model and a dataset card for each table in the format of the Hugging Face hub, and ``_files.json``,
     the list of these files: a page that is written again clears those of the page before, and no other.
     """
-    return write_and_tell(folders, out, title=title, truth=truth, before_after=before_after, naive=naive)[0]
+    told: dict[str, Any] = {"title": title, "truth": truth, "before_after": before_after, "naive": naive}
+    return write_and_tell(folders, out, tables=tables, **told)[0]
 
 
 def write_and_tell(
@@ -68,12 +72,14 @@ def write_and_tell(
     truth: str | Path | pd.DataFrame | None = None,
     before_after: Sequence[str | Path] | None = None,
     naive: Folders = (),
+    tables: Sequence[str | Path] = (),
 ) -> tuple[Path, BiasVerdict]:
     """Write the page as :func:`write` does; also return its verdict, which would be worked out twice otherwise."""
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
-    given, contents = _gathered(folders, title, truth, before_after, naive)
+    with Heartbeat("making the page"):
+        given, contents = _gathered(folders, title, truth, before_after, naive, tables)
     beside = page.with_name(f"{page.stem}_files")
     if beside.exists() and not beside.is_dir():
         raise InputError(f"{beside}: is a file, but figures go to a folder of that name; give another name with -o")
@@ -112,10 +118,12 @@ def _gathered(
     truth: str | Path | pd.DataFrame | None,
     before_after: Sequence[str | Path] | None,
     naive: Folders,
+    tables: Sequence[str | Path] = (),
     verdict_alone: bool = False,
 ) -> tuple[Given, PageContents]:
     known = read_truth(truth)
     given = read_given(_with_pair(folders, before_after))
+    given.add_tables(tables)
     pair = () if before_after is None else _pair(given, before_after)
     plain = read_given(naive) if naive else None
     shown = plain.series if plain else []

@@ -10,6 +10,7 @@ import pytest
 
 from equipoise.audit import compare, measure_again, run_captions
 from equipoise.audit.suites.captions_tfidf import PUBLISHED
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 
 METRICS = [("bias_at_k", 5), ("bias_at_k", 10), ("max_skew", 25), ("max_skew", 100)]
@@ -33,7 +34,9 @@ def test_the_natural_row_of_table_1(captions):
     audit = run_captions("captions-tfidf", captions, config={"draws": 2, "seeds": []})
     np.testing.assert_allclose(values(audit.results, "tfidf", "natural"), PUBLISHED["tfidf", "natural"], atol=0.01)
     # the published random row is one draw that all queries share
-    np.testing.assert_allclose(values(audit.results, "random", "natural"), PUBLISHED["random", "natural"], atol=0.03)
+    np.testing.assert_allclose(
+        values(audit.results, RANDOM_RANKING, "natural"), PUBLISHED[RANDOM_RANKING, "natural"], atol=0.03
+    )
     assert "captions of 1,205 male, 513 female and 3,282 undefined images" in audit.notes[0]
     printed = str(audit)
     assert "published" in printed.splitlines()[1]
@@ -46,9 +49,11 @@ def test_the_whole_of_table_1(captions, tmp_path):
     for pool in ("natural", "balanced"):
         np.testing.assert_allclose(values(audit.results, "tfidf", pool), PUBLISHED["tfidf", pool], atol=0.01)
     # GenSynth's random row is one draw; balanced, chance is 0 for Bias@K and .1445 and .0751 for two even groups.
-    np.testing.assert_allclose(values(audit.results, "random", "natural"), PUBLISHED["random", "natural"], atol=0.03)
-    np.testing.assert_allclose(values(audit.results, "random", "balanced"), (0, 0, 0.1445, 0.0751), atol=0.02)
-    blind = audit.results[audit.results["model"] == "random"]
+    np.testing.assert_allclose(
+        values(audit.results, RANDOM_RANKING, "natural"), PUBLISHED[RANDOM_RANKING, "natural"], atol=0.03
+    )
+    np.testing.assert_allclose(values(audit.results, RANDOM_RANKING, "balanced"), (0, 0, 0.1445, 0.0751), atol=0.02)
+    blind = audit.results[audit.results["model"] == RANDOM_RANKING]
     assert (blind["excess"].abs() < 0.01).all()
     skew = audit.results[(audit.results["model"] == "tfidf") & (audit.results["metric"] == "max_skew")]
     assert (skew["excess"] > 0.05).all()
@@ -80,7 +85,7 @@ def test_a_planted_skew_is_found_and_a_mixed_one_is_not(tmp_path):
     assert skewed.loc[at, "excess"] > 0.3
     assert skewed.loc[at, "p_value"] < 0.02
     assert abs(mixed.loc[at, "excess"]) < 3.5 * mixed.loc[at, "null_sd"]
-    blind = ("random", "natural", "max_skew", 25)
+    blind = (RANDOM_RANKING, "natural", "max_skew", 25)
     assert abs(skewed.loc[blind, "excess"]) < 0.05
 
 
@@ -91,7 +96,7 @@ def test_it_can_be_measured_again_and_compared_model_by_model(tmp_path):
     again = measure_again(a.folder, out=tmp_path / "again")
     assert again.results["value"].tolist() == a.results["value"].tolist()
     found = compare(a.folder, b.folder).frame()
-    assert set(found["model"]) == {"tfidf", "random"}
+    assert set(found["model"]) == {"tfidf", RANDOM_RANKING}
     assert "published" not in str(a)
     assert not a.results["notes"].str.contains("published").any()
     row = found[(found["model"] == "tfidf") & (found["metric"] == "max_skew") & (found["k"] == 25)].iloc[0]

@@ -9,6 +9,7 @@ import pytest
 from equipoise.audit import AuditConfig, compare
 from equipoise.audit.suites import SUITES
 from equipoise.audit.suites.contrast import expected_bias, pools_of
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.measure.notes import independent
 from equipoise.measure.retrieval import max_skew_law
@@ -46,7 +47,7 @@ def edits(
 
 def test_a_biased_model_shows_in_every_pool(toy, picked):
     found = toy(*edits(model=1.0), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1]).results
-    found = found[found["model"] != "random"]
+    found = found[found["model"] != RANDOM_RANKING]
     for pool in ("natural", "balanced", "edited"):
         row = picked(found, metric="bias_at_k", pool=pool, k=10)
         assert row.excess > 0.2, pool
@@ -59,7 +60,7 @@ def test_a_biased_model_shows_in_every_pool(toy, picked):
 def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy):
     given = edits(model=1.0, male=8, female=5, undefined=0)
     done = toy(*given, axes=["gender"]).run("contrast", draws=50, seeds=[0, 1])
-    found = done.results[done.results["model"] != "random"]
+    found = done.results[done.results["model"] != RANDOM_RANKING]
     for pool, queries, sources in (("natural", 26, 13), ("edited", 52, 13), ("balanced", 20, 10)):
         for row in found[found["pool"] == pool].to_dict("records"):
             assert (row["n"], independent(row)) == (queries, sources)
@@ -72,13 +73,13 @@ def test_a_model_that_leans_the_other_way_has_the_other_sign(toy, picked):
     for row in rows:
         row["gender"] = OTHER.get(row["gender"])
     found = toy(rows, vectors, axes=["gender"]).run("contrast", draws=100, seeds=[0]).results
-    found = found[found["model"] != "random"]
+    found = found[found["model"] != RANDOM_RANKING]
     assert picked(found, metric="bias_at_k", pool="edited", k=10).value < -0.2
 
 
 def test_biased_pictures_vanish_in_the_edited_pool(toy, picked):
     found = toy(*edits(scene=3.0), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1, 2]).results
-    found = found[found["model"] != "random"]
+    found = found[found["model"] != RANDOM_RANKING]
     natural = picked(found, metric="max_skew", pool="natural", k=25)
     assert natural.excess > 0.1
     assert natural.p_value < 0.02
@@ -90,7 +91,7 @@ def test_biased_pictures_vanish_in_the_edited_pool(toy, picked):
 
 def test_without_bias_the_excess_is_within_its_error(toy, picked):
     found = toy(*edits(), axes=["gender"]).run("contrast", draws=200, seeds=[0, 1, 2]).results
-    found = found[found["model"] != "random"]
+    found = found[found["model"] != RANDOM_RANKING]
     for metric, ks in (("bias_at_k", (1, 5, 10)), ("max_skew", (25, 100))):
         for k in ks:
             for pool in ("natural", "balanced", "edited"):
@@ -105,7 +106,7 @@ def test_pools_hold_what_the_protocol_says(toy, picked):
     audit = toy(*edits(), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1])
     assert "10 source images have no group and were left out" in audit.notes
     assert "20 edits were left out with their source, or have no group" in audit.notes
-    found = audit.results[audit.results["model"] != "random"]
+    found = audit.results[audit.results["model"] != RANDOM_RANKING]
     # 90 sources with two captions; 2 x 30 sources; 180 edits that ask with their source's captions
     for pool, n in (("natural", 180), ("balanced", 120), ("edited", 360)):
         assert picked(found, metric="bias_at_k", pool=pool, k=5).n == n
@@ -113,16 +114,16 @@ def test_pools_hold_what_the_protocol_says(toy, picked):
     assert "mean of 2 seeds" in row.notes
 
 
-def test_the_random_model_is_exact(toy, picked):
+def test_the_random_ranking_is_exact(toy, picked):
     found = toy(*edits(), axes=["gender"]).run("contrast", draws=400, seeds=[0]).results
-    blind = found[found["model"] == "random"]
+    blind = found[found["model"] == RANDOM_RANKING]
     assert picked(blind, metric="bias_at_k", pool="natural", k=5).value == pytest.approx((60 - 30) / 90)
     assert picked(blind, metric="bias_at_k", pool="balanced", k=5).value == 0
     for pool, counts in (("natural", [30, 60]), ("edited", [90, 90])):
         exact = picked(blind, metric="max_skew", pool=pool, k=25)
         assert exact.value == pytest.approx(max_skew_law(counts, 25).mean)
         assert exact.excess == 0
-    drawn = picked(found[found["model"] != "random"], metric="max_skew", pool="natural", k=25).null_mean
+    drawn = picked(found[found["model"] != RANDOM_RANKING], metric="max_skew", pool="natural", k=25).null_mean
     assert drawn == pytest.approx(picked(blind, metric="max_skew", pool="natural", k=25).value, abs=0.01)
 
 
@@ -196,7 +197,7 @@ def test_one_edit_a_source_still_shows_a_biased_model(toy, picked):
     other = {f"{row['image_id']}-{OTHER[row['gender']]}" for row in rows if "source_id" not in row}
     rows = [row for row in rows if "source_id" not in row or row["image_id"] in other]
     audit = toy(rows, vectors, axes=["gender"]).run("contrast", draws=200, seeds=[], k=[10])
-    found = audit.results[audit.results["model"] != "random"]
+    found = audit.results[audit.results["model"] != RANDOM_RANKING]
     row = picked(found, metric="bias_at_k", pool="edited", k=10)
     assert row.excess > 0.2
     assert row.p_value < 0.02
@@ -206,10 +207,10 @@ def test_one_edit_a_source_still_shows_a_biased_model(toy, picked):
 
 def test_a_pool_that_is_balanced_already_has_the_spread_of_chance(toy, picked):
     found = toy(*edits(male=30, female=30, undefined=0), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1])
-    row = picked(found.results[found.results["model"] != "random"], metric="bias_at_k", pool="balanced", k=5)
+    row = picked(found.results[found.results["model"] != RANDOM_RANKING], metric="bias_at_k", pool="balanced", k=5)
     assert row.ci_high - row.ci_low == pytest.approx(2 * 1.959964 * row.null_sd, rel=1e-5)
     uneven = toy(*edits(), axes=["gender"]).run("contrast", draws=20, seeds=[0, 1]).results
-    row = picked(uneven[uneven["model"] != "random"], metric="bias_at_k", pool="balanced", k=5)
+    row = picked(uneven[uneven["model"] != RANDOM_RANKING], metric="bias_at_k", pool="balanced", k=5)
     assert row.ci_low < row.value < row.ci_high
     assert "the interval is over seeds, and at least as wide as chance spreads" in row.notes
 
@@ -225,5 +226,5 @@ def test_edits_are_asked_by_the_captions_of_their_source(toy):
         row["captions"] = [f"caption {kind} of {number}" for kind in range(5)]
         vectors |= {text: rng.normal(size=DIM) for text in row["captions"]}
     found = toy(rows, vectors, axes=["gender"]).run("contrast", draws=10, seeds=[], k=(5,)).results
-    edited = found[(found["pool"] == "edited") & (found["model"] != "random")]
+    edited = found[(found["pool"] == "edited") & (found["model"] != RANDOM_RANKING)]
     assert edited[edited["metric"] == "bias_at_k"]["n"].tolist() == [150]

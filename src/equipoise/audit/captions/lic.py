@@ -41,6 +41,7 @@ from equipoise.measure.captions.splits import LEAST_FOLDS, Split, balanced_split
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.models.caption_classifiers import CaptionClassifier, FastClassifier
 from equipoise.models.caption_classifiers import classifier as classifier_of
+from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
 __all__ = ["SEEDS", "TEST_SHARE", "Lic", "measure_lic"]
@@ -133,8 +134,10 @@ def measure_lic(
     ours = _Side("model", ids, tokens_of(said), np.array([code[labels[i]] for i in ids]))
     vocabulary = vocabulary_of(ours.tokens)
     work = _Work(chosen, len(names), folds, store, say)
-    main = work.runs(ours, seeds)
-    shuffled, notes = _shuffles(work, ours, seeds, permutations)
+    with portion(0.3):
+        main = work.runs(ours, seeds)
+    with portion(0.3 if references is not None else 0.7):
+        shuffled, notes = _shuffles(work, ours, seeds, permutations)
     share = TEST_SHARE if folds is None else 1 / folds
     runs = [main]
     null = lic_chance(len(names)) if shuffled is None else float(shuffled["value"].mean())
@@ -159,7 +162,7 @@ def measure_lic(
         theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
         again = tuple(seeds if reference_seeds is None else reference_seeds)
         paired = main if both is ours and again == tuple(seeds) else work.runs(both, again)
-        human = [work.runs(side, again) for side in theirs]
+        human = [work.runs(side, again) for side in steps(theirs)]
         runs += [*([] if paired is main else [paired]), *human]
         table = np.stack([side["value"].to_numpy() for side in human], axis=1)
         null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
@@ -259,8 +262,8 @@ class _Work:
         scores."""
         reader = None
         rows: list[dict[str, Any]] = []
-        for seed in seeds:
-            for number, split in enumerate(self.splits(side, seed)):
+        for seed in steps(seeds):
+            for number, split in enumerate(steps(self.splits(side, seed))):
                 kept = self._kept(side, side.labels, split, seed)
                 scores = self._read(kept)
                 if scores is None:
@@ -291,7 +294,7 @@ class _Work:
         reader = None
         rows = []
         splits = {seed: self.splits(side, seed) for seed in seeds[:times]}
-        for turn in range(times):
+        for turn in steps(range(times)):
             seed = seeds[turn % len(seeds)]
             some, rng = splits[seed] if whole else splits[seed][:1], np.random.default_rng([turn, 1])
             labels = side.labels.copy()

@@ -36,6 +36,7 @@ from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.captions.amplification import select_words
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import portion
 from equipoise.text import Lexicon
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ __all__ = ["CaptionAudit", "CaptionSettings", "audit_captions", "training_words"
 
 SUITE = "captions"
 WORK = "_work"
+_LIC_TAKES = 0.7
+"""What share of the time of a captioner its classifiers take, more or less."""
 """Where finished classifier runs are kept, each under a name made of all that it depends on."""
 _LEGEND = (
     "* best, ! worst; below each value its 95% interval. LIC = LIC_M - LIC_D in points, on the images and seeds of\n"
@@ -198,7 +201,8 @@ def audit_captions(
             tell(f"{model.name}: {len(model.captions):,} captions")
             one = CaptionMeasures(inputs, model, words, chosen, tell)
             with Heartbeat(f"measuring {model.name}"):
-                found[model.name] = one.lic(work)
+                with portion(_LIC_TAKES):
+                    found[model.name] = one.lic(work)
                 one.mentions()
                 one.amplification(human, held, ba_words)
                 one.quality(human, scores)

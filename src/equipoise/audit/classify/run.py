@@ -34,6 +34,7 @@ from equipoise.formatting import csv_text
 from equipoise.measure import classify
 from equipoise.measure.captions import multi_attribute_amplification
 from equipoise.measure.groups import Groups, intersect
+from equipoise.pace import stages
 
 __all__ = ["ClassifierAudit", "ClassifierSettings", "audit_classifier"]
 
@@ -177,10 +178,12 @@ class _Measures:
             found = classify.mean_average_precision(inputs.scores, inputs.truth, seed=self.settings.seed)
             self.findings.add(found.estimate, metric="mean_average_precision")
             table["average_precision"] = found.by_label
-        for axis, groups in inputs.groups.items():
-            self._tried(f"leakage on {axis}", partial(self._leakage, axis, groups))
-            self._tried(f"amplification on {axis}", partial(self._amplification, axis, groups))
-            self._tried(f"recall on {axis}", partial(self._recall, axis, groups, table))
+        for axis, groups in stages(list(inputs.groups.items())):
+            tried = [("leakage", partial(self._leakage, axis, groups))]
+            tried += [("amplification", partial(self._amplification, axis, groups))]
+            tried += [("recall", partial(self._recall, axis, groups, table))]
+            for what, measure in stages(tried):
+                self._tried(f"{what} on {axis}", measure)
             self._ratios(axis, groups, further)
         for some in combinations(inputs.groups.values(), 2):
             both = intersect(*some)

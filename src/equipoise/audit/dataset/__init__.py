@@ -48,6 +48,7 @@ from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError
 from equipoise.formatting import csv_text
 from equipoise.measure.dataset import tsne_coordinates
+from equipoise.pace import stages
 
 __all__ = ["DatasetAudit", "DatasetSettings", "audit_dataset", "caption_map", "read_dataset"]
 
@@ -216,7 +217,7 @@ def _measured(
     family = QuestionFamily()
     parts = [AxisPart(findings, dataset, axis, chosen, family, reads) for axis in dataset.groups]
     with Heartbeat(f"looking at {dataset.name}"):
-        on_axes = [findings_of for part in parts if (findings_of := _on_axis(part, *features)) is not None]
+        on_axes = [findings_of for part in stages(parts) if (findings_of := _on_axis(part, *features)) is not None]
     if not on_axes:
         raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
     if len(on_axes) > 1:

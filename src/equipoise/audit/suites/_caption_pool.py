@@ -21,10 +21,12 @@ from equipoise.measure import METRICS
 from equipoise.measure.notes import add_notes, note, of_sources
 from equipoise.measure.retrieval import Candidates, Want, bias_at_k, group_counts, max_skew, scan
 from equipoise.measure.retrieval.blocks import Source
+from equipoise.measure.sides import of_pair
 from equipoise.measure.stats import p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import stages, steps
 
 __all__ = ["BIAS_K", "SKEW_K", "RankedCaptions", "add_holm", "add_pool", "ranked_captions"]
 
@@ -74,7 +76,7 @@ class RankedCaptions:
         inside = np.zeros(len(self.labels), dtype=bool)
         inside[self.owner[self.owner >= 0]] = True
         defined = np.flatnonzero((self.labels >= 0) & inside)
-        for _ in range(draws):
+        for _ in steps(range(draws)):
             labels = self.labels.copy()
             labels[defined] = rng.permutation(labels[defined])
             yield self.values(labels)
@@ -110,13 +112,17 @@ def add_pool(
     *,
     axis: str,
     variant: str,
+    pair: tuple[str, str] | None = None,
     published: dict[tuple[str, int], float] | None = None,
     source: str = "",
 ) -> None:
-    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several."""
+    """One row per metric: the mean over seeds; the interval is over images, or over seeds when there are several.
+
+    ``pair``: the names of the groups of Bias@K.
+    """
     actual = [r.values(r.labels) for r in ranked]
     each = max(2, min(config.draws, MOST_DRAWS) // len(ranked))
-    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(ranked)]
+    nulls = [list(r.null(each, config.seed + i)) for i, r in enumerate(stages(ranked))]
     for metric, k in actual[0]:
         values = np.array([float(a[metric, k].mean()) for a in actual])
         drawn = np.array([[float(d[metric, k].mean()) for d in some] for some in nulls])
@@ -124,7 +130,8 @@ def add_pool(
         paper = (published or {}).get((metric, k))
         beside = "" if paper is None else note("published", value=paper, source=source)
         keys: dict[str, Key] = {"variant": variant, "pool": pool, "model": model, "axis": axis, "k": k}
-        row = estimate.with_notes(beside).row(metric=metric, suite=findings.suite, published=paper, **keys)
+        told: dict[str, Any] = {**keys, **of_pair(metric, pair), "suite": findings.suite, "published": paper}
+        row = estimate.with_notes(beside).row(metric=metric, **told)
         findings.rows.append(row)
         if len(ranked) == 1:
             ids = [str(i) for i in range(len(actual[0][metric, k]))]

@@ -26,6 +26,7 @@ from equipoise.measure.notes import add_notes, note
 from equipoise.measure.retrieval import LabelShuffler
 from equipoise.measure.stats import Estimate, p_values
 from equipoise.measure.stats.group_means import share_difference_interval
+from equipoise.pace import stages
 
 __all__ = ["add_counterfactual", "add_sizes", "cells_of", "signed_gap"]
 
@@ -194,7 +195,7 @@ def add_counterfactual(
         findings.notes.append("no counterfactual gaps: not every image belongs to a counterfactual set")
         return
     cells = cells_of(findings, evidence, config, axes, rows, scores)
-    for axis in axes:
+    for axis in stages(axes):
         table = cells[axis]
         keys = {"axis": axis, "pool": pool, "variant": "equipoise"}
         if not table.pairs():

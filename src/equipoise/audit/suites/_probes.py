@@ -40,6 +40,7 @@ from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import GroupMeans, group_means, kept_groups, size_of
 from equipoise.measure.stats.group_range import range_interval, t_bounds
 from equipoise.measure.stats.shares import placements
+from equipoise.pace import steps
 from equipoise.text import Lexicon
 
 __all__ = [
@@ -247,7 +248,7 @@ def caption_probe(
             [
                 _auc_of(features, shuffled, splits, strength)[0]
                 for block in shuffled_labels(labels, permutations, rng, clusters=None if alone else units)
-                for shuffled in block
+                for shuffled in steps(block)
             ]
         )
         auc = replace(auc, null_mean=float(null.mean()), null_sd=float(null.std(ddof=1)) if len(null) > 1 else None)

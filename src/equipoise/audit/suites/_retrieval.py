@@ -5,7 +5,7 @@ One number from several seeded pools: the mean over seeds, with its spread over 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from equipoise.measure.retrieval.blocks import Source
 from equipoise.measure.stats import Alternative, p_values
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.pace import portion, stages
 
 __all__ = [
     "add_draws",
@@ -42,7 +43,12 @@ __all__ = [
     "favoured_groups",
     "metrics_of",
     "seeded_estimate",
+    "shares_by_query",
 ]
+
+SHARE = "representation"
+RANKING, CHANCE = 0.15, 0.8
+"""What share of the time of a retrieval audit its ranking takes, and the draws of its null, more or less."""
 
 
 def seeded_estimate(
@@ -128,25 +134,27 @@ def add_retrieval(
     order of group, so that equal scores in order of rows would look like a preference. ``subjects`` also adds a row for
     each query, with the quantiles of chance. ``structure`` selects the null that shuffles labels inside sets.
     ``metrics`` that a variant does not define are left out of it. ``tell_favoured`` notes beside each query which
-    group it puts first.
+    group it puts first, and adds the share of every group.
     """
-    for variant in config.variants:
+    for variant in stages(config.variants):
         wanted = None if metrics is None else metrics_of(variant, metrics, pair)
         if wanted is not None and not wanted:
             findings.note(f"the variant {variant!r} defines none of {', '.join(metrics or ())}")
             continue
-        retrieved = evaluate(
-            source,
-            groups,
-            k=k,
-            depth=depth,
-            variant=variant,
-            candidates=candidates,
-            pair=pair,
-            metrics=wanted,
-            tie_order=tie_order,
-        )
-        null = chance(retrieved, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
+        with portion(RANKING):
+            retrieved = evaluate(
+                source,
+                groups,
+                k=k,
+                depth=depth,
+                variant=variant,
+                candidates=candidates,
+                pair=pair,
+                metrics=wanted,
+                tie_order=tie_order,
+            )
+        with portion(CHANCE):
+            null = chance(retrieved, draws=config.draws, seed=config.seed, **(structure or SetStructure()).options())
         keys = {"axis": axis, "pool": pool}
         rows = summary(retrieved, null, clusters=clusters, level=config.level, seed=config.seed)
         for row in rows:
@@ -160,6 +168,9 @@ def add_retrieval(
                 findings.add(row, subject=queries[row.query], **keys)
                 if row.query in favoured:
                     add_notes(findings.rows[-1], favoured[row.query])
+            for row in shares_by_query(retrieved, null) if tell_favoured else ():
+                assert row.query is not None
+                findings.add(row, subject=queries[row.query], **keys)
         add_values(findings, retrieved, queries, clusters, **keys)
         _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
 
@@ -174,20 +185,49 @@ def favoured_groups(found: Retrieved) -> dict[int, Note]:
     >>> favoured_groups(evaluate(Scores([[3, 2, 1, 0, 5, 4]]), groups, k=2))
     {0: 'favours m: 2 of the first 2, 33% of the pool'}
     """
-    if "representation" not in found.by_group:
-        return {}
     told = {}
-    for query, shares, pool in zip(
-        found.queries, found.by_group["representation"], found.pool_counts[found.pool], strict=True
-    ):
-        size = int(pool.sum())
-        times = np.divide(shares * size, pool, out=np.zeros(len(pool)), where=pool > 0)
-        most, k = int(times.argmax()), min(found.recipe.k, size)
+    for place, query in enumerate(found.queries if SHARE in found.by_group else ()):
+        shares, pool = found.by_group[SHARE][place], found.pool_counts[found.pool[place]]
+        times = np.divide(shares * pool.sum(), pool, out=np.zeros(len(pool)), where=pool > 0)
+        most = int(times.argmax())
         if times[most] > 1 + 1e-9:
-            first = round(float(shares[most]) * k)
-            about = {"group": found.groups.names[most], "first": first, "k": k}
-            told[int(query)] = note("favours", **about, pool_share=float(pool[most] / size))
+            told[int(query)] = note("favours", group=found.groups.names[most], **_counts(found, place, most))
     return told
+
+
+def shares_by_query(found: Retrieved, null: Chance) -> Iterator[Measured]:
+    """The share of each group among the first K of each query, beside what chance gives and its share of the pool.
+
+    >>> from equipoise.measure.retrieval.sources import Scores
+    >>> found = evaluate(Scores([[3, 2, 1, 0, 5, 4]]), Groups.from_values([*"ffffmm"]), k=2)
+    >>> rows = shares_by_query(found, chance(found, draws=9))
+    >>> [(row.group, row.estimate.value, row.estimate.notes[0]) for row in rows]
+    [('f', 0.0, '0 of the first 2, 67% of the pool'), ('m', 1.0, '2 of the first 2, 33% of the pool')]
+    """
+    if SHARE not in found.by_group or SHARE not in null.mean:
+        return
+    for place, query in enumerate(found.queries):
+        if found.all_equal[place]:
+            continue
+        for number, group in enumerate(found.groups.names):
+            estimate = Estimate(
+                float(found.by_group[SHARE][place, number]),
+                null_mean=float(null.mean[SHARE][place, number]),
+                null_sd=float(null.sd[SHARE][place, number]),
+                n=1,
+                n_groups=found.groups.n_groups,
+                notes=(note("shown", **_counts(found, place, number)), "no p-value of one group alone: see max_skew"),
+            )
+            yield Measured(SHARE, estimate, group, int(query), found.recipe.k, found.recipe.variant.name)
+
+
+def _counts(found: Retrieved, place: int, group: int) -> dict[str, Any]:
+    """How many of a query's first K are of a group, of how many, and the group's share of the pool."""
+    pool = found.pool_counts[found.pool[place]]
+    size = int(pool.sum())
+    k = min(found.recipe.k, size)
+    first = round(float(found.by_group[SHARE][place, group]) * k)
+    return {"first": first, "k": k, "pool_share": float(pool[group] / size)}
 
 
 def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measured], where: str) -> None:

@@ -24,6 +24,7 @@ from equipoise.audit.suites._scenarios import Contrast, binding_axis, contrasts
 from equipoise.measure import binding
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.pace import stages
 from equipoise.text.templates.binding import BindingCaption, activity_choices, binding_captions
 
 __all__ = ["SUITE"]
@@ -136,13 +137,12 @@ def _scores_of(evidence: Evidence, texts: Sequence[str], rows: NDArray[np.intp])
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
     contrast_scenes = contrasts(evidence.frame, config)
-    for contrast in contrast_scenes:
+    for contrast in stages(contrast_scenes):
         scored = _scored(evidence, contrast)
         pair = "" if len(contrast_scenes) == 1 else f" ({contrast.groups[0]}, {contrast.groups[1]})"
         to = _Rows(findings, contrast.scenes, {"axis": contrast.axis + pair, "pool": pool_name(evidence.frame)})
-        _image_to_text(to, contrast, scored, config)
-        _text_to_image(to, contrast, scored, config)
-        _recognition(to, contrast, scored, config)
+        for measure in stages([_image_to_text, _text_to_image, _recognition]):
+            measure(to, contrast, scored, config)
         _text_encoder(to, contrast, evidence, config)
         counts = {name: int((contrast.scenes.scenario == name).sum()) for name in binding.SCENARIOS}
         said = ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -8,6 +8,7 @@ has the label of its image. Random: every caption ranks the images blindly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
 from equipoise.data.published import published_cell
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.data.sampling import balance
 from equipoise.engine.progress import Progress
 from equipoise.errors import InputError
@@ -36,11 +38,11 @@ VAL2017 = (5_000, 25_014)
 """How many images and captions the file has that the published values belong to: COCO's captions_val2017.json."""
 
 PUBLISHED: Published = {
-    (name.lower().replace("-", ""), pool): tuple(
+    (model, pool): tuple(
         float(published_cell("gensynth", "T1", name, f"{pool} / {column}")["published"])
         for column in ("Bias@5", "Bias@10", "MaxSkew@25", "MaxSkew@100")
     )
-    for name in ("TF-IDF", "Random")
+    for model, name in (("tfidf", "TF-IDF"), (RANDOM_RANKING, "Random"))
     for pool in ("natural", "balanced")
 }
 """GenSynth, Table 1. Its random rows are one draw of embeddings that served all queries, so they scatter more than the
@@ -97,9 +99,10 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     def random(some: pd.DataFrame, labels: NDArray[np.int32], seed: int) -> RankedCaptions:
         return rank_random(some["at"].to_numpy(), labels, seed)
 
-    keys = {"axis": "gender", "variant": "gensynth", "source": "GenSynth, Table 1"}
+    pair = (groups.names[0], groups.names[1])
+    keys: dict[str, Any] = {"axis": "gender", "variant": "gensynth", "source": "GenSynth, Table 1", "pair": pair}
     with Progress(NAME, total=2 * (1 + len(config.seeds)), unit="rankings", brief=True) as rankings:
-        for model, ranker in (("tfidf", tfidf), ("random", random)):
+        for model, ranker in (("tfidf", tfidf), (RANDOM_RANKING, random)):
             natural = ranker(frame, groups.labels, config.seed)
             beside = {pool: _beside(model, pool, published) for pool in ("natural", "balanced")}
             add_pool(findings, model, "natural", [natural], config, published=beside["natural"], **keys)
@@ -146,6 +149,7 @@ SUITE = Suite(
     columns=("image_id", "caption"),
     texts=_no_texts,
     measure=_measure,
+    own_k="as in GenSynth",
     settings=("draws", "seeds", "seed", "level"),
     defaults=AuditConfig(draws=200),
     needs_model=False,

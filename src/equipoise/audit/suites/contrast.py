@@ -7,7 +7,8 @@ K = 1, 5, 10 and MaxSkew@K at K = 25, 100.
 
 A source image without a label is dropped before anything is ranked, and so are its edits: what the source's captions
 leave open, no edit can flip. A caption of a source is asked once for each of its edits. Labels are shuffled inside the
-edits of one source to see what chance gives. The model ``random`` ranks blindly; its values are exact.
+edits of one source to see what chance gives. The rows of the ``random ranking``, which no model gave,
+say what a blind ranking of the same pool gives, exactly.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ from equipoise.audit.findings import Findings, Key
 from equipoise.audit.subjects import SetStructure
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_retrieval, add_values, metrics_of, seeded_estimate
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure import METRICS
 from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups, chance, evaluate, max_skew_law
 from equipoise.measure.retrieval.summary import possible_range
+from equipoise.measure.sides import of_pair
 from equipoise.measure.stats import Estimate
+from equipoise.pace import stages, steps
 from equipoise.text import Lexicon
 
 __all__ = ["SUITE", "Pools", "pools_of"]
@@ -136,12 +140,15 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
         findings.note(f"no Bias@K: {axis} has {groups.n_groups} groups; name two with pair")
     if config.lexicon != "none" and Lexicon.load(config.lexicon).axis != axis:
         findings.note(f"the captions were made neutral on {Lexicon.load(config.lexicon).axis}, not on {axis}")
-    asked.add(findings, "natural", pools.natural, None)
-    if config.seeds:
-        natural = np.flatnonzero(pools.natural)
-        chosen = [balance(frame.iloc[natural], axis, method="gensynth", seed=s).positions for s in config.seeds]
-        asked.add_balanced(findings, [np.isin(np.arange(len(frame)), natural[some]) for some in chosen])
-    asked.add(findings, "edited", pools.edited, np.asarray(pd.factorize(frame["source_id"])[0]))
+    for pool in stages(["natural", *(["balanced"] if config.seeds else []), "edited"]):
+        if pool == "natural":
+            asked.add(findings, pool, pools.natural, None)
+        elif pool == "edited":
+            asked.add(findings, pool, pools.edited, np.asarray(pd.factorize(frame["source_id"])[0]))
+        else:
+            natural = np.flatnonzero(pools.natural)
+            chosen = [balance(frame.iloc[natural], axis, method="gensynth", seed=s).positions for s in config.seeds]
+            asked.add_balanced(findings, [np.isin(np.arange(len(frame)), natural[some]) for some in chosen])
     return findings
 
 
@@ -183,7 +190,7 @@ class _Asked:
 
     def add(self, findings: Findings, pool: str, inside: Mask, sets: NDArray[np.int64] | None) -> None:
         part = self.pool(inside)
-        for metric, k in self.measures:
+        for metric, k in stages(self.measures):
             add_retrieval(
                 findings,
                 groups=self.groups,
@@ -197,17 +204,17 @@ class _Asked:
                 subjects=False,
                 **part,
             )
-        self._add_random(findings, pool, inside, len(part["queries"]))
+        self._add_random(findings, pool, inside, part["clusters"])
 
     def add_balanced(self, findings: Findings, chosen: list[Mask]) -> None:
         parts = [self.pool(inside) for inside in chosen]
         keys = {"pool": "balanced", "axis": self.axis}
         for variant in self.config.variants:
-            for metric, k in self.measures:
+            for metric, k in stages(self.measures):
                 if not metrics_of(variant, [metric], self.pair):
                     continue
                 values, draws, shuffles = [], [], []
-                for part in parts:
+                for part in steps(parts):
                     retrieved = evaluate(
                         part["source"],
                         self.groups,
@@ -236,14 +243,14 @@ class _Asked:
                     possible=possible_range(retrieved, metric),
                 )
                 told = estimate.with_notes(*of_sources(parts[0]["clusters"]))
-                findings.add(told, metric=metric, variant=variant, k=k, **keys)
+                findings.add(told, metric=metric, variant=variant, k=k, **of_pair(metric, self.pair), **keys)
                 if all(shuffles):
                     together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
                     findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)
-        self._add_random(findings, "balanced", chosen[0], len(parts[0]["queries"]))
+        self._add_random(findings, "balanced", chosen[0], parts[0]["clusters"])
 
-    def _add_random(self, findings: Findings, pool: str, inside: Mask, n: int) -> None:
-        """What a blind ranking of the pool gives, exactly."""
+    def _add_random(self, findings: Findings, pool: str, inside: Mask, clusters: NDArray[Any]) -> None:
+        """What a blind ranking of the pool gives, exactly; ``clusters`` (Q,): the source of each query."""
         counts = self.groups.take(inside).counts()
         for metric, k in self.measures:
             if metric == "max_skew":
@@ -257,11 +264,13 @@ class _Asked:
                 value,
                 null_mean=value,
                 null_sd=sd,
-                n=n,
+                n=len(clusters),
                 n_groups=self.groups.n_groups,
-                notes=("exact expectation of a blind ranking; its sd is that of one query",),
+                notes=("exact expectation of a blind ranking; its sd is that of one query", *of_sources(clusters)),
             )
-            findings.add(estimate, model="random", metric=metric, variant="equipoise", pool=pool, axis=self.axis, k=k)
+            findings.add(
+                estimate, model=RANDOM_RANKING, metric=metric, variant="equipoise", pool=pool, axis=self.axis, k=k
+            )
 
 
 SUITE = Suite(
@@ -273,6 +282,7 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
+    own_k="as in GenSynth",
     defaults=AuditConfig(draws=200),
     settings=("axes", "k", "variants", "pair", "lexicon", "seeds", "draws", "seed", "level"),
 )

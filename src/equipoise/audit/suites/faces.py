@@ -26,6 +26,7 @@ from equipoise.measure.embedding import linear_probe, person_preference, self_si
 from equipoise.measure.groups import Groups
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import GroupMeans, group_means
+from equipoise.pace import stages
 from equipoise.text.templates.persons import (
     PersonPrompts,
     group_nouns,
@@ -159,14 +160,12 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
     if not evidence.has_vectors:
         findings.note("no self-similarity and no probe: they need embeddings, not scores")
-    for name in all_axes(evidence.frame, config):
+    measures = [_preferences, _zero_shot]
+    measures = [_self_similarity, *measures, _leakage] if evidence.has_vectors else measures
+    for name in stages(all_axes(evidence.frame, config)):
         axis = _Axis.of(findings, evidence, config, name)
-        if evidence.has_vectors:
-            _self_similarity(axis)
-        _preferences(axis)
-        _zero_shot(axis)
-        if evidence.has_vectors:
-            _leakage(axis)
+        for measure in stages(measures):
+            measure(axis)
     return findings
 
 

@@ -34,6 +34,7 @@ from equipoise.audit.suites._counterfactual import add_counterfactual
 from equipoise.audit.suites._retrieval import add_subjects
 from equipoise.data.labels import without_twins
 from equipoise.measure.retrieval import Candidates, rank
+from equipoise.pace import stages
 
 __all__ = ["SUITE"]
 
@@ -53,11 +54,13 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     subjects = subjects_asked(evidence.frame, config, findings)
     axes = all_axes(evidence.frame, config)
     queries = subject_queries(evidence, subjects, config)
-    for size in range(1, len(axes) + 1):
-        for some in combinations(axes, size):
+    together = [some for size in range(1, len(axes) + 1) for some in combinations(axes, size)]
+    for some in stages([*together, None]):
+        if some is not None:
             _measure_axes(findings, evidence, config, some, subjects, queries)
-    _add_gaps(findings, evidence, config, axes, subjects)
-    _add_ranking(findings, evidence, config, subjects)
+        else:
+            _add_gaps(findings, evidence, config, axes, subjects)
+            _add_ranking(findings, evidence, config, subjects)
     return findings
 
 
@@ -115,7 +118,7 @@ def _measure_axes(
     structure = set_structure(evidence.frame, config, axes, inside)
     groups = groups_to_rank(groups, structure, inside, findings)
     present = int((groups.take(inside).counts() > 0).sum())
-    for k in config.k or (max(2, present),):
+    for k in stages(config.k or (max(2, present),)):
         add_subjects(
             findings,
             evidence,
@@ -138,6 +141,7 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=_axes,
+    own_k="the number of groups on each axis, as in SocialCounterfactuals",
     settings=(
         "axes",
         "k",

@@ -27,6 +27,7 @@ from equipoise.audit.subjects import (
 )
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._retrieval import add_subjects
+from equipoise.pace import stages
 
 __all__ = ["SUITE", "chosen_k"]
 
@@ -48,8 +49,8 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
     axes = several_axes(evidence.frame, config)
     subjects = subjects_asked(evidence.frame, config, findings)
-    for axis, given in permutations(axes, 2):
-        for held in evidence.groups([given], NAME).names:
+    for axis, given in stages(list(permutations(axes, 2))):
+        for held in stages(evidence.groups([given], NAME).names):
             _measure_given(findings, evidence, config, axis, given, held, subjects)
     return findings
 
@@ -68,7 +69,7 @@ def _measure_given(
     usable = groups.defined & (others.labels == others.index(held))
     subject = pd.Index(subjects).get_indexer(pd.Index(evidence.frame["subject"]))
     sizes = np.bincount(subject[usable & (subject >= 0)], minlength=len(subjects))
-    for k in config.k or (chosen_k(sizes),):
+    for k in stages(config.k or (chosen_k(sizes),)):
         asked = [s for s, size in zip(subjects, sizes, strict=True) if size > k]
         if not asked:
             findings.note(f"{name}: left out, no subject has more than K = {k} such images")
@@ -104,5 +105,6 @@ SUITE = Suite(
     texts=subject_texts,
     measure=_measure,
     axes=several_axes,
+    own_k="12, or half of the largest pool where no pool has more than 12 images",
     settings=("axes", "k", "variants", "prompts", "prompt_pool", "min_sets", "pair", "link", "draws", "seed", "level"),
 )

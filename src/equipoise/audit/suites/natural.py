@@ -24,12 +24,14 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings, Key
 from equipoise.audit.suite import Suite
 from equipoise.audit.suites._caption_pool import BIAS_K, SKEW_K, RankedCaptions, add_holm, add_pool, ranked_captions
+from equipoise.audit.suites._retrieval import CHANCE, RANKING
 from equipoise.data.sampling import balance
 from equipoise.errors import InputError
 from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.bootstrap import mean_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.pace import portion, steps
 from equipoise.text import Lexicon
 
 __all__ = ["SUITE"]
@@ -65,12 +67,15 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     captions = _queries(frame, config)
     counts = ", ".join(f"{n:,} {name}" for name, n in zip(groups.names, groups.counts(), strict=True))
     findings.note(f"{len(captions):,} captions over {len(frame):,} images: {counts}, {groups.n_undefined:,} undefined")
-    natural = _ranked(evidence, captions, groups, config, pair, np.arange(len(frame)))
-    add_pool(findings, evidence.model, "natural", [natural], config, axis=axis, variant=VARIANT)
+    with portion(RANKING):
+        natural = _ranked(evidence, captions, groups, config, pair, np.arange(len(frame)))
+    with portion(0.5 - RANKING if config.seeds else CHANCE):
+        add_pool(findings, evidence.model, "natural", [natural], config, axis=axis, variant=VARIANT, pair=pair)
     if config.seeds:
         chosen = [balance(frame, axis, method="gensynth", seed=seed).positions for seed in config.seeds]
-        pools = [_ranked(evidence, captions, groups, config, pair, np.sort(some)) for some in chosen]
-        add_pool(findings, evidence.model, "balanced", pools, config, axis=axis, variant=VARIANT)
+        with portion(RANKING):
+            pools = [_ranked(evidence, captions, groups, config, pair, np.sort(some)) for some in steps(chosen)]
+        add_pool(findings, evidence.model, "balanced", pools, config, axis=axis, variant=VARIANT, pair=pair)
     add_holm(findings.rows)
     _add_recall(findings, natural, len(frame), axis, config)
     return findings
@@ -137,6 +142,7 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
+    own_k="as in GenSynth",
     defaults=AuditConfig(draws=200),
     settings=("axes", "k", "pair", "lexicon", "seeds", "draws", "seed", "level"),
 )

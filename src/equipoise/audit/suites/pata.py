@@ -31,6 +31,7 @@ from equipoise.errors import InputError
 from equipoise.measure.notes import no_null
 from equipoise.measure.retrieval import Candidates
 from equipoise.measure.stats.group_means import group_means
+from equipoise.pace import stages
 
 __all__ = ["SUITE", "SceneCaption", "scene_captions"]
 
@@ -87,12 +88,12 @@ def _texts(frame: pd.DataFrame, config: AuditConfig) -> Sequence[str]:
 
 def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     findings = Findings(NAME, evidence.model)
-    for axis in all_axes(evidence.frame, config):
+    for axis in stages(all_axes(evidence.frame, config)):
         captions = scene_captions(evidence.frame, axis)
         if not captions:
             findings.note(f"{axis}: no scene has captions for it")
             continue
-        for kind in KINDS:
+        for kind in stages(KINDS):
             _add_skew(findings, evidence, [c for c in captions if c.kind == kind], axis, kind, config)
         _add_association(findings, evidence, captions, axis, config)
     return findings
@@ -107,7 +108,7 @@ def _add_skew(
     frame, groups = evidence.frame, evidence.groups([axis], NAME)
     scenes = distinct([caption.scene for caption in captions])
     scene_of = np.array([caption.scene for caption in captions])
-    for k in config.k or KS:
+    for k in stages(config.k or KS):
         add_retrieval(
             findings,
             evidence.source([caption.text for caption in captions]),
@@ -180,5 +181,6 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=all_axes,
+    own_k="a short list and a longer one, because it is not known which the benchmark takes",
     settings=("axes", "k", "variants", "pair", "draws", "seed", "level"),
 )

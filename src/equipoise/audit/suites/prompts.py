@@ -25,7 +25,7 @@ from equipoise.audit.evidence import Evidence
 from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import groups_to_rank, moving_cells, pool_name, set_codes, set_structure
 from equipoise.audit.suite import Suite
-from equipoise.audit.suites._retrieval import add_retrieval
+from equipoise.audit.suites._retrieval import SHARE, add_retrieval
 from equipoise.errors import InputError
 from equipoise.formatting import missing
 from equipoise.measure.notes import add_notes, no_null, note
@@ -33,6 +33,7 @@ from equipoise.measure.retrieval import rank
 from equipoise.measure.retrieval.single import advice
 from equipoise.measure.stats.group_means import group_means
 from equipoise.measure.stats.permutation import holm
+from equipoise.pace import portion, stages
 
 __all__ = ["SUITE"]
 
@@ -41,7 +42,7 @@ MOST_K = 100
 METRICS = ("max_skew", "min_skew", "ndkl", "representation", "skew", "bias_at_k")
 SHUFFLES = 999
 RANKED = 100
-"""How many images of each prompt are written down, for whoever looks at them."""
+"""How many images of each prompt are written down, for whoever looks at them; more if K is larger."""
 
 
 def _prompts(config: AuditConfig) -> tuple[str, ...]:
@@ -89,12 +90,15 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     prompts = _prompts(config)
     kinds = tuple(kind.strip() or "other" for kind in config.prompt_kinds)
     parts = {kind: [p for p, of in zip(prompts, kinds, strict=True) if of == kind] for kind in dict.fromkeys(kinds)}
-    for axis in all_axes(evidence.frame, config):
-        _add_skew(findings, evidence, config, axis, axis, prompts, each=True)
+    kinds_apart = list(parts.items()) if len(parts) > 1 else []
+    for axis in stages(all_axes(evidence.frame, config)):
+        with portion(0.5 if kinds_apart else 1.0):
+            _add_skew(findings, evidence, config, axis, axis, prompts, each=True)
         _correct(findings, config, axis)
-        if len(parts) > 1:
-            for kind, some in parts.items():
+        with portion(0.4):
+            for kind, some in stages(kinds_apart):
                 _add_skew(findings, evidence, config, axis, f"{axis} | prompts={kind}", some, each=False)
+        if kinds_apart:
             _add_closest(findings, evidence, config, axis, parts)
     _add_ranking(findings, evidence, config, prompts)
     return findings
@@ -117,7 +121,7 @@ def _add_skew(
     groups = groups_to_rank(groups, structure, inside, findings)
     present = int((groups.counts() > 0).sum())
     n_images = int(inside.sum())
-    for k in config.k or (chosen_k(n_images, present),):
+    for k in stages(config.k or (chosen_k(n_images, present),)):
         if k >= n_images:
             raise InputError(
                 f"K = {k:,}, but only {n_images:,} images have a group on {axis!r}, and all would be retrieved; give a "
@@ -146,7 +150,8 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
     """Note beside the p-value of each prompt the one corrected over all prompts of its metric, definition and K."""
     families: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in findings.rows:
-        if row["axis"] == axis and row["subject"] is not None:
+        # no group of a prompt is tested alone
+        if row["axis"] == axis and row["subject"] is not None and row["metric"] != SHARE:
             families.setdefault((row["metric"], row["variant"], row["k"]), []).append(row)
     most = max(map(len, families.values()), default=0)
     if most < 2:
@@ -201,7 +206,8 @@ def _add_closest(
 
 
 def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, prompts: Sequence[str]) -> None:
-    found = rank(evidence.source(prompts), min(RANKED, len(evidence.frame)), order=evidence.tie_order(config.seed))
+    deepest = max(RANKED, *(row["k"] or 0 for row in findings.rows))
+    found = rank(evidence.source(prompts), min(deepest, len(evidence.frame)), order=evidence.tie_order(config.seed))
     findings.add_ranking(found, list(prompts), evidence.frame["image_id"].astype(str).tolist())
 
 
@@ -213,6 +219,7 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=_axes,
+    own_k="a tenth of the pool, at most 100 and at least one image for each group",
     settings=("axes", "k", "variants", "prompts", "prompt_kinds", "pair", "link", "draws", "seed", "level"),
     fills_prompts=False,
     advice=_advice,

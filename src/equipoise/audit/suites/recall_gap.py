@@ -21,6 +21,7 @@ from equipoise.audit.findings import Findings
 from equipoise.audit.subjects import pool_name
 from equipoise.audit.suite import Suite
 from equipoise.measure.retrieval import recall_at_k, recall_by_group, scan
+from equipoise.pace import stages
 
 __all__ = ["SUITE"]
 
@@ -44,7 +45,7 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     assert ranks is not None
     keys = {"axis": axis, "pool": pool_name(frame), "variant": "equipoise"}
     names = np.array([*groups.names, ""], dtype=object)[groups.labels]
-    for k in config.k or KS:
+    for k in stages(config.k or KS):
         recalls = recall_by_group(
             ranks,
             groups,
@@ -82,5 +83,6 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     reads=("captions",),
+    own_k="as recall is usually told",
     settings=("axes", "k", "draws", "seed", "level"),
 )

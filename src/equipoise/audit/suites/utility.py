@@ -171,5 +171,6 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     reads=("captions",),
+    own_k="as recall is usually told",
     settings=("k", "prompts", "prompt_pool", "seed", "level"),
 )

@@ -34,6 +34,7 @@ from equipoise.errors import InputError
 from equipoise.measure.notes import minus
 from equipoise.measure.retrieval import Candidates, Groups
 from equipoise.measure.stats.shares import share_estimate
+from equipoise.pace import portion, stages, steps
 
 __all__ = ["SUITE", "caption", "perceived", "resolved"]
 
@@ -94,11 +95,12 @@ def _measure(evidence: Evidence, config: AuditConfig) -> Findings:
     asked = _asked(frame) & groups.defined
     if not asked.all():
         findings.note(f"{int((~asked).sum())} images left out: no occupation, nothing beside it, or no pronoun known")
-    for variant in config.variants:
-        values = resolved(evidence, groups, asked, neutral=variant == "visogender")
-        for name, inside in _contexts(frame, axis, groups, asked):
-            _add_resolution(findings, evidence, groups, values, inside, name, variant, config)
-    for context in sorted(frame["context"][asked].dropna().unique()):
+    with portion(0.2):
+        for variant in steps(config.variants):
+            values = resolved(evidence, groups, asked, neutral=variant == "visogender")
+            for name, inside in _contexts(frame, axis, groups, asked):
+                _add_resolution(findings, evidence, groups, values, inside, name, variant, config)
+    for context in stages(sorted(frame["context"][asked].dropna().unique())):
         _add_retrieval(findings, evidence, groups, asked & (frame["context"] == context).to_numpy(), context, config)
     return findings
 
@@ -187,7 +189,7 @@ def _add_retrieval(
     ]
     pools = np.where(inside, pd.Index(jobs).get_indexer(pd.Index(frame["subject"])), -1)
     how = joined_prompts(config)
-    for k in config.k or KS:
+    for k in stages(config.k or KS):
         add_retrieval(
             findings,
             evidence.pooled_source(prompts, how),
@@ -213,5 +215,6 @@ SUITE = Suite(
     texts=_texts,
     measure=_measure,
     axes=one_axis,
+    own_k="as in VisoGender",
     settings=("axes", "k", "variants", "prompt_pool", "draws", "seed", "level"),
 )

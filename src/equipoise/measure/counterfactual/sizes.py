@@ -52,6 +52,7 @@ from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values, sign_flip
+from equipoise.pace import steps
 
 __all__ = [
     "Groups",
@@ -362,7 +363,7 @@ def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> It
     n_units = len(kept) if codes is None else int(codes.max()) + 1
     rng = np.random.default_rng(seed)
     step = max(1, 1_000_000 // max(len(kept), 1))
-    for start in range(0, draws, step):
+    for start in steps(range(0, draws, step)):
         signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), n_units), dtype=np.int8)
         yield np.asarray(signs if codes is None else signs[:, codes], dtype=np.float64)
 

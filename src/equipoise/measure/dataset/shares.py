@@ -19,6 +19,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import share_interval, wilson_interval
+from equipoise.pace import steps
 
 __all__ = ["GroupCounts", "effective_n", "group_counts"]
 
@@ -163,7 +164,7 @@ def _renamed(labels: Labels, codes: Labels, n_groups: int, draws: int, rng: np.r
         moved += rng.standard_normal((draws, n_groups)) @ root
         squares += total
     elif len(part):
-        for rows in np.array_split(np.arange(draws), max(1, part.size * draws // 4_000_000)):
+        for rows in steps(np.array_split(np.arange(draws), max(1, part.size * draws // 4_000_000))):
             shuffled = rng.permuted(np.tile(part, (len(rows), 1, 1)), axis=2)
             moved[rows] += shuffled.sum(axis=1)
             squares[rows] += (shuffled**2).sum(axis=1)

@@ -30,6 +30,7 @@ from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import kept_groups
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import placements
+from equipoise.pace import steps
 
 __all__ = [
     "Probe",
@@ -133,7 +134,7 @@ def linear_probe(
     null, tested = [], []
     for block in shuffled_labels(labels, as_count(permutations, "permutations"), rng, within, sets):
         shuffled, _ = _held_out_scores(fit, x, block, splits, len(names), strength)
-        for drawn, y in zip(shuffled, block, strict=True):
+        for drawn, y in steps(zip(shuffled, block, strict=True), len(block)):
             both = _auc(drawn, y, fold_of), _balanced_accuracy(drawn, y)
             null.append([value for value, _ in both])
             tested.append([held_out_variance(influence, sets) for _, influence in both])
@@ -202,7 +203,7 @@ def train_test_probe(
         return result
     rng = np.random.default_rng(seed)
     shuffled = shuffled_labels(test, as_count(permutations, "permutations"), rng, clusters=sets)
-    null = [(_auc(scores, y, fold_of)[0], _balanced_accuracy(scores, y)[0]) for block in shuffled for y in block]
+    null = [(_auc(scores, y, fold_of)[0], _balanced_accuracy(scores, y)[0]) for block in shuffled for y in steps(block)]
     return _with_null(result, np.array(null))
 
 

@@ -30,6 +30,7 @@ from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.lists import list_metrics, pair_metrics
 from equipoise.measure.retrieval.nulls import random_rankings
 from equipoise.measure.stats.exchange import Exchange, LabelShuffler, in_pools, in_sets, keys_of
+from equipoise.pace import steps
 
 __all__ = ["Chance", "chance"]
 
@@ -197,10 +198,10 @@ def _random_draws(
     kinds, which = np.unique(make_up, axis=0, return_inverse=True)
     length = recipe.k if recipe.extended else max(recipe.k, recipe.depth)
     pairs = recipe.pair is not None and not recipe.variant.of_indices
-    for number, counts in enumerate(kinds):
+    for number, counts in enumerate(steps(kinds)):
         queries = np.flatnonzero(which.ravel() == number)
         step = max(1, CELLS // (len(queries) * min(length, int(counts.sum()))))
-        for start in range(0, draws, step):
+        for start in steps(range(0, draws, step)):
             rows = min(step, draws - start)
             shape = (rows, len(queries))
             ranked = random_rankings(counts[:-1], length, rows * len(queries), rng)
@@ -249,13 +250,13 @@ class _Shuffles:
         pool = retrieved.pool_counts[retrieved.pool]
         most = max(1, CELLS // max(retrieved.indices.size, 1))
         step = max(1, min(MOST_SHUFFLES, SHUFFLED_CELLS // max(len(self.lists.exchange.labels), 1)))
-        for start in range(0, draws, step):
+        for start in steps(range(0, draws, step)):
             rows = min(step, draws - start)
             shuffled = self.lists.shuffled(rows, np.random.default_rng([seed, start, 0]))
             both = None
             if self.pairs is not None:
                 both = self.pairs.shuffled(rows, np.random.default_rng([seed, start, 1]))
-            for first in range(0, rows, most):
+            for first in steps(range(0, rows, most)):
                 part = slice(first, min(first + most, rows))
                 shape = (part.stop - part.start, len(retrieved.queries))
                 ranked = self.lists.lists(shuffled[part])

@@ -18,6 +18,7 @@ from equipoise.measure.retrieval.skew import desired_shares, zero_rule
 from equipoise.measure.retrieval.ties import expected_counts, expected_list_metrics, refuse_without_ties
 from equipoise.measure.retrieval.topk import Order, Ranking, Scan, Want, scan
 from equipoise.measure.retrieval.variants import TIES, Ties, Variant, variant_named
+from equipoise.pace import steps
 
 __all__ = ["Retrieved", "default_depth", "evaluate"]
 
@@ -60,6 +61,12 @@ class Retrieved:
     """(Q',) whether all images of the query's pool have the same score: it ranks nothing, so it shows nothing."""
     shared_ties: int = 0
     """Queries whose ties are shared out (``ties="expected"``); such values have no null."""
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The two groups of Bias@K, the first counting as positive."""
+        pair = self.recipe.pair
+        return None if pair is None else (self.groups.names[pair[0]], self.groups.names[pair[1]])
 
 
 def evaluate(
@@ -114,7 +121,7 @@ def evaluate(
             None if aims is None else aims[start : start + step],
             start,
         )
-        for start in range(0, max(1, source.n_queries), step)
+        for start in steps(range(0, max(1, source.n_queries), step))
     ]
     return _joined(parts, groups, recipe, candidates, source)
 

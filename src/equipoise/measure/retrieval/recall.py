@@ -23,6 +23,7 @@ from equipoise.measure.stats.group_means import size_of
 from equipoise.measure.stats.group_range import mover_bounds, range_interval
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
+from equipoise.pace import steps
 
 __all__ = ["GroupGap", "gap_by_group", "median_rank_by_group", "mrr_by_group", "recall_at_k", "recall_by_group"]
 
@@ -371,7 +372,7 @@ class _Sorted:
     ) -> FloatArray:
         step = max(1, CELLS // len(self.values))
         parts = []
-        for start in range(0, draws, step):
+        for start in steps(range(0, draws, step)):
             rows = min(step, draws - start)
             shuffled = rng.permuted(np.tile(self.cluster_labels, (rows, 1)), axis=1)[:, self.clusters]
             values = self.by_group(statistic, np.ones((1, len(self.values))), shuffled, kept)

@@ -27,6 +27,7 @@ from equipoise.measure.retrieval.blocks import (
     as_float,
     finite_rows,
 )
+from equipoise.pace import steps
 
 __all__ = ["Embeddings", "ScoreBlocks", "Scores", "big_pools", "small_pools"]
 
@@ -56,7 +57,7 @@ def small_pools(plan: Plan, dimensions: int) -> Iterator[tuple[Numbers, Numbers]
         same = pools[size_class == wanted]
         width, asked = int(n_images[same].max()), int(n_queries[same].max())
         step = max(1, min(BLOCK_CELLS // (width * asked), 2 * BLOCK_CELLS // (width * dimensions)))
-        for start in range(0, len(same), step):
+        for start in steps(range(0, len(same), step)):
             batch = same[start : start + step]
             yield _padded(queries, n_queries, batch), _padded(images, n_images, batch)
 
@@ -110,7 +111,7 @@ class ScoreBlocks:
         columns = columns[::-1] if plan.reverse else columns
         every = plan.keep is None and not plan.reverse
         step = int(np.clip(2 * BLOCK_CELLS // max(1, self.n_images), 1, BLOCK_ROWS))
-        for start in range(0, self.n_queries, step):
+        for start in steps(range(0, self.n_queries, step)):
             rows = np.arange(start, min(start + step, self.n_queries))
             scores = self._rows(int(rows[0]), int(rows[-1]) + 1, excluded.active)
             targets = None if plan.targets is None else _picked(scores, plan.targets[rows])
@@ -214,7 +215,7 @@ class Embeddings:
         parts = [queries[start : start + step] for start in range(0, len(queries), step)]
         left = [as_float(self.queries[rows], "queries") for rows in parts]
         aims = [self._targets(rows, plan) for rows in parts]
-        for first in range(0, len(images), width):
+        for first in steps(range(0, len(images), width)):
             index = images[first : first + width]
             right = finite_rows(self.images, index, "images")
             for rows, query, (targets, tolerance) in zip(parts, left, aims, strict=True):

@@ -18,6 +18,7 @@ from equipoise.measure.notes import of_sources
 from equipoise.measure.retrieval.chance import Chance
 from equipoise.measure.retrieval.evaluate import Retrieved
 from equipoise.measure.retrieval.skew import desired_shares
+from equipoise.measure.sides import of_pair
 from equipoise.measure.stats.bootstrap import IntervalMethod, cluster_sums, mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values
@@ -79,11 +80,13 @@ class Measured:
     query: int | None = None
     k: int | None = None
     variant: str | None = None
+    pair: tuple[str, str] | None = None
+    """The groups that the sign is between, where no other column says so."""
 
     def row(self, **keys: Any) -> dict[str, Any]:
         """One row of a results table."""
         own = {"metric": self.metric, "group": self.group, "k": self.k, "variant": self.variant}
-        return self.estimate.row(**(own | keys))
+        return self.estimate.row(**(own | of_pair(self.metric, self.pair) | keys))
 
 
 def summary(
@@ -171,7 +174,7 @@ class _Context:
             estimate = self._estimate(
                 name, values[tells], tells, place, level[tells], draws, (*retrieved.notes, *null.notes)
             )
-        return Measured(name, estimate, group, None, retrieved.recipe.k, retrieved.recipe.variant.name)
+        return Measured(name, estimate, group, None, retrieved.recipe.k, retrieved.recipe.variant.name, retrieved.pair)
 
     def _estimate(
         self,
@@ -312,4 +315,4 @@ def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Meas
                 n_groups=found.groups.n_groups,
                 **extra,
             )
-            yield Measured(name, estimate, None, int(query), found.recipe.k, found.recipe.variant.name)
+            yield Measured(name, estimate, None, int(query), found.recipe.k, found.recipe.variant.name, found.pair)

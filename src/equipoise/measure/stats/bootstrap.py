@@ -12,6 +12,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.notes import no_interval
+from equipoise.pace import steps
 
 __all__ = [
     "ClusterSums",
@@ -109,7 +110,7 @@ def resampling_weights(
     if replicates < 1:
         raise InputError(f"replicates = {replicates}: a bootstrap needs at least one")
     step = max(1, chunk // n_clusters)
-    for start in range(0, replicates, step):
+    for start in steps(range(0, replicates, step)):
         rows = min(step, replicates - start)
         drawn = rng.integers(0, n_clusters, size=(rows, n_clusters))
         drawn += np.arange(rows)[:, None] * n_clusters

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.metric import Alternative
+from equipoise.pace import steps
 
 __all__ = [
     "Alternative",
@@ -111,7 +112,7 @@ def permutation_test(
     rng = np.random.default_rng(seed)
     observed = float(statistic(np.arange(n, dtype=np.intp)[None, :])[0])
     parts = []
-    for start in range(0, draws, chunk):
+    for start in steps(range(0, draws, chunk)):
         rows = min(chunk, draws - start)
         orders = rng.permuted(np.tile(np.arange(n, dtype=np.intp), (rows, 1)), axis=1)
         parts.append(np.asarray(statistic(orders), dtype=np.float64))
@@ -184,7 +185,7 @@ def _sign_patterns(n: int, exact: bool, draws: int, rng: np.random.Generator) ->
     if draws < 1:
         raise InputError(f"draws = {draws}: a Monte-Carlo sign-flip test needs at least one draw")
     step = max(1, 4_000_000 // n)
-    for start in range(0, draws, step):
+    for start in steps(range(0, draws, step)):
         flips = rng.integers(0, 2, size=(min(step, draws - start), n), dtype=np.int8)
         yield np.asarray(1.0 - 2.0 * flips, dtype=np.float64)
 

@@ -14,6 +14,7 @@ from equipoise.audit import AuditConfig, run
 from equipoise.audit.folders import short_name
 from equipoise.data import Table, read_results
 from equipoise.data.published import doubt_sentence, published_numbers
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.measure.stats.correlation import pearson
 from equipoise.recipes.studies.frame import StepCost, StudyHome, StudyStep
 from equipoise.report.charts import scatter
@@ -137,7 +138,10 @@ def metric_table(
     for label, folder in folders.items():
         for row in rows_of(folder, metrics, **keys).to_dict("records"):
             k = "" if pd.isna(row["k"]) else f"@{int(row['k'])}"
-            what = {"model": "random" if row["model"] == "random" else label, "metric": f"{row['metric']}{k}"}
+            what = {
+                "model": RANDOM_RANKING if row["model"] == RANDOM_RANKING else label,
+                "metric": f"{row['metric']}{k}",
+            }
             for column in ("axis", "group", "pool"):
                 if not pd.isna(row[column]):
                     what[column] = row[column]

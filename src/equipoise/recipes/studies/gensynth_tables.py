@@ -9,6 +9,7 @@ import pandas as pd
 
 from equipoise.data import Table
 from equipoise.data.published import models_of, published_cell
+from equipoise.data.results import RANDOM_RANKING
 from equipoise.recipes.studies.common import (
     metric_table,
     paper_table,
@@ -28,7 +29,7 @@ balanced pools it draws."""
 MINI = ("mini:clip", "mini:clip-fair")
 FULL = tuple(models_of("gensynth"))
 SEES = {"mini": "mini:clip-fair", "full": "hf:openai/clip-vit-base-patch32"}
-BASELINES = {"tfidf": "TF-IDF", "random": "Random"}
+BASELINES = {"tfidf": "TF-IDF", RANDOM_RANKING: "Random"}
 COLUMNS = {("bias_at_k", 5): "Bias@5", ("bias_at_k", 10): "Bias@10"}
 COLUMNS |= {("max_skew", 25): "MaxSkew@25", ("max_skew", 100): "MaxSkew@100"}
 
@@ -135,8 +136,8 @@ def _beside_clip(row: dict[Any, Any]) -> dict[str, Any]:
 def _table_2(folders: dict[str, Path], home: StudyHome) -> StudyPart:
     table = metric_table(folders, ("max_skew", "bias_at_k"), "T2", "Natural, balanced and edited pools")
     text = (
-        "Edits of one picture differ in the person alone: what is left in the edited pool is the model. 'random' ranks "
-        "blindly, and its values are exact.",
+        "Edits of one picture differ in the person alone: what is left in the edited pool is the model. The random "
+        "ranking is no model: it is what ranking the same pool blindly gives, exactly.",
     )
     return StudyPart(
         "Tables 2 and 8",

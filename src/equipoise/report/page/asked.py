@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.data.labels import without_twins
-from equipoise.formatting import count
-from equipoise.report.findings import axis_name
-from equipoise.report.page.gallery import Rankings
-from equipoise.report.sources import Series
-from equipoise.report.verdict.prompts import is_of_prompts
+from equipoise.formatting import count, joined
+from equipoise.measure.notes import facts_of
+from equipoise.report.findings import WITHOUT_SUBJECTS, axis_name, is_of_prompts
+from equipoise.report.page.gallery import PictureOrder, Rankings
+from equipoise.report.sources import Given, ResultFolder, Series
 
-__all__ = ["facts", "pool_told", "said_of", "unit_of"]
+__all__ = ["chosen_k", "facts", "pictograms_told", "pool_told", "said_of", "shares_shown", "title_of", "unit_of"]
 
-OF_PROMPTS = frozenset({"faces", "prompts"})
 _KINDS = {
     "audit": "audited model",
     "results": "result",
@@ -26,6 +25,32 @@ _KINDS = {
     "classification": "image classifier",
 }
 _MOST_AXES = 3
+
+
+def title_of(series: Sequence[Series], given: Given) -> str:
+    """The title of a page that was given none: its models, else its folders."""
+    names = list(dict.fromkeys(each.label for each in series if not each.is_yardstick)) or [
+        each.path.name for each in given.sources
+    ]
+    return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
+
+
+def pictograms_told(series: Sequence[Series]) -> str:
+    """What must be said of drawn pictures."""
+    pools = [set(each.results["pool"].dropna().unique()) for each in series if each.source.kind != "filter"]
+    if not any("rendered" in some for some in pools):
+        return ""
+    if all(some == {"rendered"} for some in pools):
+        return "The pictures are pictograms: signs, not people. These numbers say nothing about anyone."
+    return "Some of the pictures are pictograms: signs, not people. Numbers from them say nothing about anyone."
+
+
+def chosen_k(sources: Sequence[ResultFolder]) -> list[str]:
+    """Which K the audits took that were given none, and why; with the folder where that differs between them."""
+    told = {source.path.name: source.k_told for source in sources if source.k_told}
+    if len(set(told.values())) < 2:
+        return list(told.values())[:1]
+    return [f"{name}: {sentence}" for name, sentence in told.items()]
 
 
 def unit_of(series: Sequence[Series]) -> str:
@@ -49,12 +74,12 @@ def facts(series: Sequence[Series], rankings: Rankings) -> list[str]:
     }
     told = []
     for kind, name in _KINDS.items():
-        n = sum(each.source.kind == kind for each in series)
+        n = sum(each.source.kind == kind and not each.is_yardstick for each in series)
         told += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
     if len(subjects) > 1:
-        told.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= OF_PROMPTS else 'subjects'}")
+        told.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= WITHOUT_SUBJECTS else 'subjects'}")
     told += [f"suite {s}" for s in suites[:3]]
     if pools := _pools_of_prompts(asked, rankings):
         return [*told, *pools]
@@ -72,6 +97,20 @@ def _pools_of_prompts(asked: Sequence[Series], rankings: Rankings) -> list[str]:
         axes = [axis for axis in dict.fromkeys(each.results["axis"].dropna().astype(str)) if axis in frame]
         pools.append(pool_told(frame[without_twins(frame)], axes))
     return list(dict.fromkeys(pools))
+
+
+def shares_shown(series: Series, ranking: PictureOrder, axes: Sequence[str], k: int) -> pd.DataFrame:
+    """``subject, group, share, expected`` of the first ``k``: as the results say of single prompts, else as ranked."""
+    rows = series.results
+    rows = rows[(rows["metric"] == "representation") & rows["subject"].notna() & (rows["k"] == k)]
+    rows = rows[rows["axis"] == " x ".join(axes)].drop_duplicates(["subject", "group"])
+    known = [facts_of(row, "shown") for row in rows.to_dict("records")]
+    expected = [float(facts["pool_share"]) for facts in known if facts]
+    if rows.empty or len(expected) < len(rows):
+        return ranking.shares(axes, k)
+    named = {"subject": rows["subject"].astype(str), "group": rows["group"].astype(str)}
+    shares = pd.DataFrame(named | {"share": rows["value"].astype(float), "expected": expected})
+    return shares.sort_values(["subject", "group"], kind="stable", ignore_index=True)
 
 
 def pool_told(frame: pd.DataFrame, axes: Sequence[str]) -> str:

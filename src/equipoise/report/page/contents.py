@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from equipoise.formatting import csv_text, joined, percent
+from equipoise.formatting import csv_text, percent
 from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows, told_of_p
-from equipoise.report.page.asked import facts, said_of, unit_of
+from equipoise.report.page.asked import chosen_k, facts, pictograms_told, said_of, shares_shown, title_of, unit_of
 from equipoise.report.page.figures import (
     headline_figure,
     joint_figure,
@@ -32,6 +32,7 @@ from equipoise.report.page.tables import (
     caption_numbers,
     dataset_text,
     funnel_rows,
+    numbers_told,
     subject_table,
 )
 from equipoise.report.page.words import CaptionWords, read_words
@@ -65,7 +66,7 @@ _CONTENTS = {
     "limits": "What this does not prove",
 }
 _JOINT_SHOWN = 3
-"""Suites that ask about no subject: what their rows are about is a prompt."""
+"""So many intersections of two axes have a figure."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ class PageContents:
             "title": self.title,
             "facts": facts(self.series, self.rankings),
             "unit": self.unit,
-            "signs": _signs(self.series),
+            "chosen": chosen_k(self.given.sources),
+            "signs": pictograms_told(self.series),
             "contents": [
                 (key, said_of(self.unit, name)) for key, name in _CONTENTS.items() if key not in here or here[key]
             ],
@@ -167,6 +169,7 @@ class PageContents:
             "datasets": self.datasets,
             "several": len({row.model for row in self.rows}) > 1,
             "all_rows": all_rows(self.series),
+            "numbers_told": numbers_told(self.series),
             "method": [said_of(self.unit, text) for text in method(self.series)],
             "definitions": definitions(self.series),
             "configs": configs(self.given.sources),
@@ -207,7 +210,7 @@ def gather(
             repairs.append(Repair(pair[0], after, changes(pair[0], after, by, spreads=spreads_of(pair[0]))))
     plain = naive_numbers(naive, audits, metric, found_truth)
     contents = PageContents(
-        title=title or _title(series, given),
+        title=title or title_of(series, given),
         verdict=verdict(
             audits,
             repairs=repairs,
@@ -252,21 +255,6 @@ def gather(
     contents.datasets = [text for each in datasets if (text := dataset_text(each, given.problems)) is not None]
     contents.figures["funnel"] = _funnels(given)
     return contents
-
-
-def _title(series: Sequence[Series], given: Given) -> str:
-    names = list(dict.fromkeys(each.label for each in series)) or [each.path.name for each in given.sources]
-    return "Bias report: " + (joined(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more")
-
-
-def _signs(series: Sequence[Series]) -> str:
-    """What must be said of drawn pictures."""
-    pools = [set(each.results["pool"].dropna().unique()) for each in series if each.source.kind != "filter"]
-    if not any("rendered" in some for some in pools):
-        return ""
-    if all(some == {"rendered"} for some in pools):
-        return "The pictures are pictograms: signs, not people. These numbers say nothing about anyone."
-    return "Some of the pictures are pictograms: signs, not people. Numbers from them say nothing about anyone."
 
 
 def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
@@ -411,7 +399,7 @@ def _subject_groups(audits: Sequence[Series], rankings: Rankings, metric: str | 
     fitting = rows[rows["n_groups"] <= 8]
     row = (fitting if len(fitting) else rows).sort_values("n_groups", ascending=False).iloc[0]
     axes, k = str(row["axis"]).split(" x "), int(row["k"])
-    shares = rankings[audit.label].shares(axes, k)
+    shares = shares_shown(audit, rankings[audit.label], axes, k)
     skewness = shares.assign(d=(shares["share"] - shares["expected"]).abs()).groupby("subject")["d"].sum()
     unit = unit_of(audits)
     svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)), unit=unit)

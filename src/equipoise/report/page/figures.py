@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from equipoise.formatting import cut_in_middle, excess_interval, p_text, share, shortened, signed
+from equipoise.formatting import cut_in_middle, excess_interval, p_text, share, signed
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, metric_name
 from equipoise.report.svg import SERIES_COLOURS, Scale, SvgDrawing, span
 
@@ -145,7 +145,7 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
     lows = rows["ci_low"].fillna(rows["value"]) - rows["null_mean"]
     highs = rows["ci_high"].fillna(rows["value"]) - rows["null_mean"]
     band = _SURE * rows["null_sd"].fillna(0.0)
-    scale = Scale(*span([*lows, *highs, *band, *-band]), 190, 490)
+    scale = Scale(*span([*lows, *highs, *band, *-band]), _left_of([title for _, _, title in places]), 490)
     drawing.x_axis(scale, head, height - 44, f"{_metric_told(rows)}, excess over chance")
     for row, y, title in places:
         _headline_row(drawing, row, y, title, several, scale, list(labels).index(row["label"]))
@@ -157,6 +157,15 @@ def headline_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.
 
 
 _NUMBERS = ["value", "null_mean", "null_sd", "excess", "ci_low", "ci_high", "p_value", "n", "n_groups"]
+
+
+def _left_of(titles: Sequence[str]) -> float:
+    """Where a plot begins beside these titles: further to the right where they are long, for words grow on a phone.
+
+    >>> _left_of(["gender", "age"]), _left_of(["gender × skin tone × age"])
+    (190.0, 252.0)
+    """
+    return min(300.0, max(190.0, 10.5 * max(map(len, titles), default=0)))
 
 
 def _metric_told(rows: pd.DataFrame) -> str:
@@ -221,7 +230,8 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str], unit: str = "subject
     groups = [(str(a), str(b), some) for (a, b), some in shown.groupby(["axis", "label"], sort=False)]
     values = shown["excess"].astype(float)
     room = 0.06 * (values.max() - values.min()) or 0.5
-    scale = Scale(min(values.min() - room, 0), max(values.max() + room, 0), 190, 630)
+    left = _left_of([axis_name(axis) for axis, _, _ in groups])
+    scale = Scale(min(values.min() - room, 0), max(values.max() + room, 0), left, 630)
     stacks = [_stacked(some, scale) for _, _, some in groups]
     heights = [max(42.0, 9.0 * max(place for _, _, place in stack) + 40) for stack in stacks]
     drawing = SvgDrawing("subjects", WIDTH, sum(heights) + 56)
@@ -261,7 +271,7 @@ def _strip(drawing: SvgDrawing, stack: list[tuple[pd.Series, float, int]], scale
         drawing.dot(x, y - 9 * place, 4, f"c{colour}" if sure else f"hollow s{colour}", label, str(row["subject"]))
     farthest = max(x for _, x, _ in stack)
     named = next(row for row, x, place in stack if x == farthest and place == 0)
-    drawing.text(farthest + 9, y + 4, shortened(str(named["subject"]), 14), "small halo")
+    drawing.text(farthest + 9, y + 4, cut_in_middle(str(named["subject"]), 16), "small halo")
 
 
 def proportions_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.DataFrame]:

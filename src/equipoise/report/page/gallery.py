@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +22,9 @@ from equipoise.data.images import decode, refuse_outside
 from equipoise.data.labels import PLACEBO, with_joined_labels, without_twins
 from equipoise.errors import InputError
 from equipoise.formatting import one_line, p_text, signed
-from equipoise.report.findings import LEVEL, axis_name, main_rows, metric_name, subject_rows
-from equipoise.report.sources import Given, Series
+from equipoise.pace import steps
+from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, main_rows, metric_name, subject_rows
+from equipoise.report.sources import Given, Series, no_table
 from equipoise.report.svg import SERIES_COLOURS
 
 __all__ = [
@@ -168,7 +170,7 @@ class SetShown:
 def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict[str, str]:
     """The pictures with these ids as small data URIs; a picture that cannot be had is told and left out."""
     ids, uris, broken = set(wanted), {}, []
-    for batch in table.batches(["image_id", "image"]):
+    for batch in _batches_with(table, ids):
         names = batch.column("image_id").to_pylist()
         places = [i for i, name in enumerate(names) if name in ids]
         for i in places:
@@ -192,6 +194,13 @@ def thumbnails(table: Table, wanted: Iterable[str], problems: list[str]) -> dict
             f"{table.path.name}: {missing} of {len(ids)} pictures to show could not be read{first}; left out"
         )
     return uris
+
+
+def _batches_with(table: Table, ids: set[str]) -> Iterator[Any]:
+    """Ids and pictures of the shards that hold some of ``ids``: of a large table few bytes are read."""
+    for index in steps(range(len(table.shards))):
+        if any(not ids.isdisjoint(batch.column(0).to_pylist()) for batch in table.shard_batches(index, ["image_id"])):
+            yield from table.shard_batches(index, ["image_id", "image"])
 
 
 def set_gallery(frame: pd.DataFrame, axes: Sequence[str], n: int = 4) -> list[tuple[str, pd.DataFrame]]:
@@ -243,17 +252,17 @@ class Gallery:
 
 def gallery(given: Given, audits: Sequence[Series], rankings: dict[str, PictureOrder], metric: str | None) -> Gallery:
     """The pictures of the first audit whose table is known; empty where none is."""
-    for audit in audits:
-        table = given.table_of(audit.source)
+    found = [given.table_of(audit.source) for audit in audits]
+    for audit, table in zip(audits, found, strict=True):
         if table is not None and audit.label in rankings and metric is not None:
             return _of_audit(given, audit, table, audits, rankings, metric)
-    if rankings and not given.tables:
-        given.problems.append(
-            "no pictures are shown: the table that was audited is neither given nor beside the results; to see them "
-            "type: equipoise report RESULTS TABLE -o page.html"
-        )
+    if rankings and not any(found):
+        given.problems.append(no_table(next(audit.source for audit in audits if audit.label in rankings)))
+    asked_about = {audit.source.fingerprint for audit in audits} - {None}
     for table in given.tables:
-        return _of_table(given, table)
+        if not asked_about or table.fingerprint in asked_about:
+            return _of_table(given, table)
+        given.problems.append(f"{table.path.name}: is not the table that was audited; its pictures are not shown")
     return Gallery()
 
 
@@ -291,10 +300,12 @@ def _of_audit(
             if (subject, a.label) in tops
         ]
         blocks.append(SubjectPictures(subject, size, [(label, pictures) for label, pictures in models if pictures]))
+    first, unit = f"the first {min(k, AT_MOST)} pictures", "prompt" if is_of_prompts(audit) else "subject"
+    what = f"For a prompt that names the subject alone, {first} of that subject"
+    what = f"For a prompt, {first} of the pool" if unit == "prompt" else what
     note = (
-        f"For a prompt that names the subject alone, the first {min(k, AT_MOST)} pictures of that subject in the "
-        f"model's order, from left to right: the {MOST} most and the {LEAST} least skewed subjects of {audit.label} on "
-        f"{axis_name(axis)}. The frame and the word below say the group."
+        f"{what} in the model's order, from left to right: the {MOST} most and the {LEAST} least skewed {unit}s of "
+        f"{audit.label} on {axis_name(axis)}. The frame and the word below say the group."
     )
     blocks = [block for block in blocks if block.models]
     return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)

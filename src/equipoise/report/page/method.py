@@ -16,9 +16,10 @@ from typing import Any
 import pandas as pd
 
 from equipoise import __version__
+from equipoise.data.manifest import TABLE_AT
 from equipoise.measure import METRICS
 from equipoise.measure.notes import joined_over_k
-from equipoise.report.findings import metric_name
+from equipoise.report.findings import PROMPTS, metric_name
 from equipoise.report.sources import Given, ResultFolder, Series, words_masked
 
 __all__ = ["configs", "definitions", "dropped", "limits", "method", "public", "versions"]
@@ -42,15 +43,16 @@ def method(series: Sequence[Series]) -> list[str]:
             "A draw of lots is not perfectly even, so every number stands beside what chance alone gives: labels are "
             "shuffled inside counterfactual sets, or drawn anew where there are none, many times. The excess is the "
             "value less the mean of those draws; grey bands hold 95% of them. The p-value is the share of draws at "
-            "least as far out. P-values in the verdict are adjusted for every axis, metric and K looked at (Holm); "
-            "where no draw is as far out as the number, the tail of the null is taken as normal.",
+            "least as far out. P-values in the verdict are adjusted for every axis, metric and K looked at (Holm). "
+            "Draws cannot count beyond one in their number: from 0.005 downwards the verdict goes on with the tail of "
+            "a normal law, and says so wherever that gives a smaller p-value than the draws alone.",
             "The verdict says one of four things: it leans (beyond chance and beyond the margin), it is too small to "
             "matter (its interval lies inside the margin), nothing was found and would have been, or it cannot be "
             "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "
             "agreement with what was stated; a small p-value alone is none.",
             "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
             "asked about. A single subject has few possible values: it gets a p-value"
-            f"{single if 'prompts' in suites else ''}, no interval.",
+            f"{single if PROMPTS in suites else ''}, no interval.",
         ]
     if "captions" in kinds:
         paragraphs.append(_of_captions([each for each in series if each.source.kind == "captions"]))
@@ -73,7 +75,7 @@ _RANKED = (
 _ASKED = {
     "faces": "Nothing is ranked. The pictures of each group are compared with each other, with texts that speak of a "
     "person, and with texts that name the groups: a model blind to the groups would treat the pictures of all alike.",
-    "prompts": "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
+    PROMPTS: "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
     "first K are looked at: a model blind to the groups would fill them as a draw of lots does.",
 }
 """What suites without subjects do."""
@@ -113,7 +115,8 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
 
 def configs(sources: Sequence[ResultFolder]) -> list[tuple[str, str]]:
     """The settings of every folder as text, without the folders of the machine."""
-    return [(s.path.name, json.dumps(public(s.settings), indent=1, ensure_ascii=False)) for s in sources if s.settings]
+    told = [(s.path.name, {name: value for name, value in s.settings.items() if name != TABLE_AT}) for s in sources]
+    return [(name, json.dumps(public(some), indent=1, ensure_ascii=False)) for name, some in told if some]
 
 
 def public(value: Any) -> Any:

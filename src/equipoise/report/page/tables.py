@@ -14,7 +14,8 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
-from equipoise.measure.notes import counted, facts_of, pair_of
+from equipoise.measure.notes import N_OF_SOURCES, counted, facts_of, pair_of
+from equipoise.measure.sides import favoured, sign_told
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, leans, metric_name, subject_rows
 from equipoise.report.page.gallery import PictureOrder
 from equipoise.report.sources import Series
@@ -28,6 +29,7 @@ __all__ = [
     "caption_numbers",
     "dataset_text",
     "funnel_rows",
+    "numbers_told",
     "subject_table",
 ]
 
@@ -95,13 +97,7 @@ def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -
             known = {(axis, name): group for name, group in ranking.most_above(str(axis).split(" x "), int(k))} | known
     named = []
     for row in rows.to_dict("records"):
-        if row["metric"] == _GAP:
-            first, second = pair_of(row) or (str(row["group"]), "–")
-            named.append(first if row["value"] > 0 else second)
-        elif (told := facts_of(row, "favours")) is not None:
-            named.append(str(told["group"]))
-        else:
-            named.append(known.get((row["axis"], row["subject"]), "–"))
+        named.append(favoured(row) or known.get((row["axis"], row["subject"]), "–"))
     return named
 
 
@@ -136,6 +132,16 @@ def _key(value: Any) -> str:
     return f"{number:.6g}" if math.isfinite(number) else ("1e99" if number > 0 else "-1e99")
 
 
+def numbers_told(series: Sequence[Series]) -> str:
+    """What stands above the table of all numbers: how to read its cells."""
+    told = "Where a cell holds a dash, the number does not apply."
+    rows = [row for each in series for row in each.results[["metric", "codes", "subject"]].to_dict("records")]
+    whole = [row for row in rows if missing(row["subject"])]
+    signs = dict.fromkeys(sign for row in whole if (sign := sign_told(row, f"{metric_name(str(row['metric']))}@K")))
+    told += "".join(f" {sign}." for sign in signs)
+    return told + (f" {N_OF_SOURCES}." if any(facts_of(row, "sources") for row in whole) else "")
+
+
 def all_rows(series: Sequence[Series]) -> list[list[str]]:
     """Every number over all subjects, as cells."""
     rows = []
@@ -152,6 +158,7 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     axis_name(row["axis"]),
                     row["group"] if isinstance(row["group"], str) else "–",
                     row["pool"] if isinstance(row["pool"], str) else "–",
+                    favoured(row) or "–",
                     amount(row["value"], 3),
                     amount(row["null_mean"], 3),
                     signed(row["excess"], 3),

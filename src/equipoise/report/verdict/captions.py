@@ -117,7 +117,7 @@ def _numbers(captioner: Series, reading: Reading) -> str:
     if reading.low is not None:
         span = f", {percent(level_of(captioner))} interval {interval(row['ci_low'], row['ci_high'], 1)}"
     chance = "" if reading.metric == "lic" else f" where chance gives {amount(row['null_mean'], 1)}"
-    return f"{name} {amount(row['value'], 1)} points{span}{chance}, {p_text(reading.p)}, {plural(row['n'], 'caption')}"
+    return f"{name} {amount(row['value'], 1)} points{span}{chance}, {reading.p_told}, {plural(row['n'], 'caption')}"
 
 
 def _named_sentence(captioner: Series, recovery: Recovered) -> str:
@@ -188,7 +188,7 @@ def on_captions(captions: Sequence[Series]) -> BiasVerdict:
     verdict.answers.append(
         (IS_IT, " ".join(f"{_outcome_of(names, len(readings))}: {outcome.value}." for outcome, names in by.items()))
     )
-    p = joined([f"{label} {p_text(reading.p)}" for label, reading in readings.items()])
+    p = joined([f"{label} {reading.p_told}" for label, reading in readings.items()])
     corrected = f", corrected for {len(readings)} models (Holm)" if len(readings) > 1 else ""
     verdict.answers.append((HOW_SURE, f"Over repeated splits and shuffled labels{corrected}: {p}."))
     return verdict

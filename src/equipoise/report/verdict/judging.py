@@ -11,7 +11,7 @@ from equipoise.measure.stats import holm
 from equipoise.report.findings import bias_rows, is_placebo, main_metric, main_rows, perceived, subject_rows
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
-from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, read_row, refined_p
+from equipoise.report.verdict.outcomes import LEVEL, SPREADS, Conclusion, Reading, adjusted_p, read_row
 
 __all__ = ["AxisJudgement", "BiasVerdict", "adjusted", "judge", "level_of", "shown_metric", "spreads_of"]
 
@@ -143,10 +143,9 @@ def judge(series: Series, truths: Sequence[Recovered] = (), *, difference: bool 
     if rows.empty:
         return []
     spreads, level = spreads_of(series), level_of(series)
-    p = holm([refined_p(row) for _, row in rows.iterrows()])
     readings = [
-        read_row(row, float(at), spreads=spreads, signed=difference or None)
-        for (_, row), at in zip(rows.iterrows(), p, strict=True)
+        read_row(row, p, counted=counted, spreads=spreads, signed=difference or None)
+        for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
     ]
     with_sets = {str(r.row["pool"]) for r in readings if r.metric in SET_METRICS} | {EDITED}
     keys = list(dict.fromkeys((str(r.row["axis"]), str(r.row["pool"])) for r in readings))

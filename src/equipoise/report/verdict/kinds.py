@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.formatting import amount, joined, p_text, percent, plural, share
-from equipoise.measure.stats import holm
+from equipoise.formatting import amount, joined, percent, plural, share
 from equipoise.report.findings import axis_name, metric_name, rate_tested
 from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
-from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text, read_row, refined_p
+from equipoise.report.verdict.outcomes import Conclusion, Reading, adjusted_p, margin_text, read_row
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
 __all__ = ["on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
@@ -42,7 +41,7 @@ def on_filters(series: Series) -> BiasVerdict:
     small = [r for r in readings if r.outcome is Conclusion.TOO_SMALL]
     margin = margin_text("filter_bias")
     if uneven:
-        sides = [f"{_side(r)} ({size_words(r)}, {p_text(r.p)})" for r in uneven[: 2 * _MOST]]
+        sides = [f"{_side(r)} ({size_words(r)}, {r.p_told})" for r in uneven[: 2 * _MOST]]
         verdict = BiasVerdict(
             "Filters are harder on some groups than on others.", [f"{'; '.join(sides)}; p corrected over the run."]
         )
@@ -57,7 +56,7 @@ def on_filters(series: Series) -> BiasVerdict:
         )
         verdict = BiasVerdict(
             f"Whether a filter of {series.label} drops one group more than another cannot be told.",
-            [f"{_side(open_still)}: {why} ({size_words(open_still)}, {p_text(open_still.p)}, margin {margin})."],
+            [f"{_side(open_still)}: {why} ({size_words(open_still)}, {open_still.p_told}, margin {margin})."],
         )
     elif small:
         sides = [f"{_side(r)} ({size_words(r)})" for r in small[:_MOST]]
@@ -143,7 +142,7 @@ def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
     span = ""
     if reading.low is not None:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
-    numbers = f"{first} - {second} is {amount(row['value'])}{span}, {p_text(reading.p)}"
+    numbers = f"{first} - {second} is {amount(row['value'])}{span}, {reading.p_told}"
     margin = margin_text(reading.metric, judgement.spreads)
     if judgement.outcome is Conclusion.LEANS:
         return f"On {judgement.about}, {more} has more {name} than {less}: {numbers}."
@@ -165,10 +164,9 @@ def on_dataset(series: Series) -> BiasVerdict:
     rows = every[of_groups | content | other].reset_index(drop=True)
     if rows.empty:
         return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
-    p = holm([refined_p(row) for _, row in rows.iterrows()])
     readings = [
-        read_row(row, float(at), signed=row["metric"] == "group_share")
-        for (_, row), at in zip(rows.iterrows(), p, strict=True)
+        read_row(row, p, counted=counted, signed=row["metric"] == "group_share")
+        for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
     ]
     outcome = worst(readings)
     leaning = sorted((r for r in readings if r.outcome is Conclusion.LEANS), key=lambda r: -r.size)
@@ -184,7 +182,7 @@ def on_dataset(series: Series) -> BiasVerdict:
         (IS_IT, f"Lopsided in {kinds}." if leaning else f"{outcome.value[:1].upper()}{outcome.value[1:]}.")
     )
     looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
-    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
+    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."))
     return verdict
 
 
@@ -211,8 +209,10 @@ def _on_classifier(series: Series) -> BiasVerdict:
     rows = rows[rows["p_value"].notna() & rows["null_mean"].notna()].reset_index(drop=True)
     if rows.empty:
         return BiasVerdict(f"Whether {series.label} leans cannot be told: none of its numbers has a chance level.")
-    p = holm([refined_p(row) for _, row in rows.iterrows()])
-    readings = [read_row(row, float(at)) for (_, row), at in zip(rows.iterrows(), p, strict=True)]
+    readings = [
+        read_row(row, p, counted=counted)
+        for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
+    ]
     outcome = worst(readings)
     leaning = [r for r in readings if r.outcome is Conclusion.LEANS]
     leads = {
@@ -224,12 +224,12 @@ def _on_classifier(series: Series) -> BiasVerdict:
     verdict = BiasVerdict(leads[outcome], outcome=outcome)
     for r in leaning[: 2 * _MOST]:
         name, axis = metric_name(r.metric), axis_name(r.row["axis"])
-        verdict.sentences.append(f"Its {name} on {axis} is {size_words(r)} more than chance ({p_text(r.p)}).")
+        verdict.sentences.append(f"Its {name} on {axis} is {size_words(r)} more than chance ({r.p_told}).")
     if not leaning:
         same = [r for r in readings if r.outcome is outcome]
         verdict.sentences.append(_dataset_why(max(same, key=lambda r: (r.detected, -r.p)), outcome))
     looked = f"{plural(len(readings), 'number')} looked at, with one correction (Holm)"
-    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {p_text(min(r.p for r in readings))}."))
+    verdict.answers.append((HOW_SURE, f"{looked}; smallest p after it: {min(readings, key=lambda r: r.p).p_told}."))
     return verdict
 
 
@@ -260,17 +260,17 @@ def _dataset_sentence(reading: Reading, level: float) -> str:
     if reading.metric == "group_share":
         return (
             f"On {axis_name(row['axis'])}, {row['group']} has {share(row['value'])} of the images where "
-            f"{share(row['null_mean'])} would be even ({plural(row['n'], 'image')}{span}, {p_text(reading.p)})."
+            f"{share(row['null_mean'])} would be even ({plural(row['n'], 'image')}{span}, {reading.p_told})."
         )
     if reading.metric.endswith("_distance"):
         what = reading.metric.removesuffix("_distance").replace("_", " ")
         return (
             f"The {what}s lean to groups of {axis_name(row['axis'])}, by {size_words(reading)} more than chance "
-            f"({p_text(reading.p)}, {plural(row['n'], 'item')})."
+            f"({reading.p_told}, {plural(row['n'], 'item')})."
         )
     return (
         f"{metric_name(reading.metric)[:1].upper()}{metric_name(reading.metric)[1:]} on {axis_name(row['axis'])} is "
-        f"{size_words(reading)} from chance ({p_text(reading.p)})."
+        f"{size_words(reading)} from chance ({reading.p_told})."
     )
 
 
@@ -282,5 +282,5 @@ def _dataset_why(reading: Reading, outcome: Conclusion) -> str:
         return f"{on} is beyond chance, by {size_words(reading)}: inside the margin of {margin_text(reading.metric)}."
     if reading.detected:
         size = amount_of(reading.size, reading.metric)
-        return f"{on} is beyond chance ({p_text(reading.p)}), but its size, {size}, is not known well enough."
-    return f"{on} is within chance (adjusted {p_text(reading.p)}): {reach(reading, 0.2)}."
+        return f"{on} is beyond chance ({reading.p_told}), but its size, {size}, is not known well enough."
+    return f"{on} is within chance (adjusted {reading.p_told}): {reach(reading, 0.2)}."

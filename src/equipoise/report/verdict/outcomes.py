@@ -17,7 +17,9 @@ from typing import Any
 import pandas as pd
 from scipy import stats as sps
 
+from equipoise.formatting import p_text
 from equipoise.measure.notes import independent
+from equipoise.measure.stats import holm
 
 __all__ = [
     "SIGNED",
@@ -25,11 +27,11 @@ __all__ = [
     "WORSE_BELOW",
     "Conclusion",
     "Reading",
+    "adjusted_p",
     "margin_of",
     "margin_text",
     "outcome_of",
     "read_row",
-    "refined_p",
 ]
 
 
@@ -199,6 +201,27 @@ class Reading:
     """The smallest effect that this n finds with 80% power, on the same scale."""
     p: float
     """Adjusted for everything looked at."""
+    p_counted: float | None = None
+    """The same by counted draws alone, where ``p`` goes on beyond them by a normal tail (:func:`refined_p`)."""
+
+    @property
+    def p_told(self) -> str:
+        """The p-value in words; one that no draws could show says so, with the one that they show.
+
+        >>> row = pd.Series({"metric": "ndkl"})
+        >>> Reading(row, 0.2, 0.1, 0.3, 0.1, None, 0.00002, 0.125).p_told
+        'p < 0.001 by a normal tail, p = 0.125 by the draws alone'
+        >>> Reading(row, 0.2, 0.1, 0.3, 0.1, None, 0.04, 0.04).p_told
+        'p = 0.040'
+        """
+        told = p_text(self.p)
+        return f"{told} by a normal tail, {p_text(self.p_counted)} by the draws alone" if self.has_tail else told
+
+    @property
+    def has_tail(self) -> bool:
+        """Whether the p-value, as it is printed, is smaller than counted draws show."""
+        known = self.p_counted is not None and self.p < self.p_counted
+        return known and p_text(self.p) != p_text(self.p_counted)
 
     @property
     def metric(self) -> str:
@@ -218,10 +241,13 @@ class Reading:
         )
 
 
-def read_row(row: pd.Series, p: float, *, spreads: float = 0.2, signed: bool | None = None) -> Reading:
+def read_row(
+    row: pd.Series, p: float, *, counted: float | None = None, spreads: float = 0.2, signed: bool | None = None
+) -> Reading:
     """``row`` as a distance from chance; ``p`` is its adjusted p-value, ``spreads`` the audit's margin.
 
-    ``signed``: whether either side of chance counts, as in a difference of two models; by the metric unless given.
+    ``counted``: the adjusted p-value without a normal tail, where ``p`` has one (:func:`adjusted_p`). ``signed``:
+    whether either side of chance counts, as in a difference of two models; by the metric unless given.
 
     >>> row = pd.Series({"metric": "standard_gap_size", "value": 0.5, "null_mean": 0.05, "null_sd": 0.05,
     ...     "ci_low": 0.4, "ci_high": 0.6, "n": 28})
@@ -237,7 +263,7 @@ def read_row(row: pd.Series, p: float, *, spreads: float = 0.2, signed: bool | N
     if metric in TRUE_SIZES and not signed:
         # the number and its interval are free of noise; chance is what the cut at 0 leaves
         size = value if value > chance else value - chance
-        return _reading(row, size, low, high, margin, _smallest_size(row), p)
+        return _reading(row, size, low, high, margin, _smallest_size(row), p, counted)
     if low is None or high is None:
         low = high = None
     else:
@@ -248,15 +274,32 @@ def read_row(row: pd.Series, p: float, *, spreads: float = 0.2, signed: bool | N
     if metric in SIGNED if signed is None else signed:
         # whichever way it points: the distance from chance, and 0 where the interval holds it
         size, (low, high) = abs(size), _distances(low, high)
-    return _reading(row, size, low, high, margin, smallest, p)
+    return _reading(row, size, low, high, margin, smallest, p, counted)
+
+
+def adjusted_p(rows: pd.DataFrame) -> list[tuple[float, float]]:
+    """The p-value of each row, adjusted for looking at all of them (Holm): with the normal tail, and counted alone.
+
+    >>> row = {"p_value": 0.005, "value": 0.9, "null_mean": 0.2, "null_sd": 0.1, "n": 28}
+    >>> adjusted_p(pd.DataFrame([row, row | {"p_value": 0.4}]))
+    [(2e-06, 0.01), (0.4, 0.4)]
+    """
+    every = [row for _, row in rows.iterrows()]
+    with_tail, counted = (holm([p(row) for row in every]) for p in (refined_p, _counted_p))
+    return [(float(a), float(b)) for a, b in zip(with_tail, counted, strict=True)]
+
+
+def _counted_p(row: pd.Series) -> float:
+    return float(row["p_value"])
 
 
 def refined_p(row: pd.Series) -> float:
     """A row's p-value, by the normal law where the draws of its null end.
 
     Of 1,000 draws of which none is as far out, the p-value is only known to be below 0.001. Corrected for fifty
-    numbers that could never count, so its tail is that of the normal law with the mean and spread of the null: never
-    above the p-value itself, nor below one in a million.
+    numbers that could never count, so from 0.005 downwards the tail is that of the normal law with the mean and spread
+    of the null: never above the p-value itself, nor below one in a million. Whoever prints it says so
+    (:attr:`Reading.p_told`).
 
     >>> row = {"p_value": 0.001, "value": 0.9, "null_mean": 0.2, "null_sd": 0.1, "n": 28}
     >>> refined_p(pd.Series(row)), refined_p(pd.Series(row | {"value": 0.5})).__round__(5)
@@ -277,10 +320,11 @@ def _reading(
     margin: float | None,
     smallest: float | None,
     p: float,
+    counted: float | None,
 ) -> Reading:
     if low is None or high is None or high - low < _ZERO:
         low = high = None
-    return Reading(row, size, low, high, margin, smallest, p)
+    return Reading(row, size, low, high, margin, smallest, p, counted)
 
 
 def _distances(low: float | None, high: float | None) -> tuple[float | None, float | None]:

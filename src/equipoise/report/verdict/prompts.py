@@ -11,13 +11,12 @@ import pandas as pd
 from equipoise.formatting import count, p_text, share
 from equipoise.measure.notes import facts_of
 from equipoise.measure.retrieval.single import advice
-from equipoise.report.findings import LEVEL, axis_name, main_metric, subject_rows
+from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, main_metric, subject_rows
 from equipoise.report.sources import Series
 
-__all__ = ["MOST_NAMED", "WHICH_PROMPTS", "PromptsOfAxis", "is_of_prompts", "prompt_sentences", "prompts_by_axis"]
+__all__ = ["MOST_NAMED", "WHICH_PROMPTS", "PromptsOfAxis", "prompt_sentences", "prompts_by_axis"]
 
 WHICH_PROMPTS = "Which single prompts lean?"
-SUITE = "prompts"
 MOST_NAMED = 5
 """So many prompts are named; the tables have all of them."""
 
@@ -65,11 +64,6 @@ def _named(row: dict[Any, Any], p_values: bool) -> str:
         details = [f"{known['first']:,} of the first {known['k']:,}", f"{share(known['pool_share'])} of the pool"]
     details += [f"Holm {p_text(row['p_holm'])}"] if p_values else []
     return f'"{row["subject"]}"{whom}' + (f" ({'; '.join(details)})" if details else "")
-
-
-def is_of_prompts(series: Series) -> bool:
-    """Whether the numbers are those of one's own prompts."""
-    return set(series.results["suite"].dropna().astype(str)) == {SUITE}
 
 
 def prompts_by_axis(series: Series) -> list[PromptsOfAxis]:

@@ -9,12 +9,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from equipoise.formatting import joined, p_text, percent, plural, signed
+from equipoise.measure.sides import in_words, sides
 from equipoise.report.findings import axis_name, metric_name
 from equipoise.report.sources import Series
 from equipoise.report.verdict.change import LARGER, SAME, SMALLER, UNCLEAR, Change
-from equipoise.report.verdict.judging import REPAIRED, AxisJudgement, BiasVerdict, level_of
+from equipoise.report.verdict.judging import REPAIRED, SET_METRICS, AxisJudgement, BiasVerdict, level_of
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
-from equipoise.report.verdict.sizes import amount_of, placebo_words, sides, size_words
+from equipoise.report.verdict.sizes import amount_of, placebo_words, size_words
 
 __all__ = ["Repair", "add_repair", "beside", "flattered", "seen_before", "shown"]
 
@@ -181,11 +182,14 @@ def _outcome(judgement: AxisJudgement, against: str) -> str:
         margin_text(judgement.rests_on.metric, judgement.spreads),
     )
     if judgement.outcome is Conclusion.LEANS:
-        pair = None if judgement.direction is None else sides(judgement.direction.row)
-        if judgement.biased and pair and judgement.truth is None:
+        way = judgement.direction
+        pair = None if way is None else sides(way.row)
+        twins = way is not None and way.metric in SET_METRICS
+        if judgement.biased and pair and twins and judgement.truth is None:
             return f"prefers pictures labelled {pair[0]} to their twins by {size} on {judgement.about}"
         if judgement.biased:
-            return f"is biased by {judgement.about} ({size} beyond chance)"
+            towards = "" if way is None or twins else in_words(way.row)
+            return f"is biased by {judgement.about} ({size} beyond chance{f', {towards}' if towards else ''})"
         whom = f", in favour of pictures labelled {pair[0]}" if pair else ", with no common direction over subjects"
         return f"is not shown to be biased: it reacts to the visible difference in {judgement.about} by {size}{whom}"
     if judgement.outcome is Conclusion.TOO_SMALL:

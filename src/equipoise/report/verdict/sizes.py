@@ -7,13 +7,14 @@ import math
 import pandas as pd
 
 from equipoise.formatting import amount, count, factor, p_text, percent, plural
-from equipoise.measure.notes import facts_of, pair_of
-from equipoise.report.findings import metric_name, perceived
+from equipoise.measure.notes import facts_of
+from equipoise.measure.sides import in_words, sides
+from equipoise.report.findings import OF_RETRIEVAL, metric_name, perceived
 from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import AxisJudgement, placebos
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 
-__all__ = ["amount_of", "placebo_words", "reach", "rests_on", "sides", "size_sentence", "size_words"]
+__all__ = ["amount_of", "placebo_words", "reach", "rests_on", "size_sentence", "size_words"]
 
 SPREAD = "a spread: how far the scores of one group's pictures lie apart from set to set"
 _SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
@@ -71,19 +72,6 @@ def size_words(reading: Reading) -> str:
     return amount_of(reading.size, reading.metric) + bracket(reading)
 
 
-def sides(row: pd.Series) -> tuple[str, str] | None:
-    """The group that a signed row favours and the one it is against; ``None`` where the row names no pair.
-
-    >>> sides(pd.Series({"group": "female - male", "value": -0.2, "null_mean": 0.0}))
-    ('male', 'female')
-    """
-    pair = pair_of(row)
-    if pair is None:
-        return None
-    first, second = pair
-    return (first, second) if row["value"] > row["null_mean"] else (second, first)
-
-
 def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = "pictures") -> str:
     """How large it is, in sets of a hundred and in spreads, or as a share; the level of the intervals comes with it."""
     reading, way = judgement.rests_on, judgement.direction
@@ -93,10 +81,11 @@ def size_sentence(judgement: AxisJudgement, *, example: str = "", things: str = 
         return f"{text} ({SPREAD}; {level}).{_second_way(judgement, things)}"
     if reading.metric == "max_skew":
         return f"{_share_sentence(reading, example, things)} ({level})."
-    name = metric_name(reading.metric, reading.row["k"])
+    name, way_told = metric_name(reading.metric, reading.row["k"]), in_words(reading.row)
     return (
-        f"Its {name} on {reading.row['about']} is {size_words(reading)} from what chance gives ({level}); the margin "
-        f"is {margin_text(reading.metric, judgement.spreads)}."
+        f"Its {name} on {reading.row['about']} is {size_words(reading)} from what chance gives"
+        f"{f', {way_told}' if way_told else ''} ({level}); the margin is "
+        f"{margin_text(reading.metric, judgement.spreads)}."
     )
 
 
@@ -209,12 +198,15 @@ def rests_on(judgement: AxisJudgement, unit: str = "subject") -> str:
     span = ""
     if judgement.rests_on.low is not None:
         span = f" ({percent(judgement.level)} interval {amount(row['ci_low'])} to {amount(row['ci_high'])})"
+    both = ", both" if judgement.rests_on.has_tail else ""
+    towards = f", {told}" if (told := in_words(row)) else ""
     sources = facts_of(row, "sources")
-    units = plural(row["n"], unit if judgement.subjects else "unit")
+    of_unit = judgement.subjects or (unit == "prompt" and judgement.rests_on.metric in OF_RETRIEVAL)
+    units = plural(row["n"], unit if of_unit else "unit")
     units = f"{count(row['n'])} queries from {plural(sources['sources'], 'source')}" if sources else units
     return (
-        f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}, "
-        f"{p_text(judgement.rests_on.p)} corrected for {_numbers(judgement.looked_at)}, {units}"
+        f"{judgement.about}{where}: {name} {amount(row['value'])}{span} where chance gives {amount(row['null_mean'])}"
+        f"{towards}, {judgement.rests_on.p_told}{both} corrected for {_numbers(judgement.looked_at)}, {units}"
     )
 
 

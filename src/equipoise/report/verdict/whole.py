@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from equipoise.formatting import amount, interval, joined, p_text, percent, plural, signed
-from equipoise.report.findings import OF_RETRIEVAL, axis_name, leans, metric_name, perceived
+from equipoise.measure.sides import sides
+from equipoise.report.findings import OF_RETRIEVAL, axis_name, is_of_prompts, leans, metric_name, perceived
 from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
@@ -26,9 +27,9 @@ from equipoise.report.verdict.judging import (
 )
 from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dataset, on_filters
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
-from equipoise.report.verdict.prompts import WHICH_PROMPTS, is_of_prompts, prompt_sentences, prompts_by_axis
+from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
-from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, sides, size_sentence, size_words
+from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, size_sentence, size_words
 
 __all__ = ["BiasVerdict", "Repair", "verdict"]
 
@@ -212,19 +213,19 @@ def _why(judgement: AxisJudgement) -> str:
         less = (
             " It is less lopsided than luck makes it." if reading.size < 0 and judgement.rests_on.p > 1 - LEVEL else ""
         )
-        return f"Its {name} is within chance (adjusted {p_text(reading.p)}): {reach(reading, judgement.spreads)}.{less}"
+        return f"Its {name} is within chance (adjusted {reading.p_told}): {reach(reading, judgement.spreads)}.{less}"
     if judgement.subjects == 1:
         return "Only one subject was asked about, and one says nothing about others."
     if reading.low is None:
-        return f"Its {name} has no interval, so that its size is unknown ({p_text(reading.p)})." + _also(judgement)
+        return f"Its {name} has no interval, so that its size is unknown ({reading.p_told})." + _also(judgement)
     if reading.detected:
         return (
-            f"Its {name} is beyond chance ({p_text(reading.p)}), at {size_words(reading)}, but the interval reaches "
+            f"Its {name} is beyond chance ({reading.p_told}), at {size_words(reading)}, but the interval reaches "
             f"from {_floor(judgement)} to more than the margin of {margin} ({level})."
         )
     less = " It is less lopsided than luck makes it." if reading.size < 0 and _below(judgement) else ""
     open_still = reach(reading, judgement.spreads)
-    return f"Its {name} is within chance (adjusted {p_text(reading.p)}), but {open_still}.{less}{_also(judgement)}"
+    return f"Its {name} is within chance (adjusted {reading.p_told}), but {open_still}.{less}{_also(judgement)}"
 
 
 def _below(judgement: AxisJudgement) -> bool:
@@ -241,7 +242,7 @@ def _also(judgement: AxisJudgement) -> str:
     other = judgement.stands_out
     if other is None:
         return ""
-    name, k = metric_name(other.metric, other.row["k"]), p_text(other.p)
+    name, k = metric_name(other.metric, other.row["k"]), other.p_told
     if other.detected:
         return f" Its {name} is beyond chance too ({k} after correction), without a margin to hold it against."
     alone = p_text(other.row["p_value"])
@@ -304,7 +305,8 @@ def _is_it(series: Series, judgements: Sequence[AxisJudgement]) -> str:
 def _ground(j: AxisJudgement) -> str:
     grounds = []
     if j.direction is not None:
-        grounds.append("in one direction over subjects")
+        pair = sides(j.direction.row)
+        grounds.append("in one direction over subjects" + (f", {pair[0]} before {pair[1]}" if pair else ""))
     if j.truth is not None:
         grounds.append("in line with what was put in")
     return f", {joined(grounds)}" if grounds else ""
