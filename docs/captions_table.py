@@ -116,7 +116,7 @@ def tables() -> str:
             "the published value and no number of ours:",
             m_table("skin"),
             "Perceived gender, LIC_D and LIC, on the images that have human captions. The LSTM ran three splits, five "
-            "classifiers a split, for NIC and Transformer; the others are by the screen alone, an approximation:",
+            "classifiers per split, for NIC and Transformer; the others are by the screen alone, an approximation:",
             d_table(),
         ]
     )

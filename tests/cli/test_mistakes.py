@@ -232,7 +232,7 @@ MISTAKES = {
     "several captions of one image": (
         "captions twice.jsonl --labels gender -o out",
         "60 of 60 images have several captions that differ, where a captioner has one per image; give people's "
-        "captions with --references twice.jsonl, and captioners a file each",
+        "captions with --references twice.jsonl, and each captioner a file of its own",
     ),
     "no such lexicon": (
         "dataset captions.csv --id-column photo --caption-column words --lexicon equipose -o out",

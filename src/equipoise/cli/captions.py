@@ -52,7 +52,7 @@ def captions(
         None,
         "--reference-seeds",
         min=0,
-        help="The same for human captions (five classifiers a split), so for LIC_D and LIC; 0 leaves them out.",
+        help="The same for human captions (five classifiers per split), so for LIC_D and LIC; 0 leaves them out.",
     ),
     folds: int | None = typer.Option(None, "--folds", min=2, help="Cross-fit over this many folds instead of splits."),
     permutations: int | None = typer.Option(

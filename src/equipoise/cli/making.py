@@ -124,11 +124,11 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "price": (
         float | None,
-        typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up."),
+        typer.Option(None, "--price", min=0.0, help="US dollars per image, for api: generators; --dry-run adds it up."),
     ),
     "per_minute": (
         float | None,
-        typer.Option(None, "--per-minute", min=0.01, help="At most so many requests a minute to an api: generator."),
+        typer.Option(None, "--per-minute", min=0.01, help="At most so many requests per minute to an api: generator."),
     ),
     "preview_every": (
         int,

@@ -160,7 +160,7 @@ def check_pixels(path: Path, settings: Any) -> None:
     Traceback (most recent call last):
         ...
     equipoise.errors.InputError: preprocessor_config.json: width = 1000000, but no model looks at images of more than \
-4,096 pixels a side; take the file from the checkpoint's source
+4,096 pixels per side; take the file from the checkpoint's source
     """
     for name, value in walked(settings):
         inside = value if isinstance(value, dict) else {name: value}
@@ -171,7 +171,7 @@ def check_pixels(path: Path, settings: Any) -> None:
             if isinstance(asked, int | float) and not asked <= MOST_PIXELS_A_SIDE:
                 raise InputError(
                     f"{path}: {side} = {asked}, but no model looks at images of more than {MOST_PIXELS_A_SIDE:,} "
-                    "pixels a side; take the file from the checkpoint's source"
+                    "pixels per side; take the file from the checkpoint's source"
                 )
 
 

@@ -203,7 +203,7 @@ class _Plain:
 
 
 class _JsonLines:
-    """One JSON object a line; ``column`` holds a caption or a list of captions."""
+    """One JSON object per line; ``column`` holds a caption or a list of captions."""
 
     def __init__(self, column: str) -> None:
         self.column = column

@@ -201,7 +201,7 @@ def refuse_several(path: str, records: Sequence[Record]) -> None:
     if several > len(texts) / 2:
         raise InputError(
             f"{path}: {several:,} of {len(texts):,} images have several captions that differ, where a captioner has "
-            f"one per image; give people's captions with --references {path}, and captioners a file each"
+            f"one per image; give people's captions with --references {path}, and each captioner a file of its own"
         )
 
 

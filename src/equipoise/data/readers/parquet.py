@@ -4,7 +4,7 @@ An image is a struct ``{bytes, path}`` (the Hugging Face convention), bytes, or 
 that ``datasets`` stores as class numbers (``ClassLabel``) is read with its names.
 
 The preset ``social-counterfactuals`` is for ``Intel/SocialCounterfactuals``: ``image``, ``caption``,
-``counterfactual_set``, and two axes an image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
+``counterfactual_set``, and two axes per image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
 ``a2``. These names are those that public code reads from the dataset; the files could not be seen here. The subject
 is the caption's text after the second group, as in "A picture of an Indian male plumber".
 """

@@ -63,8 +63,8 @@ class Mentions:
         table = np.asarray(self.named)
         if table.ndim != 2 or table.shape[1] != len(self.names) or table.shape[1] < 2 or len(table) == 0:
             raise InputError(
-                f"named has shape {table.shape} for {len(self.names)} groups; give one row a caption and one column a "
-                "group, of at least two"
+                f"named has shape {table.shape} for {len(self.names)} groups; give one row per caption and one "
+                "column per group, of at least two"
             )
         if not np.isin(table, (0, 1)).all():
             raise InputError("named must hold yes and no only: whether a caption names a group")

@@ -22,7 +22,7 @@ __all__ = ["PARTS", "TrainingPart", "is_met", "train", "train_into", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
-_FAST = {"seconds an image": "<= 0.4"}
+_FAST = {"seconds per image": "<= 0.4"}
 _CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},

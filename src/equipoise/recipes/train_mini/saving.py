@@ -121,7 +121,7 @@ _KIND = {
     "clip-binding": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
     "dcg": ("image-text-to-text", "`transformers.EncoderDecoderModel` (a ViLT and a GPT-2)"),
-    "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
+    "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax per attribute"),
     "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
     "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
     "diffusion-biased": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
