@@ -147,7 +147,7 @@ def run() -> NoReturn:
         fail("out of memory; use a smaller batch or a machine with more")
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end].encode("unicode_escape").decode()
-        fail(f"a text of the input holds {half}, half of a character, which cannot be written; mend it there")
+        fail(f"a text of the input holds {half}, half of a character, which cannot be written; fix it there")
     except UnicodeDecodeError:
         fail("a file of the input holds text that is not UTF-8, so it is damaged; make it again")
     except RecursionError:
