@@ -42,7 +42,7 @@ def render(
     ),
     size: int = SIZE,
     seed: int = SEED,
-    counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ in the person alone."),
+    counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ only in the person."),
     axes: str | None = typer.Option(
         None,
         "--axes",
