@@ -152,11 +152,11 @@ MISTAKES = {
     ),
     "a table for a model": (
         "audit faces -s faces --table hf:my/clip",
-        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+        "faces is a table of images, not a model; type: equipoise audit hf:my/clip --suite faces --table faces",
     ),
     "a table beside a model": (
         "audit hf:my/clip faces -s faces",
-        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+        "faces is a table of images, not a model; type: equipoise audit hf:my/clip --suite faces --table faces",
     ),
     "other texts embedded": (
         "audit -s faces -t faces -o out --draws 20 --from-embeddings vectors.npz",

@@ -291,7 +291,7 @@ def _refuse_table_for_model(models: list[str], table: str, suite: str) -> None:
     rest = [name for name in models if name not in tables]
     rest += [table] if table and not Path(table).exists() else []
     raise InputError(
-        f"{tables[0]} is a table of images and no model; type: equipoise audit {' '.join(rest) or 'MODEL'} --suite "
+        f"{tables[0]} is a table of images, not a model; type: equipoise audit {' '.join(rest) or 'MODEL'} --suite "
         f"{suite} --table {tables[0]}"
     )
 

@@ -182,7 +182,7 @@ def _one_place(reader: str, path: str, out: str, option: str) -> str:
 
     if reader not in READERS and (path in READERS or Path(reader).exists()):
         wanted = f"{path} {reader}" if path in READERS else f"csv {reader}"
-        raise InputError(f"{reader!r} is no reader; the reader comes first: equipoise table import {wanted} OUT")
+        raise InputError(f"{reader!r} is not a reader; the reader comes first: equipoise table import {wanted} OUT")
     if out and not Path(path).exists() and Path(out).is_file():
         raise InputError(
             f"there is nothing at {path!r}, and {out!r} is a file; what is read comes first: equipoise table import "

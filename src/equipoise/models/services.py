@@ -216,7 +216,9 @@ class Service:
             raise InputError(f"{self.url} needs a key; put it into the environment variable {KEY}")
         if not (key.isascii() and key.isprintable()):
             # http.client would refuse it, too, and print it.
-            raise InputError(f"the key in the environment variable {KEY} holds characters that no key has; set it anew")
+            raise InputError(
+                f"the key in the environment variable {KEY} holds characters that no key has; set it again"
+            )
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def _asked(self, request: Request, is_whole: Callable[[bytes], bool] | None = None) -> bytes:

@@ -126,10 +126,12 @@ tensors; take the file from the checkpoint's source
             continue
         if value != value or value in (float("inf"), float("-inf")):
             if isinstance(value, float) and _counts(name):
-                raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the source")
+                raise InputError(f"{path}: {name} = {value}, which is not a size; take the file from the source")
             continue
         if value < 0 and _NEVER_BELOW_0.search(name):
-            raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the checkpoint's source")
+            raise InputError(
+                f"{path}: {name} = {value}, which is not a size; take the file from the checkpoint's source"
+            )
         most = _most(name, weights)
         if most is not None and value > most:
             why = f"the weights hold no more than {weights.tensors:,} tensors" if _LAYERS.search(name) else ""
@@ -373,7 +375,7 @@ def _check_parts(path: Path, index: dict[str, Any]) -> None:
                 "code that comes with a checkpoint is never run"
             )
         if name != Path(name).name or name in ("", ".", ".."):
-            raise InputError(f"{path}: the part {name[:80]!r} is no folder's name")
+            raise InputError(f"{path}: the part {name[:80]!r} is not a folder's name")
 
 
 def _check_index(path: Path) -> None:

@@ -167,7 +167,9 @@ def _plan(
     known = {name: name for name in (*_OURS, *groups) if name in there} | given
     for name, theirs in known.items():
         if name not in (*_OURS, *groups):
-            raise InputError(f"columns names {name!r}, which is no column of ours; if it is an axis, add it to axes=")
+            raise InputError(
+                f"columns names {name!r}, which is not a column of ours; if it is an axis, add it to axes="
+            )
         if theirs not in there:
             raise InputError(
                 f"columns says {name!r} is {theirs!r}, but the columns of the file are: {', '.join(there)[:300]}"
