@@ -1,4 +1,4 @@
-"""How many captions a synthesis of biased captions reads in a CPU-second."""
+"""How many captions a synthesis of biased captions reads per CPU-second."""
 
 import json
 import time

@@ -130,7 +130,7 @@ def run() -> list[dict[str, Any]]:
             "unit": "x processor time",
             "ok": ratio <= LIMIT,
             "note": f"{about}; bare {by_hand:.1f} s, adapter and engine {through:.1f} s, "
-            f"{N_IMAGES / through:.0f} images a second",
+            f"{N_IMAGES / through:.0f} images per second",
         }
     ]
 

@@ -42,7 +42,7 @@ def _neutralise(name, captions, source):
             done.append(caption)
         return done
 
-    ours = lexicon.neutralise_all(captions)  # warm: the pattern is compiled once a process
+    ours = lexicon.neutralise_all(captions)  # warm: the pattern is compiled once per process
     fast = min(_cpu(lambda: lexicon.neutralise_all(captions)) for _ in range(3))
     start = time.process_time()
     plain = in_turn()
@@ -50,7 +50,7 @@ def _neutralise(name, captions, source):
     same = sum(a.casefold() == b.casefold() for a, b in zip(ours, plain, strict=True)) / len(captions)
     note = f"{len(captions):,} captions of {source}, {len(neutral)} words; same output in {same:.1%}"
     yield {
-        "name": f"neutralise, {name}: times faster than one regex a word",
+        "name": f"neutralise, {name}: times faster than one regex per word",
         "value": slow / fast,
         "limit": ">= 20",
         "unit": "x",

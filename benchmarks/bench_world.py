@@ -26,15 +26,15 @@ print(10_000 / (time.process_time() - imported))
 def run() -> list[dict[str, Any]]:
     from equipoise import world
 
-    rows = [_row("images a CPU-second at 64 px with five captions, cold start", _cold_rate(), 1000, "img/s")]
+    rows = [_row("images per CPU-second at 64 px with five captions, cold start", _cold_rate(), 1000, "img/s")]
     scenes = world.sample(world.preset("biased"), 5000, seed=1)
     pictures = list(scenes)
     for scene in pictures:
         world.render(scene, 64)
     rows.append(_row("the same, layers cached", _rate(pictures, _with_captions), 1000, "img/s"))
-    rows.append(_row("images a CPU-second at 512 px, no captions", _rate(pictures[:300], _large), None, "img/s"))
-    rows.append(_row("scenes drawn a CPU-second", _draws(), None, "scene/s"))
-    rows.append(_row("table rows a CPU-second (PNG, masks, 15 captions)", _table_rate(), None, "rows/s"))
+    rows.append(_row("images per CPU-second at 512 px, no captions", _rate(pictures[:300], _large), None, "img/s"))
+    rows.append(_row("scenes drawn per CPU-second", _draws(), None, "scene/s"))
+    rows.append(_row("table rows per CPU-second (PNG, masks, 15 captions)", _table_rate(), None, "rows/s"))
     differing, n = _pixels_changed_outside(10_000)
     rows.append(
         {

@@ -111,12 +111,12 @@ def tables() -> str:
         [
             "Perceived gender, LIC_M:",
             m_table("gender"),
-            f"Spearman's correlation of the published means with the LSTM's of ours is {order():.2f}.",
-            "Perceived skin tone, LIC_M (no words masked). Captions were at hand for NIC and FC alone; the others have "
-            "the published value and no number of ours:",
+            f"Spearman's correlation of the published means with those of our LSTM is {order():.2f}.",
+            "Perceived skin tone, LIC_M (no words masked). Captions were available for NIC and FC only; the others "
+            "have the published value and no number of ours:",
             m_table("skin"),
             "Perceived gender, LIC_D and LIC, on the images that have human captions. The LSTM ran three splits, five "
-            "classifiers a split, for NIC and Transformer; the others are by the screen alone, an approximation:",
+            "classifiers per split, for NIC and Transformer; the others are by the screen only, an approximation:",
             d_table(),
         ]
     )

@@ -186,7 +186,7 @@ def test_output_that_is_full(equipoise: Any, home: Path) -> None:
     ended = equipoise("text", "label", home / "lines.txt", "-o", "/dev/full").check_in_order()
     assert ended.code == 2
     ended = equipoise("text", "captions", "--axes", "/dev/full").check_in_order()  # it gives zeros without end
-    assert (ended.code, "is no file" in ended.told) == (2, True), ended.told
+    assert (ended.code, "is not a file" in ended.told) == (2, True), ended.told
 
 
 def test_no_input_and_a_terminal_of_plain_letters(equipoise: Any, home: Path, tmp_path: Path) -> None:

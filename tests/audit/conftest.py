@@ -15,7 +15,7 @@ from equipoise.data import Table
 
 
 class HashedWords:
-    """An encoder of texts that adds up one random vector a word, and of images by their id: knows nothing."""
+    """An encoder of texts that adds up one random vector per word, and of images by their id: knows nothing."""
 
     name = "hashed-words"
     key = "hashed-words"

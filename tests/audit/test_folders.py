@@ -196,7 +196,7 @@ def test_texts_of_a_suite_that_has_none(made):
 @pytest.mark.parametrize("axis", ["image_id", "set_id", "subject"])
 def test_columns_without_groups_are_no_axes(made, axis):
     with pytest.raises(
-        InputError, match=f"the column '{axis}' holds no groups, so it is no axis; its axes are: gender"
+        InputError, match=f"the column '{axis}' holds no groups, so it is not an axis; its axes are: gender"
     ):
         made.run("intersectional", **CONFIG, axes=[axis])
 

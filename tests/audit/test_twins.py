@@ -20,7 +20,7 @@ def test_the_usual_level_is_the_commonest_or_the_first():
 
 def test_a_link_or_a_placebo_is_no_axis():
     frame = pd.DataFrame({"link": ["a", "b"], "placebo_bag": ["none", "bag"], "gender": ["f", "m"]})
-    for name, message in (("link", "no axis"), ("placebo_bag", "is a placebo and no axis")):
+    for name, message in (("link", "not an axis"), ("placebo_bag", "is a placebo, not an axis")):
         with pytest.raises(InputError, match=message):
             check_groups(frame, name, ("gender",))
     check_groups(frame, "gender", ("gender",))

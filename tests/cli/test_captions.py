@@ -207,7 +207,7 @@ def test_captions_that_name_nobody_are_not_praised(home):
     line = next(line for line in result.stdout.splitlines() if line.startswith("neutral"))
     assert "0.0" in line.split()
     assert "100.0" in line.split()
-    assert "Error is 0 because nothing was said, and that is no praise" in result.stderr
+    assert "Error is 0 because nothing was said, and that is no merit" in result.stderr
 
 
 def test_without_references_and_with_other_groups(home):

@@ -152,11 +152,11 @@ MISTAKES = {
     ),
     "a table for a model": (
         "audit faces -s faces --table hf:my/clip",
-        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+        "faces is a table of images, not a model; type: equipoise audit hf:my/clip --suite faces --table faces",
     ),
     "a table beside a model": (
         "audit hf:my/clip faces -s faces",
-        "faces is a table of images and no model; type: equipoise audit hf:my/clip --suite faces --table faces",
+        "faces is a table of images, not a model; type: equipoise audit hf:my/clip --suite faces --table faces",
     ),
     "other texts embedded": (
         "audit -s faces -t faces -o out --draws 20 --from-embeddings vectors.npz",
@@ -232,7 +232,7 @@ MISTAKES = {
     "several captions of one image": (
         "captions twice.jsonl --labels gender -o out",
         "60 of 60 images have several captions that differ, where a captioner has one per image; give people's "
-        "captions with --references twice.jsonl, and captioners a file each",
+        "captions with --references twice.jsonl, and each captioner a file of its own",
     ),
     "no such lexicon": (
         "dataset captions.csv --id-column photo --caption-column words --lexicon equipose -o out",

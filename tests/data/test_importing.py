@@ -72,7 +72,7 @@ def test_bad_rows_are_kept_with_a_reason_and_good_ones_enter(photos: Path, tmp_p
         "image_id '0' was given before; the first row stays",
         "missing.png is missing",
         "empty.png is empty (0 bytes)",
-        "text.png as an image: it is no format",
+        "text.png as an image: it is not a known format",
         "column 'width' expects int64 but found 'wide' (str)",
         "column 'colour' is not in the table's schema",
         "column 'image_id' expects string but found 14 (int)",

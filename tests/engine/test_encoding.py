@@ -186,7 +186,7 @@ def test_files_in_batches_and_what_is_wrong_with_some(tmp_path: Path) -> None:
         assert [at.tolist() for at, _, _ in found] == [[0, 1, 2], [4]]
         assert [some[:, 0].tolist() for _, some, _ in found] == [[0, 1, 2], [4]]
         assert {place: str(error) for _, _, errors in found for place, error in errors.items()} == {
-            3: f"cannot read {paths[3]} as an image: it is no format that is known, or damaged"
+            3: f"cannot read {paths[3]} as an image: it is not a known format, or it is damaged"
         }
     assert encoder.images == [3, 1]
 

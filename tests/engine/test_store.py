@@ -145,7 +145,7 @@ class TestEncode:
     @pytest.mark.parametrize(
         ("items", "fn", "options", "sentence"),
         [
-            (["a", b"b"], None, {}, "items must be all texts or all images, but item 1 is no text"),
+            (["a", b"b"], None, {}, "items must be all texts or all images, but item 1 is not a text"),
             (["a", "b"], lambda b: [[1.0]], {}, "encode_fn gave 1 vectors for 2 items"),
             (["a"], lambda b: [[float("nan")]], {}, "vector 0 holds values that are not finite"),
             (["a"], lambda b: [1.0], {}, r"vectors must have the shape \(n, d\), not \(1,\)"),

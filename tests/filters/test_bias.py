@@ -35,7 +35,7 @@ def outcome(label, failed, dropped=None):
 
 
 def global_p_values(failed, groups, strata, *, draws=999, seed=0, chunk=64):
-    """(b,) p-values of b filters at once, ``failed`` (b, n): the same test, by one matrix product a block of draws.
+    """(b,) p-values of b filters at once, ``failed`` (b, n): the same test, by one matrix product per block of draws.
 
     All filters share their shuffles.
     """

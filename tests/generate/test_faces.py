@@ -84,7 +84,7 @@ def test_what_is_missing_is_said(weights: Path, media: list[Any], monkeypatch: p
     with pytest.raises(InputError, match=r"download a \.tflite from https"):
         from_mediapipe("nowhere.tflite")
     weights.write_bytes(b"other")
-    with pytest.raises(InputError, match="no model of faces that MediaPipe can open: bad flatbuffer"):
+    with pytest.raises(InputError, match="not a model of faces that MediaPipe can open: bad flatbuffer"):
         from_mediapipe(str(weights)).detect([Image.new("RGB", (9, 9))])
     monkeypatch.setitem(sys.modules, "mediapipe", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[faces\]'"):

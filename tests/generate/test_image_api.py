@@ -350,7 +350,7 @@ def test_a_service_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, dripp
         service = Service.named(f"{slow.url}#words", timeout=5.0, deadline=0.3, first_wait=0.01, tries=9)
         with pytest.raises(ConnectionError, match=r"within 0\.3 seconds, in \d tries"):
             service.chat("hello", temperature=0.5, seed=1)
-    assert time.monotonic() - start < 10, "the pieces alone take 25 seconds a try"
+    assert time.monotonic() - start < 10, "the pieces alone take 25 seconds per try"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_set_is_made_whole_and_each_row_says_how(caption_sets: Sets, painter: 
     frame = table.to_pandas()
     assert frame["set_id"].nunique() == 2
     for _, members in frame.groupby("set_id"):
-        assert members["seed"].nunique() == 1, "one seed a set"
+        assert members["seed"].nunique() == 1, "one seed per set"
         assert members["params"].nunique() == 1
         assert len(members[["race", "gender"]].drop_duplicates()) == 12
         params = json.loads(members["params"].iloc[0])

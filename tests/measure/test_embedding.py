@@ -130,7 +130,7 @@ def test_a_tight_group_is_found_and_the_interval_covers_it():
 def test_sets_are_shuffled_inside_and_resampled_whole():
     rng = np.random.default_rng(0)
     base = rng.normal(size=(30, 5)) + 1
-    # two images a set, the same picture: labels inside a set carry no information at all
+    # two images per set, the same picture: labels inside a set carry no information at all
     rows = np.repeat(base, 2, axis=0)
     groups = Groups.from_values(["a", "b"] * 30)
     found = embedding.self_similarity(rows, groups, clusters=np.repeat(np.arange(30), 2))

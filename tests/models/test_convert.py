@@ -405,7 +405,7 @@ def test_other_layouts_are_refused_by_name(tmp_path, tiny_checkpoint, words):
     state = openai_state(len(words))
     assert "1 weights of another layout, such as 'logit_bias'" in refused(state | {"logit_bias": torch.zeros(1)})
     assert "has no 'ln_final.bias'" in refused({n: v for n, v in state.items() if n != "ln_final.bias"})
-    assert "no vision transformer" in refused({"visual.layer1.0.conv1.weight": torch.zeros(1)})
+    assert "not a vision transformer" in refused({"visual.layer1.0.conv1.weight": torch.zeros(1)})
     small = timm_state(len(words), head_norms=False)
     assert "width 64: say how many attention heads" in refused(small, "slip")
     few = openai_state(len(words) + 1)

@@ -307,7 +307,7 @@ def test_truth_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_truth(tmp_path / "truth.csv")
     (tmp_path / "truth.csv").write_text("subject,axis,group,log_odds\nnurse,gender,female,much\n")
-    with pytest.raises(InputError, match="no number"):
+    with pytest.raises(InputError, match="not a number"):
         read_truth(tmp_path / "truth.csv")
     (tmp_path / "truth.csv").write_text("subject,axis,group,log_odds\nnurse,gender,female,inf\n")
     with pytest.raises(InputError, match="infinite"):
@@ -405,7 +405,7 @@ def test_words_without_their_numbers_are_left_out_and_told(captions_folder, tmp_
     (source,) = read_given([folder]).sources
     problems: list[str] = []
     assert read_words(source, problems) == []
-    assert problems == [f"captions/{file}.csv has a {column} that is no number; no caption words are shown"]
+    assert problems == [f"captions/{file}.csv has a {column} that is not a number; no caption words are shown"]
 
 
 def test_captions_are_shown_where_no_word_tells(captions_folder, tmp_path):

@@ -124,5 +124,5 @@ def test_what_is_no_world_is_refused(tmp_path):
         truth_of(other)
     with pytest.raises(InputError, match="no scene"):
         scene_of({"model": "x"})
-    with pytest.raises(InputError, match="no scene of the world"):
+    with pytest.raises(InputError, match="not a scene of the world"):
         scene_of({"scene": {"people": 3}})

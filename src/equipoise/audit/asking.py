@@ -96,13 +96,13 @@ def check_groups(frame: pd.DataFrame, axis: str, known: tuple[str, ...]) -> None
     """Refuse a column that holds no groups of people: ids, captions, subjects, or nearly as many values as images."""
     hint = _listed(tuple(a for a in known if a not in NOT_AXES))
     if axis.startswith("placebo_"):
-        raise InputError(f"the column {axis!r} is a placebo and no axis: its differences are no groups; {hint}")
+        raise InputError(f"the column {axis!r} is a placebo, not an axis: its differences are not groups; {hint}")
     if axis in NOT_AXES:
-        raise InputError(f"the column {axis!r} holds no groups, so it is no axis; {hint}")
+        raise InputError(f"the column {axis!r} holds no groups, so it is not an axis; {hint}")
     try:
         n = frame[axis].nunique()
     except TypeError:
-        raise InputError(f"the column {axis!r} holds lists and no groups, so it is no axis; {hint}") from None
+        raise InputError(f"the column {axis!r} holds lists, not groups, so it is not an axis; {hint}") from None
     if n > MOST_GROUPS:
         raise InputError(f"the column {axis!r} has {n:,} groups, and an axis at most {MOST_GROUPS}; {hint}")
 

@@ -56,7 +56,9 @@ def audit(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
     placebo: list[str] = typer.Option(
-        [], "--placebo", help="A column that varies inside sets and is no group, beside placebo_*; repeat for several."
+        [],
+        "--placebo",
+        help="A column that varies inside sets and is not a group, beside placebo_*; repeat for several.",
     ),
     margin: float | None = typer.Option(
         None, "--margin", help="The largest gap too small to matter, in spreads between sets; 0.2 unless given."
@@ -179,7 +181,7 @@ def measure(
     pair: tuple[str, str] = typer.Option(
         ("", ""), "--pair", help="The two groups of Bias@K, the positive one first.", show_default=False
     ),
-    placebo: list[str] = typer.Option([], "--placebo", help="A column that varies inside sets and is no group."),
+    placebo: list[str] = typer.Option([], "--placebo", help="A column that varies inside sets and is not a group."),
     margin: float | None = typer.Option(None, "--margin", help="The largest gap too small to matter, in spreads."),
     draws: int | None = typer.Option(None, "--draws", help="Draws of the null; as in the audit unless given."),
     replace: bool = typer.Option(False, "--replace", help="Let results with other settings replace the audit's own."),
@@ -227,7 +229,7 @@ def suites(
     prompt: list[str] = typer.Option([], "--prompt", help=PROMPT_HELP),
     prompts: str = PROMPTS,
 ) -> None:
-    """List the suites; or, of one suite and table, the texts that a model must read, one per line.
+    """List the suites; or, for one suite and table, the texts that a model must read, one per line.
 
     Examples:
 
@@ -256,7 +258,7 @@ def suites(
 def _ask_several(
     specs: list[str], ask: Callable[[str, str], Any], out: str, *, overwrite: bool, page: bool, **rows: bool
 ) -> None:
-    """Audit every model into its own folder, and write one page of all; one that fails costs itself alone."""
+    """Audit every model into its own folder, and write one page of all; one that fails costs only itself."""
     from equipoise.audit.folders import short_name
 
     if not out:
@@ -289,13 +291,13 @@ def _refuse_table_for_model(models: list[str], table: str, suite: str) -> None:
     rest = [name for name in models if name not in tables]
     rest += [table] if table and not Path(table).exists() else []
     raise InputError(
-        f"{tables[0]} is a table of images and no model; type: equipoise audit {' '.join(rest) or 'MODEL'} --suite "
+        f"{tables[0]} is a table of images, not a model; type: equipoise audit {' '.join(rest) or 'MODEL'} --suite "
         f"{suite} --table {tables[0]}"
     )
 
 
 def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> Any:
-    """The model with its remedy; subjects that the remedy was fitted on are told."""
+    """The model with its remedy; subjects that the remedy was fitted on are reported."""
     from equipoise.mitigate import load, repaired
     from equipoise.mitigate.fitting import seen_subjects
 

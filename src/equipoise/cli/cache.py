@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from equipoise.engine.cache import StoreInfo
 
-app = typer.Typer(no_args_is_help=True, help="See and clear what models gave that is kept between runs.")
+app = typer.Typer(no_args_is_help=True, help="See and clear the models' answers that are kept between runs.")
 
 ROOT = typer.Option(
     None,
@@ -87,7 +87,7 @@ def clear(
 
 
 def _answers(root: str | None) -> list[StoreInfo]:
-    """The stores of captions and detections, which are in the cache alone."""
+    """The stores of captions and detections, which are only in the cache."""
     from equipoise.engine.answers import answer_stores
 
     return [] if root is not None else [store.info() for store in answer_stores()]

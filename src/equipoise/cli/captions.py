@@ -28,10 +28,10 @@ def captions(
     out: str = typer.Option("", "--out", "-o", help="The folder for the results."),
     label_column: str = typer.Option("", "--label-column", help="The label's column in a file of labels."),
     id_column: list[str] = typer.Option(
-        [], "--id-column", help="The column of image ids, where it is not image_id or id; again where files differ."
+        [], "--id-column", help="The column of image ids, if not image_id or id; repeat where files differ."
     ),
     caption_column: list[str] = typer.Option(
-        [], "--caption-column", help="The column of captions, where not caption; again where files differ."
+        [], "--caption-column", help="The column of captions, if not caption; repeat where files differ."
     ),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
@@ -52,7 +52,7 @@ def captions(
         None,
         "--reference-seeds",
         min=0,
-        help="The same for human captions (five classifiers a split), so for LIC_D and LIC; 0 leaves them out.",
+        help="The same for human captions (five classifiers per split), so for LIC_D and LIC; 0 leaves them out.",
     ),
     folds: int | None = typer.Option(None, "--folds", min=2, help="Cross-fit over this many folds instead of splits."),
     permutations: int | None = typer.Option(
@@ -62,7 +62,7 @@ def captions(
         100, "--ba-least", min=1, help="Human captions of each group that a word of BA needs."
     ),
     train_references: str = typer.Option(
-        "", "--train-references", help="The captioners' training captions: BA counts the words that these choose."
+        "", "--train-references", help="The captioners' training captions: BA counts the words that these select."
     ),
     objects: str = typer.Option("", "--objects", help="A COCO instances file: what the images hold, for DBA."),
     images: str = typer.Option("", "--images", help="The folder or table of images, for CLIPScore."),
@@ -81,7 +81,9 @@ def captions(
     ),
     quality: bool = typer.Option(True, "--quality/--no-quality", help="Whether to measure BLEU, CIDEr and the like."),
     java: bool = typer.Option(False, "--java", help="Also METEOR and SPICE, which need Java."),
-    published: str = typer.Option("", "--published", help="Show published values beside the measured: lic, libra."),
+    published: str = typer.Option(
+        "", "--published", help="Show published values beside the measured ones: lic, libra."
+    ),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of nulls and intervals."),
 ) -> None:
@@ -95,7 +97,7 @@ def captions(
 
     [bold]equipoise captions results.json -r captions_val2014.json -l labels.csv --objects instances_val2014.json[/bold]
 
-    Long LSTM runs can be stopped: the same command goes on where it was.
+    Long LSTM runs can be stopped: the same command resumes where it stopped.
     """
     from equipoise.audit.captions.inputs import read_inputs
     from equipoise.audit.captions.printing import planned_captions

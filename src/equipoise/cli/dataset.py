@@ -18,8 +18,8 @@ def dataset(
     axis: list[str] = typer.Option(
         [], "--axis", help="A column with groups, or AXIS=COLUMN; repeat for several. All unless given."
     ),
-    id_column: str = typer.Option("", "--id-column", help="The column of image ids, where it is not image_id or id."),
-    caption_column: str = typer.Option("", "--caption-column", help="The column of captions, where not caption."),
+    id_column: str = typer.Option("", "--id-column", help="The column of image ids, if not image_id or id."),
+    caption_column: str = typer.Option("", "--caption-column", help="The column of captions, if not caption."),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
     sample: int = SAMPLE,
@@ -35,14 +35,16 @@ def dataset(
     cache: bool = CACHE,
     max_broken: float = MAX_BROKEN,
     overwrite: bool = OVERWRITE,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Say how many images and captions; measure nothing."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Say how many images and captions there are; measure nothing."
+    ),
     clusters: int = typer.Option(20, "--clusters", min=2, help="How many clusters of captions."),
     min_images: int = typer.Option(20, "--min-images", min=1, help="Leave out words and objects on fewer images."),
-    draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null; of what captions tell, at most 99."),
+    draws: int = typer.Option(999, "--draws", min=2, help="Draws of the null; at most 99 for what captions give away."),
     page: bool = typer.Option(True, "--report/--no-report", help="Whether to write report.html into the folder."),
     seed: int = typer.Option(0, "--seed", help="Seed of nulls, clusters and the map."),
 ) -> None:
-    """Show where a dataset is lopsided: groups, what leans to whom, clusters of captions, activities, what tells.
+    """Show where a dataset is lopsided: groups, what leans to whom, clusters of captions, activities, clues.
 
     No model is asked, unless --encoder names one. Captions alone are enough: the lexicon reads perceived groups from
     them.

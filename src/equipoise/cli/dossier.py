@@ -1,4 +1,4 @@
-"""``equipoise check`` and ``dossier``: does a model keep within a policy, and what is told of it to whoever asks."""
+"""``equipoise check`` and ``dossier``: does a model keep within a policy, and what to show whoever asks."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def check(
         "policy.toml", "--policy", "-p", help="The policy: use, groups, hazards and bounds, as TOML."
     ),
     perturbed: list[str] = PERTURBED,
-    everything: bool = typer.Option(False, "--all", help="Print every row of a bound, not the one that decides."),
+    everything: bool = typer.Option(False, "--all", help="Print every row of a bound, not only the one that decides."),
     as_json: bool = typer.Option(False, "--json", help="Print everything as JSON."),
     example: bool = typer.Option(
         False, "--example", help="Write an example policy, with comments, and do nothing else."
     ),
     overwrite: bool = OVERWRITE,
 ) -> None:
-    """Hold results against a policy: one line per bound, with value, interval, limit and outcome.
+    """Check results against a policy: one line per bound, with value, interval, limit and outcome.
 
     Exits with 0 when every bound holds with its interval, with 1 when one does not, and with 3 when n is too small to
-    tell or a number is missing; 2 is an error in what was given.
+    tell or a number is missing; 2 is an error in the input.
 
     Examples:
 
@@ -79,17 +79,17 @@ def dossier(
         ("", ""), "--before-after", help="The audit before a remedy, and the one after it.", show_default=False
     ),
     labels: list[str] = typer.Option(
-        [], "--labels", help="What people said of the pictures: a table of labels or a CSV; repeat for several."
+        [], "--labels", help="What people said about the pictures: a table of labels or a CSV; repeat for several."
     ),
     residual: str = typer.Option(
-        "", "--residual", help="A text file: what whoever signs says of the risk that remains."
+        "", "--residual", help="A text file: what whoever signs says about the risk that remains."
     ),
     overwrite: bool = OVERWRITE,
 ) -> None:
     """Write a dossier: which groups, which numbers, who looked, what remains; as a page to print and as JSON.
 
     It holds bounds and results, smallest detectable effects, sensitivity, remedies, provenance and hashes, and a map to
-    the EU AI Act, ISO/IEC TR 24027 and the NIST AI RMF. It judges nobody by them.
+    the EU AI Act, ISO/IEC TR 24027 and the NIST AI RMF. It passes no judgement under them.
 
     Example: [bold]equipoise dossier runs/clip --policy policy.toml -o dossiers/clip[/bold]
     """

@@ -86,7 +86,7 @@ def caption(
     """Let a captioner describe a table's images: one line of JSON per image, with the table's groups beside it.
 
     The file is what 'equipoise captions' reads. A run that was stopped or killed goes on with the same command, unless
-    it is told --no-cache.
+    --no-cache was given.
 
     Example: [bold]equipoise caption hf:Salesforce/blip-image-captioning-base coco -o blip.jsonl[/bold]
     """

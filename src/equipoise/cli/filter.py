@@ -29,10 +29,13 @@ def filter(
     sample: int = SAMPLE,
     axis: list[str] = typer.Option([], "--axis", help="An axis to count and test by; all of the table unless given."),
     setting: list[str] = typer.Option(
-        [], "--set", help="A setting, as similarity.text_least=0.25; repeat for several."
+        [], "--set", help="A setting, such as similarity.text_least=0.25; repeat for several."
     ),
     draws: int = typer.Option(
-        999, "--draws", min=19, help="Shuffles for the test whether a step is biased; more where many tests need them."
+        999,
+        "--draws",
+        min=19,
+        help="Shuffles for the test of whether a step is biased; more where many tests need them.",
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of shuffles and random choices."),
     device: str = typer.Option("", "--device", help="Where models run, such as cuda or cpu."),

@@ -11,8 +11,8 @@ from equipoise.cli.making import OUT, SOME, Making, listed, making, numbers, one
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Make images: the same scene for every group, persons edited or drawn anew, and more. Every command can be "
-    "stopped and goes on where it was; --dry-run says beforehand how many images, how long and how many GB.",
+    help="Make images: the same scene for every group, people edited or redrawn, and more. Every command can be "
+    "stopped and resumes where it stopped; --dry-run says beforehand how many images, how long and how many GB.",
 )
 
 TABLE = typer.Argument(..., metavar="TABLE", help="The table whose images are used.")
@@ -45,13 +45,13 @@ def sets(
     settings: str = typer.Option(
         "", "--settings", help="socialcf_code or socialcf_paper; the options below change it."
     ),
-    candidates: int | None = typer.Option(None, "-n", min=1, help="Candidates of each set; 100 by default."),
+    candidates: int | None = typer.Option(None, "-n", min=1, help="Candidates for each set; 100 by default."),
     inject: str | None = typer.Option(None, "--inject", help="Attention to share: self, cross or both."),
     blend: bool = typer.Option(False, "--blend", help="Keep the first image where other words change little."),
     share: str = typer.Option("", "--share", help="Shares of steps as LOW,HIGH; 0.1,0.9 by default."),
     guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
     sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),
-    batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 makes a set at once."),
+    batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 for a whole set."),
     limit: int = typer.Option(
         0, "--limit", min=0, metavar="N", help="Only the first N caption sets, to try things out.", show_default=False
     ),
@@ -113,7 +113,7 @@ def edits(
         None,
         "--instructions",
         min=1,
-        help="Only the first N instructions of each group, as in 1 for one edit of each.",
+        help="Only the first N instructions of each group; 1 makes one edit of each.",
         metavar="N",
         show_default="all, 4",
     ),
@@ -134,7 +134,7 @@ def edits(
     *,
     how: Making,
 ) -> None:
-    """Edit the one person of each photograph into each group; all outside the box stays as it is.
+    """Edit the one person in each photograph into each group; everything outside the box stays as it is.
 
     Example: [bold]equipoise generate edits coco runs/edits -g diffusers:timbrooks/instruct-pix2pix --steps 500[/bold]
     """
@@ -181,15 +181,15 @@ def inpaint(
         show_default="female,male",
     ),
     words: Path | None = typer.Option(
-        None, "--words", help="A TOML file that says groups in words of your own: [terms.AXIS], [[forms.AXIS]]."
+        None, "--words", help="A TOML file with words of your own for groups: [terms.AXIS], [[forms.AXIS]]."
     ),
     per_group: int | None = typer.Option(None, "-m", min=1, help="Images of each group.", show_default="30"),
     guidance: str = typer.Option(
-        "", "--guidance", help="Guidance scales that share them out evenly.", show_default="7.5,9.5,15"
+        "", "--guidance", help="Guidance scales, over which they are spread evenly.", show_default="7.5,9.5,15"
     ),
     dilation: float = typer.Option(8.0, "--dilation", min=0.0, help="Pixels around the mask that are drawn too."),
     part: bool = typer.Option(
-        False, "--part", help="Draw one body part anew, with the photograph's own caption: the artefact test."
+        False, "--part", help="Redraw one body part, with the photograph's own caption: the artefact test."
     ),
     by: str = typer.Option("segment", "--by", help="segment, box, or finder (a segmenter outlines the box)."),
     finder: str | None = FINDER,
@@ -197,7 +197,7 @@ def inpaint(
     *,
     how: Making,
 ) -> None:
-    """Draw the largest person of each photograph anew as each group; all outside the mask stays as it is.
+    """Redraw the largest person in each photograph as each group; everything outside the mask stays as it is.
 
     Example: [bold]equipoise generate inpaint coco runs/inpainted -g diffusers:sd-inpainting -m 30[/bold]
     Combinations: [bold]... --axis gender --groups female,male --axis skin_tone --groups light,dark[/bold]
@@ -258,7 +258,7 @@ def mask(
     most_correlated: str = typer.Option(
         "", "--most-correlated", metavar="AXIS", help="Of the objects, only the one that leans most on this axis."
     ),
-    least: int = typer.Option(20, "--least", min=1, help="Images an object must be on to be thought to lean."),
+    least: int = typer.Option(20, "--least", min=1, help="How many images an object must be on to count as leaning."),
     finder: str | None = FINDER,
     *,
     how: Making,
@@ -288,7 +288,7 @@ def perturb(
     *,
     how: Making,
 ) -> None:
-    """Change what is no group: blur the background, or the whole picture where no person is outlined; hide objects.
+    """Change what is not a group: blur the background, or the whole picture where no person is outlined; hide objects.
 
     Audit the copy too, and give it to check or dossier as --perturbed: they tell how far the numbers move.
 
@@ -308,7 +308,7 @@ def swap(
     out: Path = OUT,
     axis: list[str] = AXIS,
     groups: str = GROUPS,
-    where: list[str] = typer.Option([], "--where", help="Only such faces, as age=20-29,30-39; repeat for several."),
+    where: list[str] = typer.Option([], "--where", help="Only such faces, e.g. age=20-29,30-39; repeat for several."),
     finder: str | None = FINDER,
     match_colour: bool = typer.Option(
         False,
@@ -318,7 +318,7 @@ def swap(
     *,
     how: Making,
 ) -> None:
-    """Replace each face by one of the target group.
+    """Replace each face with one of the target group.
 
     Example: [bold]equipoise generate swap coco fairface runs/swapped --where age=20-29,30-39[/bold]
     """
@@ -350,7 +350,7 @@ def swap(
 def substitute(
     table: Path = TABLE,
     out: Path = typer.Argument(
-        "", metavar="[OUT]", help="The folder for generated/ and a table D<alpha> each; or give it with -o."
+        "", metavar="[OUT]", help="The folder for generated/ and one table D<alpha> per share; or give it with -o."
     ),
     generator: str = MODEL,
     alpha: str = typer.Option("0.2,0.4,0.6,0.8,1", "--alpha", help="Shares to replace, separated by commas."),
@@ -360,7 +360,7 @@ def substitute(
     *,
     how: Making,
 ) -> None:
-    """Replace shares of the images by images generated from their captions; the shares are nested.
+    """Replace shares of the images with images generated from their captions; the shares are nested.
 
     Called again with a larger share, it generates only what is missing; what was replaced stays replaced.
 
@@ -408,7 +408,7 @@ def scenes(
     per_cell: int = typer.Option(20, "-n", min=1, help="Images of each activity and each of E1, E2, U1, U2."),
     clusters: int = typer.Option(6, "--clusters", min=1, help="Clusters that the settings are spread over."),
     encoder: str | None = typer.Option(None, "--encoder", help="Sentence embeddings by a model; TF-IDF by default."),
-    writer: str | None = typer.Option(None, "--writer", help="A language model that writes prompts out: hf: or api:."),
+    writer: str | None = typer.Option(None, "--writer", help="A language model that writes prompts: hf: or api:."),
     guidance: float | None = GUIDANCE,
     *,
     how: Making,

@@ -147,7 +147,7 @@ def run() -> NoReturn:
         fail("out of memory; use a smaller batch or a machine with more")
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end].encode("unicode_escape").decode()
-        fail(f"a text of the input holds {half}, half of a character, which cannot be written; mend it there")
+        fail(f"a text of the input holds {half}, half of a character, which cannot be written; fix it there")
     except UnicodeDecodeError:
         fail("a file of the input holds text that is not UTF-8, so it is damaged; make it again")
     except RecursionError:
@@ -165,7 +165,7 @@ def run() -> NoReturn:
 
 
 def _silence_decoders() -> None:
-    """Pillow warns of every odd tag of every photograph; what matters to a reader is told by the command itself."""
+    """Pillow warns of every odd tag of every photograph; the command itself says what matters to a reader."""
     warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
@@ -179,7 +179,7 @@ def _make_streams_forgiving() -> None:
 
 
 def _flush_output() -> None:
-    """Write what waits to be written while an error can still be told, and not when the interpreter ends."""
+    """Write what waits to be written while an error can still be reported, and not when the interpreter ends."""
     if sys.stdout is not None and not sys.stdout.closed:
         try:
             sys.stdout.flush()

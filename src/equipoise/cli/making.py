@@ -52,7 +52,9 @@ __all__ = [
 ENGINE = typer.Option("local", "--engine", help="Where the model is asked: local (this process), or ray.")
 WORKERS = typer.Option(None, "--workers", min=1, help="How many workers, with --engine ray; as many as fit by default.")
 CACHE = typer.Option(
-    True, "--cache/--no-cache", help="Whether what the model gives is kept, and not asked again (equipoise cache info)."
+    True,
+    "--cache/--no-cache",
+    help="Whether the model's answers are kept and not asked for again (equipoise cache info).",
 )
 MAX_BROKEN = typer.Option(
     0.05, "--max-broken", min=0.0, max=1.0, help="The share of images that may be unreadable before the command stops."
@@ -85,7 +87,7 @@ def one_out(argument: str, option: str, command: str) -> str:
 
 
 def one_axis(axes: list[str], why: str) -> str:
-    """The one axis of a command that takes no more; a second is refused, not passed over.
+    """The one axis of a command that takes no more; a second is refused, not ignored.
 
     >>> one_axis(["gender"], "a review asks about one axis")
     'gender'
@@ -124,15 +126,17 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "price": (
         float | None,
-        typer.Option(None, "--price", min=0.0, help="US dollars an image, for api: generators; --dry-run adds it up."),
+        typer.Option(None, "--price", min=0.0, help="US dollars per image, for api: generators; --dry-run adds it up."),
     ),
     "per_minute": (
         float | None,
-        typer.Option(None, "--per-minute", min=0.01, help="At most so many requests a minute to an api: generator."),
+        typer.Option(
+            None, "--per-minute", min=0.01, help="At most this many requests per minute to an api: generator."
+        ),
     ),
     "preview_every": (
         int,
-        typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews every so many images."),
+        typer.Option(200, "--preview-every", min=0, help="A contact sheet in OUT/_previews after this many images."),
     ),
     "out_option": (str, OUT_OPTION),
     "dry_run": (
@@ -140,7 +144,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(
             False,
             "--dry-run",
-            help="Say how many images, how long and how many GB; make one task to measure, unless by a service.",
+            help="Say how many images, how long and how many GB; one task is made to measure, except by a service.",
         ),
     ),
 }

@@ -26,14 +26,14 @@ def train(
     strength: float = typer.Option(
         None, "--strength", min=0.0, help="How much the world leans; 1 is the biased world, 0 the fair one."
     ),
-    edition: str = typer.Option("", "--edition", help="Of the vae: first (16 x 16 cells) or second (32 x 32)."),
+    edition: str = typer.Option("", "--edition", help="For the vae: first (16 x 16 cells) or second (32 x 32)."),
     vae: str = typer.Option(
         "", "--vae", help="The folder of the autoencoder of a generator, which decides its edition."
     ),
     start: str = typer.Option(
-        "", "--start", help="The folder that a part learns on from: itself, or the diffusion of another generator."
+        "", "--start", help="The folder to train on from: the part itself, or the diffusion for another generator."
     ),
-    steps: int = typer.Option(None, "--steps", min=1, help="With --start: for how many steps it learns on."),
+    steps: int = typer.Option(None, "--steps", min=1, help="With --start: for how many more steps it trains."),
     overwrite: bool = OVERWRITE,
 ) -> None:
     """Train a miniature on the pictogram world: one thread, deterministic, resumable.

@@ -49,7 +49,7 @@ def combine(
     made: str = typer.Argument(..., metavar="MADE", help="The table made from them, one image per group."),
     axis: list[str] = typer.Option(..., "--axis", "-a", help="The axis that was changed; repeat it for several."),
     mode: str = typer.Option(
-        "augment", "--mode", help="synthetic: made images alone; augment: photographs and made ones of other groups."
+        "augment", "--mode", help="synthetic: made images only; augment: photographs and made ones of other groups."
     ),
     out: str = typer.Option(..., "--out", "-o", help="The folder of the new table."),
     layers: list[str] = LAYERS,

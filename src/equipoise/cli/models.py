@@ -11,13 +11,13 @@ from equipoise.cli.making import OVERWRITE, one_out
 app = typer.Typer(no_args_is_help=True, help="See which models there are, check one, convert a published checkpoint.")
 
 SPEC = typer.Argument(help="A model: mini, mini:clip-fair, hf:<repo or folder>, open_clip:<arch>/<tag or file>.")
-PICKLE = typer.Option(False, "--allow-pickle", help="Open weights that are only there as a pickle.")
+PICKLE = typer.Option(False, "--allow-pickle", help="Open weights that exist only as a pickle.")
 JSON = typer.Option(False, "--json", help="Print JSON for a program to read.")
 
 
 @app.command("list")
 def list_models(as_json: bool = JSON) -> None:
-    """Say which names of models there are, which families hf: loads, and which miniatures came along.
+    """List the names that models can have, the families that hf: loads, and the miniatures that are here.
 
     Example: [bold]equipoise models list[/bold]
     """
@@ -45,7 +45,7 @@ def check(
     """Load a model, say what it is, and test what everything else builds on.
 
     Unit vectors, the same each time, in any batch and order; greyscale and one-pixel images; long texts. Exits with 1
-    when a promise is broken, with 2 when the model cannot be had.
+    when a promise is broken, with 2 when the model cannot be loaded.
 
     Example: [bold]equipoise models check mini[/bold]
     """
@@ -79,7 +79,7 @@ def convert(
     clip: str | None = typer.Option(None, "--clip", help="The CLIP that debias-clip or clipcap was trained on."),
     gpt2: str | None = typer.Option(None, "--gpt2", help="The GPT-2 that clipcap was trained from."),
     vision_heads: int | None = typer.Option(None, "--vision-heads", help="Attention heads of a SLIP of another size."),
-    hidden_act: str | None = typer.Option(None, "--hidden-act", help="Of openai-clip: quick_gelu or gelu."),
+    hidden_act: str | None = typer.Option(None, "--hidden-act", help="For openai-clip: quick_gelu or gelu."),
     allow_pickle: bool = PICKLE,
     overwrite: bool = OVERWRITE,
 ) -> None:

@@ -45,7 +45,7 @@ app = typer.Typer(no_args_is_help=True, help="Whole studies in one command: made
 
 @app.callback()
 def recipes() -> None:
-    """Keep the names of recipes, also while there is one."""
+    """Keep the names of recipes, even while there is only one."""
 
 
 @app.command("counterfactual-sets")
@@ -53,23 +53,23 @@ def counterfactual_sets(
     out: Path = typer.Option(Path("runs/counterfactual-sets"), "--out", "-o", help="The folder for everything."),
     generator: str = typer.Option("mini:diffusion", "--generator", "-g", help="A generator that knows the world."),
     subjects: int = typer.Option(10, "--subjects", min=1, help="How many occupations."),
-    sets: int = typer.Option(6, "--sets", min=1, help="Caption sets of each."),
-    candidates: int = typer.Option(4, "-n", min=1, help="Candidates of each caption set."),
+    sets: int = typer.Option(6, "--sets", min=1, help="Caption sets for each."),
+    candidates: int = typer.Option(4, "-n", min=1, help="Candidates for each caption set."),
     inject: str = typer.Option("self", "--inject", help="Attention to share: self, cross or both."),
     blend: bool = typer.Option(True, "--blend/--no-blend", help="Keep the first picture where words change little."),
     share: tuple[float, float] = typer.Option((0.1, 0.9), "--share", help="Shares of steps, LOW HIGH."),
     guidance: tuple[float, float] = typer.Option((2.0, 4.0), "--guidance", help="Guidance scales, LOW HIGH."),
     steps: int | None = typer.Option(None, "--steps", min=1, help="Denoising steps; the model's own by default."),
-    compare: str = typer.Option("", "--compare", help="Other kinds beside it, as self,cross,both+blend."),
-    pictures: Path | None = typer.Option(None, "--pictures", help="The folder for contact sheets, as docs/img."),
-    page: Path | None = typer.Option(None, "--page", help="A page to put the table into, as docs/generate.md."),
+    compare: str = typer.Option("", "--compare", help="Other kinds beside it, such as self,cross,both+blend."),
+    pictures: Path | None = typer.Option(None, "--pictures", help="The folder for contact sheets, such as docs/img."),
+    page: Path | None = typer.Option(None, "--page", help="A page to put the table into, such as docs/generate.md."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of captions, noise and choices."),
     overwrite: bool = OVERWRITE,
 ) -> None:
     """Make counterfactual sets of pictograms jointly, filter them, and let an independent judge say what they show.
 
-    Ten subjects, six sets of twelve each and four candidates of each are 3,600 pictures with the comparison without
-    sharing: about a quarter of an hour on one core. Stopped, it goes on with the same command.
+    Ten subjects, six sets of twelve each and four candidates for each make 3,600 pictures with the comparison without
+    sharing: about a quarter of an hour on one core. If stopped, it goes on with the same command.
 
     Example: [bold]equipoise recipe counterfactual-sets --subjects 2 --sets 1 -n 2 -o runs/try[/bold]
     """
@@ -134,10 +134,10 @@ def chance_table(
 OUT = typer.Option(None, "--out", "-o", help="The folder for the study; runs/NAME unless given.")
 SCALE = typer.Option("mini", "--scale", help="mini: offline, on a CPU. full: the paper's models and data.")
 GIVEN = typer.Option(
-    [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made before; see recipe list."
+    [], "--from", metavar="[NAME=]PATH", help="Tables, captions or files made earlier; see recipe list."
 )
 DRY_RUN = typer.Option(False, "--dry-run", help="Print every step with its cost, and do nothing.")
-QUICK = typer.Option(False, "--quick", help="Less of everything, where the study has such a form.")
+QUICK = typer.Option(False, "--quick", help="Less of everything, where the study has a smaller form.")
 SEED = typer.Option(0, "--seed", min=0, help="Seed of everything that is drawn.")
 
 
@@ -183,8 +183,8 @@ def _study(name: str, summary: str, citation: str, example: str) -> None:
 
 def _told(summary: str, citation: str, example: str) -> str:
     return (
-        f"{summary}\n\n{citation}. Ends in one page and a folder of tables and figures, the published numbers beside "
-        "the measured. Stopped, it goes on with the same command.\n\n"
+        f"{summary}\n\n{citation}. Ends in one page and a folder of tables and figures, with the published numbers "
+        "beside the measured ones. If stopped, it goes on with the same command.\n\n"
         f"Example: [bold]equipoise recipe {example}[/bold]\n"
     )
 
@@ -192,12 +192,21 @@ def _told(summary: str, citation: str, example: str) -> str:
 def contamination(
     out: Path = OUT,
     scale: str = SCALE,
-    alpha: str = typer.Option("", "--alpha", help="Shares of generated images, as 0,0.5,1; 0 to 1 in fifths."),
-    seeds: int = typer.Option(None, "--seeds", min=1, help="How many seeds; more reuse those that are done; 3."),
-    generations: int = typer.Option(
-        None, "--generations", min=0, help="How often the generator learns from its own pictures; 3, 0: never."
+    alpha: str = typer.Option(
+        "", "--alpha", help="Shares of generated images, such as 0,0.5,1; 0 to 1 in fifths unless given."
     ),
-    mode: str = typer.Option("both", "--mode", help="accumulate: they lie beside the real ones; replace; or both."),
+    seeds: int = typer.Option(
+        None, "--seeds", min=1, help="How many seeds; 3 unless given. More reuse those that are done."
+    ),
+    generations: int = typer.Option(
+        None,
+        "--generations",
+        min=0,
+        help="How often the generator learns from its own pictures; 3 unless given, 0 for never.",
+    ),
+    mode: str = typer.Option(
+        "both", "--mode", help="accumulate: beside the real ones; replace: instead of them; or both."
+    ),
     dry_run: bool = DRY_RUN,
     quick: bool = QUICK,
     seed: int = SEED,

@@ -29,8 +29,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="People look at images and say what they see, on a page served by this machine.\n\n"
-    "[bold]equipoise review sets -o reviews/sets --ask counterfactual-set --annotators ana,ben[/bold] begins or goes "
-    "on; the links are printed. Then [bold]equipoise review status reviews/sets[/bold].",
+    "[bold]equipoise review sets -o reviews/sets --ask counterfactual-set --annotators ana,ben[/bold] starts or "
+    "resumes a review; the links are printed. Then [bold]equipoise review status reviews/sets[/bold].",
 )
 
 FOLDER = typer.Argument(..., metavar="DIR", help="The folder of a review.")
@@ -48,11 +48,11 @@ def serve(
     ),
     axis: list[str] = typer.Option([], "--axis", help="The axis that a questionnaire asks about, such as gender."),
     trait: str = typer.Option("", "--trait", help="The trait that replies are compared in, such as competent."),
-    annotators: str = typer.Option("", "--annotators", "-a", help="Chosen names, with commas; each gets a link."),
-    items: int = typer.Option(0, "-n", "--items", min=0, help="So many items, drawn at random; 0 takes all."),
+    annotators: str = typer.Option("", "--annotators", "-a", help="Names, separated by commas; each gets a link."),
+    items: int = typer.Option(0, "-n", "--items", min=0, help="How many items, drawn at random; 0 takes all."),
     raters: int = typer.Option(1, "--raters", min=1, help="How many people see each item."),
     shared: float = typer.Option(0.2, "--shared", min=0.0, max=1.0, help="The share of items that everybody sees."),
-    gold: int = typer.Option(0, "--gold", min=0, help="So many items with known answers, hidden among the others."),
+    gold: int = typer.Option(0, "--gold", min=0, help="How many items with known answers are hidden among the others."),
     gold_answers: str = typer.Option(
         "", "--gold-answers", help="A CSV of known answers: image_id or item, question, …"
     ),
@@ -62,7 +62,7 @@ def serve(
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of choices and orders."),
     port: int = typer.Option(8321, "--port", min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one."),
     behind: list[str] = typer.Option(
-        [], "--behind", help="The address of a proxy on this machine that hands requests on; repeat for several."
+        [], "--behind", help="The address of a proxy on this machine that passes requests on; repeat for several."
     ),
     prepare_only: bool = typer.Option(False, "--prepare-only", help="Make the review and print links; do not serve."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what people would be asked; write nothing."),
@@ -131,7 +131,7 @@ def serve(
 
 @app.command("questions")
 def questions(
-    name: str = typer.Argument("", help="A questionnaire, to print its TOML as a beginning for your own."),
+    name: str = typer.Argument("", help="A questionnaire, to print its TOML as a start for your own."),
 ) -> None:
     """List the questionnaires of the package, or print one.
 
@@ -155,13 +155,17 @@ def questions(
 @app.command("annotators")
 def annotators(
     folder: str = FOLDER,
-    add: list[str] = typer.Option([], "--add", help="Let somebody in, by a name of their own choice; repeat."),
-    new_link: list[str] = typer.Option([], "--new-link", help="A new link; the old one stops working. Repeat."),
-    revoke: list[str] = typer.Option([], "--revoke", help="Stop somebody's link; the answers stay. Repeat."),
+    add: list[str] = typer.Option([], "--add", help="Add somebody, by a name of their own choice; repeat for several."),
+    new_link: list[str] = typer.Option(
+        [], "--new-link", help="A new link; the old one stops working. Repeat for several."
+    ),
+    revoke: list[str] = typer.Option(
+        [], "--revoke", help="Stop somebody's link; the answers stay. Repeat for several."
+    ),
     port: int = typer.Option(8321, "--port", help="The port of the server, for the printed links."),
     behind: str = typer.Option("", "--behind", help="The address of the proxy, for the printed links."),
 ) -> None:
-    """List the people of a review, let somebody in, or stop a link; the server may go on meanwhile.
+    """List the people of a review, add somebody, or stop a link; the server may keep running.
 
     Example: [bold]equipoise review annotators reviews/faces --add cem --revoke ben[/bold]
     """
@@ -228,9 +232,9 @@ def take(
         ..., metavar="FILE", help="A CSV of labels, an export of Label Studio, or answers.json."
     ),
 ) -> None:
-    """Take in labels from elsewhere: CSV, Label Studio's JSON, or the answers of pages without a server.
+    """Read labels from elsewhere: CSV, Label Studio's JSON, or the answers of pages without a server.
 
-    All of a file is taken or nothing. People who are not known here are added without a link.
+    A file is taken whole or not at all. People who are not known here are added without a link.
 
     Example: [bold]equipoise review import reviews/faces answers-ana.json[/bold]
     """
@@ -258,7 +262,7 @@ def take(
 def static(
     folder: str = FOLDER,
     out: str = typer.Option(..., "--out", "-o", help="A new folder for the pages."),
-    annotator: str = typer.Option(..., "--annotator", "-a", help="Whose pages; somebody new is let in."),
+    annotator: str = typer.Option(..., "--annotator", "-a", help="Whose pages; somebody new is added."),
 ) -> None:
     """Write pages that need no server for one annotator, to be sent as a folder.
 
@@ -280,7 +284,7 @@ def thresholds(
     table: str = TABLE,
     layer: list[str] = LAYER,
     axis: list[str] = typer.Option(
-        [], "--axis", help="An axis to learn a threshold for; all that were scored if none."
+        [], "--axis", help="An axis to learn a threshold for; all that were scored unless given."
     ),
     question: str = QUESTION,
     out: str = typer.Option("", "--out", "-o", help="A TOML file with them, for equipoise filter --config."),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Tables of images: what is in them, whether they are whole, and how to make, share and compare them.",
+    help="Tables of images: what is in them, whether they are intact, and how to make, share and compare them.",
 )
 
 app.command()(join)
@@ -70,7 +70,7 @@ def head(
     table: str = TABLE,
     n: int = typer.Option(5, "-n", help="How many rows."),
     columns: str | None = typer.Option(
-        None, "--columns", "-c", help="Names with commas; without it, all that hold something."
+        None, "--columns", "-c", help="Names separated by commas; without it, all that hold something."
     ),
     layers: list[str] = LAYERS,
 ) -> None:
@@ -137,14 +137,14 @@ def import_(
     limit: int = typer.Option(
         0, "--limit", min=0, metavar="N", help="Only the first N rows, to try things out.", show_default=False
     ),
-    paths: bool = typer.Option(False, "--paths", help="Store where the images are instead of the images."),
-    rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows of a file."),
+    paths: bool = typer.Option(False, "--paths", help="Store the paths of the images instead of the images."),
+    rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows per file."),
     wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a table that is there, finished or not."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace an existing table, finished or not."),
 ) -> None:
-    """Make a table of your own images, vectors or scores, or of a public dataset; what cannot be used is told.
+    """Make a table of your own images, vectors or scores, or of a public dataset; what cannot be used is reported.
 
-    Run it again after an interruption: it goes on where it stopped. An import of which no row can be used leaves
+    Run it again after an interruption: it goes on where it stopped. An import in which no row can be used leaves
     nothing behind.
 
     Examples:
@@ -182,7 +182,7 @@ def _one_place(reader: str, path: str, out: str, option: str) -> str:
 
     if reader not in READERS and (path in READERS or Path(reader).exists()):
         wanted = f"{path} {reader}" if path in READERS else f"csv {reader}"
-        raise InputError(f"{reader!r} is no reader; the reader comes first: equipoise table import {wanted} OUT")
+        raise InputError(f"{reader!r} is not a reader; the reader comes first: equipoise table import {wanted} OUT")
     if out and not Path(path).exists() and Path(out).is_file():
         raise InputError(
             f"there is nothing at {path!r}, and {out!r} is a file; what is read comes first: equipoise table import "
@@ -228,7 +228,7 @@ def export(
     layers: list[str] = LAYERS,
     option: list[str] = typer.Option([], "--option", help="An option of the export, key=value; repeat it."),
 ) -> None:
-    """Give a table to other tools: folder, huggingface, webdataset, csv, or card (the dataset card alone).
+    """Give a table to other tools: folder, huggingface, webdataset, csv, or card (only the dataset card).
 
     The joined layers become columns, and rows that a filter dropped are left out.
 
@@ -254,7 +254,7 @@ def balance(
 ) -> None:
     """Choose rows so that every group is shown equally often; written as a layer, no image is copied.
 
-    With a column of lists, every object is shown with all groups alike, as nearly as images of several objects allow.
+    With a column of lists, every object is shown with all groups equally, as nearly as images of several objects allow.
 
     Examples:
 
@@ -288,7 +288,7 @@ def split(
     name: str = typer.Option("split", "--name", help="The layer's name."),
     layers: list[str] = LAYERS,
 ) -> None:
-    """Deal a table out to train, val and test by subject or set, never inside a set; written as a layer.
+    """Split a table into train, val and test by subject or set, never inside a set; written as a layer.
 
     Example: [bold]equipoise table split people --by subject --fractions train=0.8,test=0.2[/bold]
     """
@@ -336,7 +336,7 @@ def label(
 @app.command()
 def diff(
     a: str = typer.Argument(..., metavar="A", help="A table's folder."),
-    b: str = typer.Argument(..., metavar="B", help="Another's."),
+    b: str = typer.Argument(..., metavar="B", help="The folder of another table."),
 ) -> None:
     """Compare two tables row by row: rows only one has, columns that changed; exit code 1 if they differ.
 

@@ -1,6 +1,6 @@
 """``equipoise text captions``: write counterfactual caption sets, edit instructions and binding captions.
 
-``equipoise text``: who captions speak of, and the same said otherwise.
+``equipoise text``: whom captions speak of, and the same in other words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Who do captions say is in the picture? Label them, say the same of nobody in particular, or of someone else.",
+    help="Who do captions say is in the picture? Label them, say the same about nobody in particular, "
+    "or about someone else.",
 )
 
 SOURCE = typer.Argument(
@@ -33,7 +34,7 @@ SOURCE = typer.Argument(
 OUT = typer.Option("-", "--out", "-o", help="Where to write; the same kind of file. - is standard output.")
 LEXICON = typer.Option("equipoise", "--lexicon", "-l", help="A lexicon's id, or a TOML file of your own.")
 COMPAT = typer.Option(None, "--compat", help="Reproduce published code: gensynth, lic or dba.")
-FORMAT = typer.Option(None, "--format", help="lines, jsonl, csv, tsv or coco; told from the file's name unless given.")
+FORMAT = typer.Option(None, "--format", help="lines, jsonl, csv, tsv or coco; taken from the file's name unless given.")
 _LOOKED_AT = 20_000
 """Captions in which words are sought that still tell a group."""
 _LOOKED_AT_FOR_LANGUAGE = 500
@@ -77,7 +78,7 @@ def neutralise(
     column: str = COLUMN,
     overwrite: bool = OVERWRITE,
 ) -> None:
-    """Say the same without saying who.
+    """Say the same without saying who it is.
 
     Example: [bold]echo "She is an actress." | equipoise text neutralise --agree -[/bold]
     prints "They are a performer."
@@ -108,7 +109,7 @@ def swap(
     column: str = COLUMN,
     overwrite: bool = OVERWRITE,
 ) -> None:
-    """Say the same of someone else.
+    """Say the same about someone else.
 
     Example: [bold]equipoise text swap captions.csv --to female -o swapped.csv[/bold]
     """
@@ -127,7 +128,7 @@ def mask(
     column: str = COLUMN,
     overwrite: bool = OVERWRITE,
 ) -> None:
-    """Hide the words that say who.
+    """Hide the words that say who it is.
 
     Example: [bold]equipoise text mask captions.jsonl --lexicon lic --compat lic -o masked.jsonl[/bold]
     """
@@ -245,7 +246,7 @@ def captions(
     overwrite: bool = OVERWRITE,
     list_presets: bool = typer.Option(False, "--list", help="Show the presets and where they come from."),
 ) -> None:
-    """Write captions that say the same thing of different groups of people.
+    """Write captions that say the same thing about different groups of people.
 
     Every set has one subject (an occupation), one prefix, all combinations of the groups, and a neutral prompt
     that names none. Articles agree: "an Asian female doctor", "a university student".
@@ -306,8 +307,8 @@ def activities(
     candidates: Path | None = typer.Argument(None, help="A text file with one activity per line: riding a horse."),
     mine: Path | None = typer.Option(None, "--mine", help="Captions (COCO JSON) to mine lopsided activities from."),
     filler: str = typer.Option("mini:text", "--filler", "-f", help="A masked language model, as hf:roberta-large."),
-    tail: int = typer.Option(0, "--tail", min=0, help="Keep so many of either end; all unless given."),
-    z: float = typer.Option(1.96, "--z", help="How far out of the mean a mined activity must lie."),
+    tail: int = typer.Option(0, "--tail", min=0, help="Keep this many from each end; all unless given."),
+    z: float = typer.Option(1.96, "--z", help="How far from the mean a mined activity must lie."),
     min_count: int = typer.Option(5, "--min-count", min=1, help="How often a mined activity must occur."),
     lexicon: str = LEXICON,
     out: str = typer.Option("-", "--out", "-o", help="A CSV file; - is standard output."),

@@ -22,7 +22,7 @@ PRESET = typer.Option(
     "fair", "--preset", "-p", help="fair, biased, spurious, imbalanced, strong, binding or background."
 )
 CONFIG = typer.Option(None, "--config", "-c", help="A TOML file with settings of your own, instead of a preset.")
-SIZE = typer.Option(64, "--size", help="Pixels a side, 16 to 2048.")
+SIZE = typer.Option(64, "--size", help="Pixels per side, 16 to 2048.")
 AXES = "gender,skin_tone"
 PLACEBOS = "Changes that nobody calls a group, separated by commas: bag, mirror, brightness."
 SEED = typer.Option(0, "--seed", help="The same seed gives the same pictures.")
@@ -42,7 +42,7 @@ def render(
     ),
     size: int = SIZE,
     seed: int = SEED,
-    counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ in the person alone."),
+    counterfactual: bool = typer.Option(False, "--counterfactual", help="Sets that differ only in the person."),
     axes: str | None = typer.Option(
         None,
         "--axes",

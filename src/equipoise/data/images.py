@@ -197,7 +197,7 @@ def decode(image: Any, *, root: str | os.PathLike[str] | None = None, max_pixels
     >>> decode(b"GIF89a")
     Traceback (most recent call last):
         ...
-    equipoise.errors.InputError: cannot read 6 bytes as an image: it is no format that is known, or damaged
+    equipoise.errors.InputError: cannot read 6 bytes as an image: it is not a known format, or it is damaged
     """
     data = b"" if isinstance(image, Image.Image) else image_bytes(image, root=root)
     what = "it" if isinstance(image, Image.Image) else _described(image, data)
@@ -444,7 +444,7 @@ def _reason(error: Exception, max_pixels: int) -> str:
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"it has more than the {max_pixels} pixels that are decoded"
     if isinstance(error, UnidentifiedImageError):
-        return "it is no format that is known, or damaged"
+        return "it is not a known format, or it is damaged"
     if "truncated" in str(error).lower() or isinstance(error, EOFError):
         return "it is truncated"
     return f"it is damaged ({' '.join(str(error).split()) or type(error).__name__})"

@@ -116,7 +116,7 @@ def counts_of(segmentation: dict[str, Any]) -> list[int]:
 
 
 def decompress_counts(text: str | bytes) -> list[int]:
-    """Unpack compressed run lengths: five bits a character, low bits first, from the third on as differences.
+    """Unpack compressed run lengths: five bits per character, low bits first, from the third on as differences.
 
     >>> decompress_counts("0211")
     [0, 2, 1, 3]

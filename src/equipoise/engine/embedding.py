@@ -112,7 +112,7 @@ def embed(
 
     The ``id`` of a row is the image's, or the text itself. What a filter dropped is left out; an image that cannot be
     read is kept in ``_errors/`` with the reason; too many of them (``how.max_broken``) stop the run. A run that was
-    killed goes on where it was.
+    killed goes on where it stopped.
     """
     chosen = how or Asking()
     opened = table if isinstance(table, Table) else Table.open(table)

@@ -1,4 +1,4 @@
-"""The Ray engine: one retryable task a shard, on a pool of actors that each hold the function once.
+"""The Ray engine: one retryable task per shard, on a pool of actors that each hold the function once.
 
 The actors write the shards with the same writer as the local engine, so the table is the same to the byte. All
 machines must see the input and the output under the same path.

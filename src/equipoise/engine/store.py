@@ -379,7 +379,7 @@ def _ids_of_items(items: Sequence[Any]) -> Ids:
     if all(texts):
         return text_ids(items)
     if any(texts):
-        raise InputError(f"items must be all texts or all images, but item {texts.index(False)} is no text")
+        raise InputError(f"items must be all texts or all images, but item {texts.index(False)} is not a text")
     return image_ids(items)
 
 

@@ -36,13 +36,13 @@ class Unreadable:
         Traceback (most recent call last):
             ...
         equipoise.errors.InputError: sets: 3 of 40 images cannot be read so far, more than 5%: 'a' (it is truncated), \
-'b' (it is missing), 'c' (it is empty); mend them, or allow more with --max-broken
+'b' (it is missing), 'c' (it is empty); fix them, or allow more with --max-broken
         """
         self.reasons[name] = " ".join(str(reason).split())
         if len(self.reasons) > self.most * self.n:
             raise InputError(
                 f"{self.where}: {len(self.reasons):,} of {self.n:,} images cannot be read so far, more than "
-                f"{100 * self.most:.3g}%: {self._named()}; mend them, or allow more with --max-broken"
+                f"{100 * self.most:.3g}%: {self._named()}; fix them, or allow more with --max-broken"
             )
 
     def notes(self) -> list[str]:

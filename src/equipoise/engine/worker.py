@@ -308,7 +308,7 @@ class _ShardRun:
     def _stopped(self, what: str) -> str:
         return (
             f"the function {self._job.function_name} {what} (in {shard_name(self._index)}); finished shards are kept: "
-            "mend it and run again"
+            "fix it and run again"
         )
 
 

@@ -127,8 +127,8 @@ def run(
 ) -> FilterRun:
     """Put ``table`` through ``steps`` and write everything to the folder ``out``.
 
-    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer a step, ``out/remaining/``
-    what models said. A run that was stopped goes on where it was when called again with the same arguments; with
+    ``out/layer`` is the layer with all scores and the verdict; ``out/steps/`` has one layer per step,
+    ``out/remaining/`` what models said. A run that was stopped resumes when called again with the same arguments; with
     others it is refused unless ``overwrite`` says so. Images that an earlier filter dropped are not looked at again.
     """
     opened = as_table(table)

@@ -234,7 +234,7 @@ def _made(task: Task, tools: Tools) -> list[dict[str, Any]]:
 
 
 def _edited(task: Task, cut: Image.Image, editor: Any) -> list[Image.Image]:
-    """One image an edit, in their order.
+    """One image per edit, in their order.
 
     Those of one group and guidance scale are made together, each group with the same seed: the same template has the
     same noise for every group.

@@ -178,8 +178,8 @@ class Cost:
 def estimate(plan: WorkPlan, generator: Any = None, *, finder: Any = None, faces: Table | None = None) -> Cost:
     """What ``plan`` will cost, by making its first task, unless a service makes the images.
 
-    A service (a generator with the attribute ``price``: US dollars an image, or ``None`` where it is not known) is
-    never asked for an image: its ``price`` and ``per_minute`` (images a minute) say what they say.
+    A service (a generator with the attribute ``price``: US dollars per image, or ``None`` where it is not known) is
+    never asked for an image: its ``price`` and ``per_minute`` (images per minute) say what they say.
     """
     tools = tools_for(plan, generator, finder=finder, faces=faces)
     asked = tools.keywords["generator"]

@@ -53,7 +53,7 @@ class SwapConfig:
 
 
 def plan_swap(source: Table, faces: Table, config: SwapConfig | None = None) -> WorkPlan:
-    """The plan of one image a target group for each photograph with a face; ``faces`` is a table of face images."""
+    """The plan of one image per target group for each photograph with a face; ``faces`` is a table of face images."""
     settings = config or SwapConfig()
     by_group = _faces_by_group(faces, settings)
     keeps = Kept(source, (settings.axis,), {"faces_used": "list<string>"})

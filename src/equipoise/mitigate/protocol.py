@@ -175,12 +175,12 @@ def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.
     >>> checked_vectors([[1.0, float("nan")]])
     Traceback (most recent call last):
         ...
-    equipoise.errors.InputError: the vector in row 0 holds something that is no number; compute it again or drop it
+    equipoise.errors.InputError: the vector in row 0 holds something that is not a number; compute it again or drop it
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("the vectors are no array of numbers; give one row of numbers per vector") from None
+        raise InputError("the vectors are not an array of numbers; give one row of numbers per vector") from None
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise InputError(f"the vectors have shape {rows.shape}; one row per vector is expected")
     if width is not None and rows.shape[1] != width:
@@ -189,7 +189,9 @@ def checked_vectors(vectors: ArrayLike, width: int | None = None) -> NDArray[np.
         )
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
-        raise InputError(f"the vector in row {bad[0]} holds something that is no number; compute it again or drop it")
+        raise InputError(
+            f"the vector in row {bad[0]} holds something that is not a number; compute it again or drop it"
+        )
     return rows
 
 

@@ -56,7 +56,7 @@ def check(model: Any) -> CheckReport:
     of images alone must keep what concerns images, and refuse texts.
     """
     if isinstance(model, Precomputed):
-        raise InputError(f"{model.name} holds vectors computed before; there is no model to check")
+        raise InputError(f"{model.name} holds vectors computed earlier; there is no model to check")
     if isinstance(model, Encoder):
         asked: Sequence[Callable[[Any], Check]] = _ENCODER if _reads_texts(model) else _IMAGE_ENCODER
     elif isinstance(model, Captioner):

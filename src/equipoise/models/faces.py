@@ -62,7 +62,7 @@ class FaceDetector:
                 detector = tasks.vision.FaceDetector.create_from_options(options)
             except (RuntimeError, ValueError) as error:
                 reason = one_line(error, 200)
-                raise InputError(f"{self.file} is no model of faces that MediaPipe can open: {reason}") from error
+                raise InputError(f"{self.file} is not a model of faces that MediaPipe can open: {reason}") from error
             # Not at the interpreter's end, when MediaPipe's own threads are gone already.
             weakref.finalize(self, detector.close).atexit = False
             self._made[threshold] = detector

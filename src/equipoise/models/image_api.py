@@ -39,11 +39,11 @@ class ImageService:
         price: float | None = None,
     ) -> None:
         if price is not None and not price >= 0:
-            raise InputError(f"price={price}: US dollars an image, from 0 up, are expected")
+            raise InputError(f"price={price}: US dollars per image, from 0 up, are expected")
         self.name = f"api:{service.url}#{service.model}"
         self.size = size
         self.price = price
-        """US dollars an image, as the caller knows it."""
+        """US dollars per image, as the caller knows it."""
         self.key = hashlib.sha256(json.dumps([self.name, list(size), quality]).encode()).hexdigest()
         self._service = service
         self._quality = quality

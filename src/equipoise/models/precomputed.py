@@ -169,7 +169,7 @@ def _vectors_of(path: Path) -> Iterator[tuple[list[str], Vectors]]:
     names, rows = [], []
     for row in read("embeddings", path):
         if isinstance(row, Rejected):
-            raise InputError(f"{path}: {row.where}: {row.reason}; mend the line, or leave it out")
+            raise InputError(f"{path}: {row.where}: {row.reason}; fix the line, or leave it out")
         names.append(row["id"])
         rows.append(row["vector"])
     if not rows:

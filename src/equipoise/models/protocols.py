@@ -112,7 +112,7 @@ class Generator(Protocol):
 
     The same arguments and seed give the same images on the same machine and versions. ``guidance`` and ``steps`` are
     the model's own where they are ``None``; a generator that knows these says so as ``own``, a mapping, and they are
-    recorded with its images. One that is asked over the network has a ``price`` (US dollars an image, or ``None``).
+    recorded with its images. One that is asked over the network has a ``price`` (US dollars per image, or ``None``).
     """
 
     name: str

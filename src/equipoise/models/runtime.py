@@ -187,7 +187,7 @@ def in_batches(
     weight: Callable[[Any], int] = lambda _: 0,
     most: int = 0,
 ) -> list[Any]:
-    """``run`` of the items in batches of at most ``size``, halved each time memory runs out; one result a batch.
+    """``run`` of the items in batches of at most ``size``, halved each time memory runs out; one result per batch.
 
     With a ``weight``, a batch weighs no more than ``most``, or is a single item.
 

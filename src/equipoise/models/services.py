@@ -5,7 +5,7 @@ but to the service, and is never printed, whatever the service answers; services
 
 Requests over HTTP that end by a given moment, however slowly the other side sends.
 
-A socket's timeout bounds each read and starts anew with every byte: a server that sends one byte a minute keeps its
+A socket's timeout bounds each read and starts anew with every byte: a server that sends one byte per minute keeps its
 caller for ever. Here a timer ends the connection itself, while it greets, sends its head or its body.
 """
 
@@ -129,7 +129,7 @@ class Service:
     first_wait: float = 1.0
     """Seconds before the second try; doubled each time, unless the service says how long."""
     per_minute: float | None = None
-    """At most so many requests a minute."""
+    """At most so many requests per minute."""
     timeout: float = 180.0
     """Seconds without a byte after which a try is given up."""
     deadline: float = 900.0
@@ -216,7 +216,9 @@ class Service:
             raise InputError(f"{self.url} needs a key; put it into the environment variable {KEY}")
         if not (key.isascii() and key.isprintable()):
             # http.client would refuse it, too, and print it.
-            raise InputError(f"the key in the environment variable {KEY} holds characters that no key has; set it anew")
+            raise InputError(
+                f"the key in the environment variable {KEY} holds characters that no key has; set it again"
+            )
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def _asked(self, request: Request, is_whole: Callable[[bytes], bool] | None = None) -> bytes:

@@ -126,10 +126,12 @@ tensors; take the file from the checkpoint's source
             continue
         if value != value or value in (float("inf"), float("-inf")):
             if isinstance(value, float) and _counts(name):
-                raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the source")
+                raise InputError(f"{path}: {name} = {value}, which is not a size; take the file from the source")
             continue
         if value < 0 and _NEVER_BELOW_0.search(name):
-            raise InputError(f"{path}: {name} = {value}, which is no size; take the file from the checkpoint's source")
+            raise InputError(
+                f"{path}: {name} = {value}, which is not a size; take the file from the checkpoint's source"
+            )
         most = _most(name, weights)
         if most is not None and value > most:
             why = f"the weights hold no more than {weights.tensors:,} tensors" if _LAYERS.search(name) else ""
@@ -160,7 +162,7 @@ def check_pixels(path: Path, settings: Any) -> None:
     Traceback (most recent call last):
         ...
     equipoise.errors.InputError: preprocessor_config.json: width = 1000000, but no model looks at images of more than \
-4,096 pixels a side; take the file from the checkpoint's source
+4,096 pixels per side; take the file from the checkpoint's source
     """
     for name, value in walked(settings):
         inside = value if isinstance(value, dict) else {name: value}
@@ -171,7 +173,7 @@ def check_pixels(path: Path, settings: Any) -> None:
             if isinstance(asked, int | float) and not asked <= MOST_PIXELS_A_SIDE:
                 raise InputError(
                     f"{path}: {side} = {asked}, but no model looks at images of more than {MOST_PIXELS_A_SIDE:,} "
-                    "pixels a side; take the file from the checkpoint's source"
+                    "pixels per side; take the file from the checkpoint's source"
                 )
 
 
@@ -373,7 +375,7 @@ def _check_parts(path: Path, index: dict[str, Any]) -> None:
                 "code that comes with a checkpoint is never run"
             )
         if name != Path(name).name or name in ("", ".", ".."):
-            raise InputError(f"{path}: the part {name[:80]!r} is no folder's name")
+            raise InputError(f"{path}: the part {name[:80]!r} is not a folder's name")
 
 
 def _check_index(path: Path) -> None:

@@ -7,7 +7,7 @@ sees with the fair CLIP chooses; the judge, which no filter may ask, says how ma
 before and after. Beside them stand the same seeds without sharing, for what sharing does to backgrounds and to
 attributes. The pictures are signs, not people.
 
-Everything is resumable: called again with the same settings it goes on where it was.
+Everything is resumable: called again with the same settings it goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def read_truth(truth: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         where = "the table of truth" if isinstance(truth, pd.DataFrame) else str(truth)
         raise InputError(f"{where} has no column {missing[0]!r}; it needs {', '.join(_NEEDED)}")
     if not pd.api.types.is_numeric_dtype(frame["log_odds"]):
-        raise InputError("the column 'log_odds' of the truth holds something that is no number")
+        raise InputError("the column 'log_odds' of the truth holds something that is not a number")
     known = frame[list(_NEEDED)].dropna().reset_index(drop=True)
     if not np.isfinite(known["log_odds"]).all():
         raise InputError("the column 'log_odds' of the truth holds an infinite number; leave such a row out")

@@ -203,7 +203,7 @@ class _Plain:
 
 
 class _JsonLines:
-    """One JSON object a line; ``column`` holds a caption or a list of captions."""
+    """One JSON object per line; ``column`` holds a caption or a list of captions."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -389,7 +389,9 @@ class _Lines:
             while line := stream.readline(MAX_LINE + 1):
                 self.number += 1
                 if len(line) > MAX_LINE:
-                    raise InputError(f"{self.name}:{self.number}: a line of more than {MAX_LINE:,} bytes is no caption")
+                    raise InputError(
+                        f"{self.name}:{self.number}: a line of more than {MAX_LINE:,} bytes is not a caption"
+                    )
                 self._on_progress(len(line))
                 yield self.number, self._decoded(line, f"{self.name}:{self.number}")
 

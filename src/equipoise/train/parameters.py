@@ -55,7 +55,7 @@ def _freeze_early(model: Any, last: int) -> None:
     stacks = [(n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.ModuleList) and len(m) > 1]
     outer = [(n, m) for n, m in stacks if not any(n.startswith(other + ".") for other, _ in stacks if other != n)]
     if not outer:
-        raise InputError("the model has no stack of layers, so its last layers cannot be told; name parts to freeze")
+        raise InputError("the model has no stack of layers, so its last layers cannot be found; name parts to freeze")
     names = [name for name, _ in model.named_parameters()]
     parameters = dict(model.named_parameters())
     for stack, layers in outer:

@@ -183,7 +183,7 @@ class Canvas:
         return Canvas([shape.mapped(matrix, offset, scale) for shape in self.shapes])
 
     def sprite(self, size: int, bounds: tuple[float, float, float, float] | None = None) -> Sprite:
-        """The pixels at ``size`` pixels a unit, cut to ``bounds`` (x0, y0, x1, y1) or to what is drawn."""
+        """The pixels at ``size`` pixels per unit, cut to ``bounds`` (x0, y0, x1, y1) or to what is drawn."""
         if not self.shapes:
             return Sprite(Image.new("RGBA", (1, 1)), 0, 0)
         left, top, right, bottom = _pixel_bounds(bounds or self._extent(), size)
@@ -226,7 +226,7 @@ def _pixel_bounds(extent: tuple[float, float, float, float], size: int) -> tuple
 
 
 class _Brush:
-    """Draws shapes on a canvas whose corner is ``left``, ``top`` at ``scale`` pixels a unit."""
+    """Draws shapes on a canvas whose corner is ``left``, ``top`` at ``scale`` pixels per unit."""
 
     def __init__(self, canvas: Image.Image, scale: int, left: int, top: int) -> None:
         self._canvas = canvas

@@ -169,4 +169,4 @@ def _placed(owner: Owner, part: Sprite, x: float, y: float, size: int) -> tuple[
 
 def _check_size(size: int) -> None:
     if not SMALLEST <= size <= LARGEST:
-        raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels a side")
+        raise InputError(f"size={size}: pictures are drawn with {SMALLEST} to {LARGEST} pixels per side")

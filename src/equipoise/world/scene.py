@@ -218,7 +218,7 @@ class Scene:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"this is no scene of the world: {error}") from None
+            raise InputError(f"this is not a scene of the world: {error}") from None
 
     def check(self) -> Scene:
         """This scene, if every name in it is known."""

@@ -161,7 +161,7 @@ def binding_sets(
     """
     names = _checked(activities, ACTIVITIES, ACTIVITIES, "activity")
     if n_sets < 1:
-        raise InputError(f"n_sets={n_sets}: at least one set an activity is needed")
+        raise InputError(f"n_sets={n_sets}: at least one set per activity is needed")
     low, high = _both_poles(config, "who does what")
     plain = config.changed(strength=0.0, label_noise=0.0, binding=0.0, hidden=0.0)
     for activity in names:

@@ -100,7 +100,7 @@ def test_copies_are_remembered_unless_they_are_named():
     found = caption_probe(texts, groups, clusters=np.repeat(np.arange(80), 4), permutations=0).auc
     assert found.value < 0.65
     assert found.ci_high - found.ci_low > 0.15  # 80 texts, not 320
-    with pytest.raises(InputError, match="one key an image"):
+    with pytest.raises(InputError, match="one key per image"):
         caption_probe(texts, groups, clusters=[1, 2])
     with pytest.raises(InputError, match="all images are of one"):
         caption_probe(texts, groups, clusters=[1] * 320)

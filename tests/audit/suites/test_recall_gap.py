@@ -13,7 +13,7 @@ DIM = 16
 
 
 def photos(noise: dict[str | None, float], n: int = 80, seed: int = 0):
-    """``n`` images a group, two captions each; ``noise`` blurs the images of a group."""
+    """``n`` images per group, two captions each; ``noise`` blurs the images of a group."""
     rng = np.random.default_rng(seed)
     rows, vectors = [], {}
     for group, blur in noise.items():

@@ -128,7 +128,7 @@ def test_a_table_with_nothing_to_ask_is_refused(toy):
 
 @pytest.mark.slow
 def test_two_models_that_differ_by_sets_are_compared_by_sets(tmp_path):
-    """Ten images a set, each model right or wrong on a whole set by the toss of a coin: no difference in law."""
+    """Ten images per set, each model right or wrong on a whole set by the toss of a coin: no difference in law."""
     rows = [
         {"image_id": f"{job}{n}-{i}", "set_id": f"{job}{n}", "subject": job}
         for job in ("cook", "nurse")

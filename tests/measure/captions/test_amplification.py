@@ -133,7 +133,7 @@ def test_words_are_selected_by_the_rules():
 
 
 def written(rng, images, strength):
-    """Five references and one prediction an image; ``strength`` moves the prediction's words to their group."""
+    """Five references and one prediction per image; ``strength`` moves the prediction's words to their group."""
     words = [f"w{i}" for i in range(12)]
     lean = np.linspace(0.25, 0.75, 12)  # how often a word is said of a man
     who, scene = rng.integers(0, 2, images), rng.integers(0, 12, images)
@@ -188,7 +188,7 @@ def test_sides_without_common_images_are_exchanged_as_images():
     small = 0
     for seed in range(40):
         told, who, said, named, ids = written(rng, 60, 0.0)
-        # five captions a reference image; other images on the other side
+        # five captions per reference image; other images on the other side
         found = ba_of_captions(
             told,
             who,

@@ -109,7 +109,7 @@ def test_silence_has_no_error_and_no_praise():
     for definition in ERROR_DEFINITIONS:
         made = error(said, labels_of("mfm"), definition=definition)
         assert made.value == 0
-        assert any("no praise" in note for note in made.notes)
+        assert any("no merit" in note for note in made.notes)
     assert neutral_rate(said).value == 1
     mostly = error(Mentions.of(["A dog", "A dog", "A man"], "lic"), labels_of("mfm"))
     assert any("neutral rate" in note for note in mostly.notes)

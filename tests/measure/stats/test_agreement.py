@@ -161,7 +161,7 @@ def test_degenerate_input_is_a_sentence():
         cohen_kappa(["a", None], [None, "b"])
     with pytest.raises(InputError, match="same number for every item"):
         fleiss_kappa([["a", "b"], ["a", None]])
-    with pytest.raises(InputError, match="one row an item"):
+    with pytest.raises(InputError, match="one row per item"):
         krippendorff_alpha([])
     with pytest.raises(InputError, match="no item has two answers"):
         krippendorff_alpha([[1, None], [None, 2]])

@@ -274,7 +274,7 @@ def test_a_folder_of_another_kind_says_what_it_is(tmp_path, broken):
     assert "no such folder, and it is not the name of a Hub repository" in refused(tmp_path / "nowhere")
     settings = json.loads((broken / "config.json").read_text()) | {"model_type": "gpt2"}
     (broken / "config.json").write_text(json.dumps(settings))
-    assert "a 'gpt2' model, which is no encoder that is known here (" in refused(broken)
+    assert "a 'gpt2' model, which is not an encoder that is known here (" in refused(broken)
 
 
 def test_a_repository_out_of_reach_says_what_was_tried(monkeypatch, tmp_path):

@@ -201,5 +201,5 @@ def test_a_classifier_answers_head_by_head(tmp_path, pictures):
 
 
 def test_an_encoder_is_no_classifier(tiny_checkpoint):
-    with pytest.raises(InputError, match="a 'flava' model, which is no image classifier"):
+    with pytest.raises(InputError, match="a 'flava' model, which is not an image classifier"):
         load(f"hf:{tiny_checkpoint('flava')}", kind="classifier")

@@ -249,7 +249,7 @@ def test_a_filler_refuses_what_it_cannot_fill(bert, detr):
         model.fill(["a " * 20 + "[MASK]"])
     with pytest.raises(InputError, match="must be a list"):
         model.fill("[MASK]")
-    with pytest.raises(InputError, match="no masked language model"):
+    with pytest.raises(InputError, match="not a masked language model"):
         load(f"hf:{detr}", kind="filler")
     with pytest.raises(InputError, match="neither detects objects nor segments images"):
         load(f"hf:{bert}", kind="detector")

@@ -102,7 +102,7 @@ def test_sets_are_made_as_they_are_asked_for():
         (["doctor"], [GENDER], {"prefixes": ["A photo of", "a photo of"]}, "prefix 'a photo of' is given twice"),
         (["doctor"], [GENDER, RACE], {"order": ["gender", "subject"]}, "each of gender, race, subject exactly once"),
         (["doctor"], [GENDER], {"order": ["gender", "gender", "subject"]}, "exactly once"),
-        (["doctor"], [GENDER], {"hold": ["race"]}, "'race', which is no axis"),
+        (["doctor"], [GENDER], {"hold": ["race"]}, "'race', which is not an axis"),
         (["doctor"], [GENDER], {"hold": ["gender"]}, "every axis is held"),
         (["doctor", "Doctor"], [GENDER], {}, "'Doctor' is given twice"),
         (["  "], [GENDER], {}, "subject is empty"),

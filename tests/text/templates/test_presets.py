@@ -192,7 +192,7 @@ def test_a_file_without_a_segment_makes_one_of_all_its_axes_and_may_use_the_occu
         ("[axes]\nsubject = ['x']\n", "axis name 'subject' cannot be used"),
         ("axis = 1\n[axes]\nrace = ['x']\n", "unknown key 'axis'"),
         ("prefixes = 'A'\n[axes]\nrace = ['x']\n", "prefixes must be a list"),
-        ("[axes]\nrace = ['x']\n[[segment]]\norder = ['age', 'subject']\n", "'age', which is no axis"),
+        ("[axes]\nrace = ['x']\n[[segment]]\norder = ['age', 'subject']\n", "'age', which is not an axis"),
         ("[axes]\nrace = ['x']\n[[segment]]\norder = ['race']\n", "exactly once"),
         ("[axes]\nrace = ['x']\n[[segment]]\nheld = ['race']\n", "unknown key 'held'"),
         ("[axes]\nrace = ['x']\n[segment]\nname = 'a'\n", r"\[\[segment\]\]"),
@@ -220,5 +220,5 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path):
     bad.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read"):
         captions_from_file(bad)
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         captions_from_file(tmp_path)

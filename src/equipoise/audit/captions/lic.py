@@ -112,7 +112,7 @@ def measure_lic(
     ``mask`` names the lexicon whose words are hidden (``None``: nothing is). Each seed draws one balanced split (or,
     with ``folds``, one balanced set that is cross-fitted: every caption is tested once, and interval and p-value take
     in how classifiers trained on other captions differ, :mod:`equipoise.audit.captions.folds`). References are read in
-    the captioner's own vocabulary; one classifier a caption of an image. LIC is a difference on the same images and
+    the captioner's own vocabulary; one classifier per caption of an image. LIC is a difference on the same images and
     splits: where some images have no references the captioner is measured on the others once more. Chance is what
     classifiers trained on shuffled labels score (``permutations`` of them: 200 for ``fast``, 3 for others unless given;
     0 takes 1 / groups squared). ``store`` is a folder that keeps finished classifiers' scores: a stopped run goes on.
@@ -226,7 +226,7 @@ def _with_null(estimate: Estimate, null: NDArray[np.float64], p_value: float) ->
 def _reference_sides(
     ours: _Side, references: Mapping[Any, Sequence[str]], lexicon: Lexicon | None, vocabulary: frozenset[str]
 ) -> tuple[list[_Side], _Side]:
-    """The references, one side a caption of an image, and the captioner on the same images."""
+    """The references, one side per caption of an image, and the captioner on the same images."""
     rows = [row for row, i in enumerate(ours.ids) if references.get(i)]
     if not rows:
         raise InputError("no image of the captions has references: their ids have nothing in common")
@@ -244,7 +244,7 @@ def _reference_sides(
 
 @dataclass(frozen=True)
 class _Work:
-    """Trains and tests one classifier a split, and remembers what is done."""
+    """Trains and tests one classifier per split, and remembers what is done."""
 
     chosen: CaptionClassifier
     groups: int
@@ -289,7 +289,7 @@ class _Work:
     def shuffled(self, side: _Side, seeds: Sequence[int], times: int, *, whole: bool = False) -> pd.DataFrame:
         """The same with labels dealt anew each time: what a classifier scores that has nothing to learn.
 
-        One split a time; with ``whole`` all folds of a cross-fitting, as one mean.
+        One split at a time; with ``whole`` all folds of a cross-fitting, as one mean.
         """
         reader = None
         rows = []

@@ -250,7 +250,7 @@ class CaptionMeasures:
                 self._by_image(flags, np.array(self.ids)[known.defined], "error", definition)
         if not said.named.any():
             self._note(
-                "no caption names any group: Error is 0 because nothing was said, and that is no praise; look at LIC "
+                "no caption names any group: Error is 0 because nothing was said, and that is no merit; look at LIC "
                 "and at the quality"
             )
         self._add(measure.neutral_rate(everyone), "neutral_rate")

@@ -201,7 +201,7 @@ def refuse_several(path: str, records: Sequence[Record]) -> None:
     if several > len(texts) / 2:
         raise InputError(
             f"{path}: {several:,} of {len(texts):,} images have several captions that differ, where a captioner has "
-            f"one per image; give people's captions with --references {path}, and captioners a file each"
+            f"one per image; give people's captions with --references {path}, and each captioner a file of its own"
         )
 
 
@@ -303,7 +303,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             while line := stream.readline(MAX_LINE + 1):
                 number += 1
                 if len(line) > MAX_LINE:
-                    raise InputError(f"{path}:{number}: a line of more than {MAX_LINE:,} bytes is no caption")
+                    raise InputError(f"{path}:{number}: a line of more than {MAX_LINE:,} bytes is not a caption")
                 yield number, _decoded(line, f"{path}:{number}", first=number == 1)
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None

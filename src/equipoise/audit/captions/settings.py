@@ -39,7 +39,7 @@ class CaptionSettings(Settings):
     reference_seeds: Count | None = None
     """The same for human captions, so for LIC_D and LIC; 0 leaves them out."""
     folds: Annotated[int, Field(ge=2)] | None = None
-    """Cross-fit over so many folds, instead of one split a seed."""
+    """Cross-fit over so many folds, instead of one split per seed."""
     permutations: Count | None = None
     """Classifiers trained on shuffled labels, for the chance level: 200 for ``fast`` and 3 for others unless given."""
     ba_least: Annotated[int, Field(ge=1)] = 100

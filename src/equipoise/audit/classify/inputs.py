@@ -165,7 +165,7 @@ def _listed(value: Any) -> list[Any]:
             try:
                 return list(json.loads(text))
             except ValueError:
-                raise InputError(f"{text[:40]!r} is no list; write it as JSON, or with semicolons") from None
+                raise InputError(f"{text[:40]!r} is not a list; write it as JSON, or with semicolons") from None
         return [part.strip() for part in text.split(";") if part.strip()]
     if isinstance(value, list | tuple | np.ndarray):
         return list(value)

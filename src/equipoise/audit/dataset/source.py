@@ -97,7 +97,7 @@ def read_dataset(
         frame, known = _from_table(path, layers, limit, sample, seed)
     else:
         if layers:
-            raise InputError(f"{path}: is no table, so it has no layers; leave out --layer")
+            raise InputError(f"{path}: is not a table, so it has no layers; leave out --layer")
         frame, known = _some(_from_file(path, columns), limit, sample, seed), ()
     named = axes_named(axes)
     axes = tuple(named)

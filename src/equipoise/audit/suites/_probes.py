@@ -210,7 +210,7 @@ def caption_probe(
     seed: int = 0,
     level: float = 0.95,
 ) -> CaptionProbe:
-    """Cross-validated logistic regression of the group on TF-IDF of ``texts``, one neutral text an image.
+    """Cross-validated logistic regression of the group on TF-IDF of ``texts``, one neutral text per image.
 
     TF-IDF of single words in two texts or more, fitted on all texts without their labels; classes balanced. The
     weights stay as TF-IDF gives them: standardised, every rare word would count as much as a common one. AUC
@@ -293,7 +293,7 @@ def _tfidf(texts: list[str]) -> tuple[Any, NDArray[Any]]:
 def _keys(clusters: Any, groups: Groups) -> NDArray[Any]:
     keys = np.arange(len(groups)) if clusters is None else np.asarray(clusters)
     if keys.shape != (len(groups),):
-        raise InputError(f"clusters has shape {keys.shape} for {len(groups)} images; give one key an image")
+        raise InputError(f"clusters has shape {keys.shape} for {len(groups)} images; give one key per image")
     return keys
 
 

@@ -200,7 +200,7 @@ def _check_scenarios(usable: pd.DataFrame, frame: pd.DataFrame, axis: str) -> No
         raise InputError(
             f"image {frame.loc[wrong[0], 'image_id']!r} is in scenario {row['scenario']}, but its performer is "
             f"{row['performer']!r} and {row['expected']!r} is expected to do {row['activity']!r} "
-            f"({len(wrong)} such images); mend the scenario or the column 'expected_{axis}'"
+            f"({len(wrong)} such images); fix the scenario or the column 'expected_{axis}'"
         )
     several = usable.groupby("activity")["expected"].nunique()
     if (several > 1).any():

@@ -258,7 +258,7 @@ def _zero_shot(on: _Axis) -> None:
     )
     on.add(accuracy.overall, "zero_shot_accuracy", "equipoise")
     on.add_groups(
-        accuracy.groups, "zero_shot_accuracy", "equipoise", f"mean vector of {len(prompts[0])} templates a group"
+        accuracy.groups, "zero_shot_accuracy", "equipoise", f"mean vector of {len(prompts[0])} templates per group"
     )
     values = np.zeros(len(on.groups))
     values[inside] = accuracy.groups.values

@@ -29,7 +29,9 @@ def synthesise(
         "fast", "--classifier", help="fast, bert:NAME (the paper's), bert-frozen:NAME, lstm."
     ),
     mix: str = typer.Option("0:1:1", "--mix", help="Shares of swap, fill and merged: 1:1:0, 0:1:1, 1:2:1, ..."),
-    count: int = typer.Option(0, "--count", min=0, help="At most so many pairs; 0 is the paper's count for its mixes."),
+    count: int = typer.Option(
+        0, "--count", min=0, help="At most this many pairs; 0 is the paper's count for its mixes."
+    ),
     setting: list[str] = typer.Option(
         [], "--set", help="Another setting: share, tries, temperature, top_k, authenticity, margin, folds, synonyms."
     ),
@@ -43,7 +45,7 @@ def synthesise(
     """Make biased versions of captions: pairs.jsonl with biased, original, kind and scores.
 
     swap: the group's word is exchanged where the other words are read as another group. fill: content words are
-    replaced so that the others tell the group more. merged: filled, then exchanged.
+    replaced so that the others give the group away more. merged: filled, then exchanged.
 
     Examples:
 
@@ -97,7 +99,7 @@ def fit(
     pairs: str = typer.Argument(..., metavar="PAIRS", help="The folder or pairs.jsonl of libra synthesise."),
     images: str = typer.Option(..., "--images", help="The images that the captions are of: a table, or a folder."),
     out: str = typer.Option(..., "--out", "-o", help="The folder for the model."),
-    init: str = typer.Option("", "--init", help="The reviser to go on from: mini:dcg, or hf:<folder of one>."),
+    init: str = typer.Option("", "--init", help="The reviser to continue from: mini:dcg, or hf:<folder of one>."),
     encoder: str = typer.Option("", "--encoder", help="With --decoder: a ViLT, such as hf:dandelin/vilt-b32-mlm."),
     decoder: str = typer.Option("", "--decoder", help="With --encoder: a GPT-2, such as hf:gpt2 or hf:distilgpt2."),
     share: float = typer.Option(0.2, "--share", min=0.0, max=1.0, help="The share of the words that are hidden."),
@@ -106,7 +108,7 @@ def fit(
     ),
     steps: int = typer.Option(None, "--steps", help="How many steps; or give --epochs."),
     epochs: float = typer.Option(None, "--epochs", help="Times through the images; 1 unless --steps is given."),
-    batch: int = typer.Option(32, "--batch", help="Images of a step."),
+    batch: int = typer.Option(32, "--batch", help="Images per step."),
     rate: float = typer.Option(1e-5, "--rate", help="The learning rate at its highest."),
     seed: int = typer.Option(0, "--seed", min=0, help="The order of the rows, and new weights."),
     setting: list[str] = typer.Option([], "--set", help="NAME=VALUE: another setting of training, such as patience=3."),
@@ -152,7 +154,7 @@ def apply(
     source: str = typer.Argument(..., metavar="CAPTIONS", help="COCO .json, .jsonl, .csv, .tsv or a table's folder."),
     images: str = typer.Option("", "--images", help="The images that the captions are of: a table, or a folder."),
     out: str = typer.Option(..., "--out", "-o", help="The folder for the revised captions."),
-    reviser: str = typer.Option("mini:dcg", "--reviser", help="mini:dcg (pictograms alone), or hf:<folder>."),
+    reviser: str = typer.Option("mini:dcg", "--reviser", help="mini:dcg (pictograms only), or hf:<folder>."),
     id_column: str = typer.Option("", "--id-column", help="The column that says which image a caption is of."),
     caption_column: str = typer.Option("", "--caption-column", help="The column that holds the caption."),
     seed: int = typer.Option(0, "--seed", min=0, help="Which words are hidden."),
@@ -166,7 +168,7 @@ def apply(
 ) -> None:
     """Revise every caption of a file after a look at its image; a killed run goes on with the same command.
 
-    The file of revised captions is of the form of CAPTIONS, and [bold]equipoise captions BEFORE AFTER[/bold] compares
+    The file of revised captions has the form of CAPTIONS, and [bold]equipoise captions BEFORE AFTER[/bold] compares
     them. A caption that cannot be revised stays as it was and is counted.
 
     Examples:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def mitigate(
     remedy: str = typer.Argument("", metavar="REMEDY", help="Which remedy; --list shows all. Or: check NAME."),
     model: str = typer.Argument("", metavar="MODEL", help="mini:clip, hf:<repo or folder>, table:<folder>, ..."),
-    table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, best of sets."),
+    table: str = typer.Option("", "--table", "-t", help="The table of images to fit it on, preferably of sets."),
     layer: list[str] = LAYER,
     limit: int = LIMIT,
     sample: int = SAMPLE,
@@ -33,14 +33,14 @@ def mitigate(
         help="The share of subjects kept apart: 0.5, or 0.2 for counterfactual-finetune, as in its paper; 0 for none.",
         show_default=False,
     ),
-    variant: str = typer.Option("", "--variant", help="Which variant, of projection: differences, prompts, ..."),
+    variant: str = typer.Option("", "--variant", help="Which variant of projection: differences, prompts, ..."),
     prompts: str = typer.Option(
         "",
         "--prompts",
         help="A CSV file of prompts (set, text, and a column for each axis) for what learns from texts.",
     ),
     setting: list[str] = typer.Option(
-        [], "--set", help="A setting of the remedy, as m=100 or estimator=ksg; repeat for several."
+        [], "--set", help="A setting of the remedy, such as m=100 or estimator=ksg; repeat for several."
     ),
     seed: int = typer.Option(0, "--seed", min=0, help="Which subjects are kept apart."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -76,7 +76,7 @@ def mitigate(
     [bold]equipoise mitigate counterfactual-finetune mini:clip --table sets --axis gender -o runs/tuned[/bold]: writes a
     model, hf:runs/tuned.
 
-    [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, hold to what all must hold to?
+    [bold]equipoise mitigate check leace[/bold]: does a remedy, yours too, keep the rules that all must keep?
     """
     from equipoise.data.runs import check_folder
     from equipoise.mitigate import REMEDIES

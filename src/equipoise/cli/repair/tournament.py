@@ -31,8 +31,8 @@ def tournament(
         "all", "--remedies", help="all, or names separated by commas: leace, projection:calibrated, a remedy's folder."
     ),
     checkpoints: str = typer.Option("", "--checkpoints", help="Repaired models, separated by commas: hf:DIR, ..."),
-    axis: list[str] = typer.Option(["gender"], "--axis", help="The axis to repair; others show what moves along."),
-    k: int = typer.Option(12, "--k", min=2, help="MaxSkew looks at so many images."),
+    axis: list[str] = typer.Option(["gender"], "--axis", help="The axis to repair; others show what else moves."),
+    k: int = typer.Option(12, "--k", min=2, help="How many images MaxSkew looks at."),
     prompt: str = typer.Option("A photo of {a}", "--prompt", help="The neutral prompt."),
     shown: float = typer.Option(0.4, "--shown", help="The share of subjects that the table shows."),
     most_loss: float = typer.Option(0.03, "--most-loss", help="How much zero-shot accuracy a strength may cost."),
@@ -46,7 +46,7 @@ def tournament(
     overwrite: bool = OVERWRITE,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say who takes part and on which subjects, and stop."),
 ) -> None:
-    """Compare remedies: what each repairs, what it moves along, what it costs, and whether that shows on fair images.
+    """Compare remedies: what each repairs, what else it moves, what it costs, and whether that shows on fair images.
 
     Examples:
 
@@ -58,7 +58,7 @@ def tournament(
 
     [bold]equipoise tournament mini:clip -t sets --remedies leace,clip-clip --checkpoints hf:tuned -o runs/few[/bold]
 
-    A run that was stopped goes on where it was. The subjects that are shown are those that equipoise mitigate keeps
+    A run that was stopped resumes where it stopped. The subjects that are shown are those that equipoise mitigate keeps
     apart with --held-out of the same share and the same --seed.
     """
     from equipoise.data.runs import check_folder

@@ -25,21 +25,23 @@ def train(
     mix: list[str] = typer.Option([], "--mix", help="TABLE=SHARE: another table and its share of every batch."),
     steps: int = typer.Option(None, "--steps", help="How many steps; or give --epochs."),
     epochs: float = typer.Option(None, "--epochs", help="Times through the table; 1 unless --steps is given."),
-    batch: int = typer.Option(32, "--batch", help="Rows of a step, over all processes."),
+    batch: int = typer.Option(32, "--batch", help="Rows per step, over all processes."),
     rate: float = typer.Option(1e-5, "--rate", help="The learning rate at its highest."),
     warmup: int = typer.Option(None, "--warmup", help="Steps until it is reached; a tenth, at most 200."),
     constant: bool = typer.Option(False, "--constant", help="Keep the rate after that; else it falls as a cosine."),
-    weight_decay: float = typer.Option(0.05, "--weight-decay", help="AdamW's."),
+    weight_decay: float = typer.Option(0.05, "--weight-decay", help="AdamW's weight decay."),
     average: float = typer.Option(0.0, "--average", help="End as a running average that keeps this much, like 0.999."),
     half: bool = typer.Option(False, "--half", help="Multiply in bfloat16."),
     seed: int = typer.Option(0, "--seed", help="The order of the rows, and which subjects judge."),
-    val_share: float = typer.Option(0.1, "--val-share", help="The share of subjects that judges; 0 for none."),
+    val_share: float = typer.Option(0.1, "--val-share", help="The share of subjects that judge; 0 for none."),
     val_every: int = typer.Option(None, "--val-every", help="Steps between validations; a tenth unless given."),
-    patience: int = typer.Option(0, "--patience", help="Stop after so many validations without a new best; 0: never."),
+    patience: int = typer.Option(
+        0, "--patience", help="Stop after this many validations without a new best; 0: never."
+    ),
     whole_sets: bool = typer.Option(False, "--whole-sets", help="Keep the images of a set in one batch."),
-    fresh: bool = typer.Option(False, "--fresh", help="Begin with new weights in the form of --init."),
+    fresh: bool = typer.Option(False, "--fresh", help="Start with new weights in the shape of --init."),
     freeze: list[str] = typer.Option([], "--freeze", help="A part that stays as it is, such as vision_model; repeat."),
-    last_layers: int = typer.Option(0, "--last-layers", help="Train only so many layers at the end of each tower."),
+    last_layers: int = typer.Option(0, "--last-layers", help="Train only this many layers at the end of each tower."),
     low_rank: int = typer.Option(0, "--low-rank", help="Train adapters of this rank (LoRA), merged at the end."),
     settings: list[str] = typer.Option([], "--set", help="NAME=VALUE: an option of the task; repeat for several."),
     save_every: int = typer.Option(100, "--save-every", help="Steps between checkpoints."),
@@ -49,7 +51,7 @@ def train(
     overwrite: bool = OVERWRITE,
     names: bool = typer.Option(False, "--list", help="List the tasks, and stop."),
 ) -> None:
-    """Train a model on a table. The same command goes on where a stopped run was, to the same weights.
+    """Train a model on a table. The same command resumes a stopped run, to the same weights.
 
     Examples:
 
@@ -143,7 +145,7 @@ def _shared(text: str) -> tuple[str, float]:
 
 
 def option_of(text: str) -> tuple[str, Any]:
-    """A task's option: a number, true or false where it reads as one, several where commas part them."""
+    """A task's option: a number, true or false where it reads as one, several where commas separate them."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InputError(f"--set {text}: give NAME=VALUE, such as caption=captions")

@@ -34,7 +34,7 @@ def read(
     gender_column: str = "bb_gender",
     skin_column: str = "bb_skin",
 ) -> Iterator[Row | Rejected]:
-    """One row an annotated image; "Both" and "Unsure" are no label, and "Both" is noted in ``mixed``.
+    """One row per annotated image; "Both" and "Unsure" are no label, and "Both" is noted in ``mixed``.
 
     ``images``: the folder of COCO val2014. ``captions``: COCO's ``captions_val2014.json``, to add the captions.
     """

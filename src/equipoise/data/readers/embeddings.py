@@ -72,7 +72,7 @@ def _array_rows(
             place += 1
             try:
                 if not np.isfinite(vector).all():
-                    raise RowError("the vector holds a value that is no finite number")
+                    raise RowError("the vector holds a value that is not a finite number")
                 yield _named(text(name, "id"), np.asarray(vector, np.float64).tolist(), model, seen, length)
             except RowError as error:
                 yield Rejected(f"{file.name} vector {place}", str(error), {"id": name[:200]})

@@ -31,7 +31,7 @@ FOLDERS = ("fairface-img-margin125-trainval", "fairface-img-margin025-trainval")
 
 
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
-    """One row a face. ``images``: the folder that holds ``train/`` and ``val/``; found beside the labels if there."""
+    """One row per face. ``images``: the folder that holds ``train/`` and ``val/``; found beside the labels if there."""
     seen = GivenIds()
     for file in files_of(path, "fairface_label_*.csv"):
         pictures = Pictures(existing(images) if images is not None else _folder(file.parent))

@@ -48,7 +48,7 @@ def read(
     allow: str | Iterable[str] = ("UNLIKELY", "UNSURE"),
     unflagged: str = "reject",
 ) -> Iterator[Row | Rejected]:
-    """One row an address.
+    """One row per address.
 
     ``allow``: the flags that may stay. ``unflagged``: what to do with rows that have no flag, ``"reject"`` or
     ``"keep"`` (with ``nsfw`` null).

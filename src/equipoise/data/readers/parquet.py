@@ -4,7 +4,7 @@ An image is a struct ``{bytes, path}`` (the Hugging Face convention), bytes, or 
 that ``datasets`` stores as class numbers (``ClassLabel``) is read with its names.
 
 The preset ``social-counterfactuals`` is for ``Intel/SocialCounterfactuals``: ``image``, ``caption``,
-``counterfactual_set``, and two axes an image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
+``counterfactual_set``, and two axes per image, named by ``a1_type`` and ``a2_type`` with their groups in ``a1`` and
 ``a2``. These names are those that public code reads from the dataset; the files could not be seen here. The subject
 is the caption's text after the second group, as in "A picture of an Indian male plumber".
 """
@@ -167,7 +167,9 @@ def _plan(
     known = {name: name for name in (*_OURS, *groups) if name in there} | given
     for name, theirs in known.items():
         if name not in (*_OURS, *groups):
-            raise InputError(f"columns names {name!r}, which is no column of ours; if it is an axis, add it to axes=")
+            raise InputError(
+                f"columns names {name!r}, which is not a column of ours; if it is an axis, add it to axes="
+            )
         if theirs not in there:
             raise InputError(
                 f"columns says {name!r} is {theirs!r}, but the columns of the file are: {', '.join(there)[:300]}"

@@ -1,7 +1,7 @@
 """PHASE (Garcia et al., CVPR 2023): perceived attributes of people in Conceptual Captions images.
 
-Files: ``phase_gcc_{train,val}_regions_20221101.json`` (one label a region after the authors' vote) or
-``phase_gcc_{train,val}_all_20221101.json`` (three annotators a region; the vote is taken here, two of three). A file
+Files: ``phase_gcc_{train,val}_regions_20221101.json`` (one label per region after the authors' vote) or
+``phase_gcc_{train,val}_all_20221101.json`` (three annotators per region; the vote is taken here, two of three). A file
 is an object from image name to ``{"caption": ..., "person1": {"region": [...], "annotations": ...}, ...}``; the
 annotations have the keys ``age``, ``gender``, ``skintone``, ``ethnicity``, ``emotion``, ``activity`` (and ``worker``
 in the file of all). The keys are those that public code reads; the file itself could not be seen here. ``region`` is

@@ -65,7 +65,7 @@ class Detectability:
     @property
     def needs(self) -> tuple[str, ...]:
         """Vectors of images and prompts."""
-        return ("image vectors", "vectors of one prompt a group and a subject")
+        return ("image vectors", "vectors of one prompt per group and subject")
 
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
         """Scores ``detect_<axis>``: the cosine with the own prompt minus the best other; above 0 is recognised."""

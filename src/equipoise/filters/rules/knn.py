@@ -268,7 +268,7 @@ def accepted(
 
 
 def chosen_pairs(good: Flags, frame: pd.DataFrame, axis: str, *, every: bool = False, seed: int = 0) -> Flags:
-    """Of each source with an accepted edit of every group, one edit a group drawn by ``seed`` (or ``every`` one).
+    """Of each source with an accepted edit of every group, one edit per group drawn by ``seed`` (or ``every`` one).
 
     The draw depends on the seed and the image's id alone, so rows may come in any order.
 

@@ -37,7 +37,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Scenes:
-    """One activity and one scenario an image, one category an activity.
+    """One activity and one scenario per image, one category per activity.
 
     >>> scenes = Scenes.of(["bake", "bake", "fix"], ["E2", "U2", "E2"], {"bake": "home", "fix": "work"})
     >>> scenes.activities, scenes.categories, scenes.where("bake", "U2").tolist()
@@ -62,7 +62,7 @@ class Scenes:
         """Checked scenes from columns (n,); without ``category`` every activity is in the category "all"."""
         if len(activity) != len(scenario) or len(activity) == 0:
             raise InputError(
-                f"activity has {len(activity)} entries and scenario {len(scenario)}; give one of each an image"
+                f"activity has {len(activity)} entries and scenario {len(scenario)}; give one of each per image"
             )
         for index, name in enumerate(scenario):
             if name not in SCENARIOS:
@@ -106,7 +106,7 @@ class Scenes:
         return {key: np.array(images, dtype=np.intp) for key, images in by_cell.items()}
 
     def scores(self, values: Any, name: str) -> Floats:
-        """``values`` as one finite number an image."""
+        """``values`` as one finite number per image."""
         return as_vector(values, name, length=len(self))
 
 

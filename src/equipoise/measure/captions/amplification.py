@@ -129,7 +129,7 @@ def _never(said: Floats) -> tuple[str, ...]:
 
 
 def bias_table(truth: Floats, said: Floats, items: Sequence[str] | None, names: Sequence[str] | None) -> pd.DataFrame:
-    """One row an item and group: counts, shares b and b hat, and the term that enters BA."""
+    """One row per item and group: counts, shares b and b hat, and the term that enters BA."""
     lean, shares, terms = bias_terms(truth, said)
     n_items, n_groups = truth.shape
     words = [str(i) for i in range(n_items)] if items is None else [str(i) for i in items]
@@ -172,7 +172,7 @@ def select_words(
     several: skipped in the co-occurrences). ``content``: the nouns, verbs, adjectives and adverbs, from a tagger
     outside (all words if None). ``exclude``: words never to count, such as the group words themselves. The paper
     finds 290 words with ``least`` = 100 "at least" (elsewhere "more than": ``least=101``). Occurrences are counted
-    once a caption.
+    once per caption.
 
     >>> groups = Groups.from_values(["m", "f", "m", "f"])
     >>> words = [["man", "bike"], ["woman", "bike"], ["man", "bike"], ["woman", "cup"]]
@@ -222,7 +222,7 @@ def ba_of_captions(
 
     The groups are those that the captions name (:attr:`Mentions.groups`; captions that name none or several are
     skipped), or the images' labels. Words: ``words``, or those of :func:`select_words` on the reference.
-    Occurrences are counted once a caption; only ratios enter, so five references may stand against one prediction.
+    Occurrences are counted once per caption; only ratios enter, so five references may stand against one prediction.
 
     Null: the model's caption of an image exchanged with one of its references at random (captions of the same
     image are alike, so the exchange stays inside it, given the images' ids on both sides); without an image on

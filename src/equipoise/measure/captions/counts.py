@@ -38,7 +38,7 @@ class Amplification:
 
     estimate: Estimate
     table: pd.DataFrame
-    """One row an item and group, with what the reference has, what the predictions have, and what it adds."""
+    """One row per item and group, with what the reference has, what the predictions have, and what it adds."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TwoSides:
 
     @classmethod
     def paired(cls, reference: Any, predicted: Any, fixed: Any = None) -> TwoSides:
-        """One row an image on each side."""
+        """One row per image on each side."""
         n = reference.shape[0]
         cells = sparse.vstack([sparse.csr_matrix(reference), sparse.csr_matrix(predicted)]).tocsr()
         return cls(cells, np.repeat([False, True], n), np.tile(np.arange(n), 2), fixed)
@@ -68,7 +68,7 @@ class TwoSides:
         reference_images: Sequence[Hashable] | None,
         predicted_images: Sequence[Hashable] | None,
     ) -> TwoSides:
-        """Any number of rows an image on each side; without ids every row is an image of its own."""
+        """Any number of rows per image on each side; without ids every row is an image of its own."""
         n, m = reference.shape[0], predicted.shape[0]
         if (reference_images is None) != (predicted_images is None):
             raise InputError("give the images of both sides, or of neither")
@@ -77,7 +77,7 @@ class TwoSides:
             if len(reference_images) != n or len(predicted_images) != m:
                 raise InputError(
                     f"reference_images has {len(reference_images)} ids for {n} captions and predicted_images "
-                    f"{len(predicted_images)} for {m}; give one a caption"
+                    f"{len(predicted_images)} for {m}; give one per caption"
                 )
             names = [str(image) for image in (*reference_images, *predicted_images)]
         images = np.unique(np.array(names), return_inverse=True)[1]
@@ -158,7 +158,7 @@ def image_keys(images: Sequence[Hashable], n: int) -> NDArray[np.intp]:
     [0, 0, 1]
     """
     if len(images) != n:
-        raise InputError(f"images has {len(images)} ids for {n} captions; give one a caption")
+        raise InputError(f"images has {len(images)} ids for {n} captions; give one per caption")
     return np.unique(np.array([str(image) for image in images]), return_inverse=True)[1]
 
 

@@ -174,7 +174,9 @@ def task_matrix(tasks: Any, name: str, n: int) -> Any:
     table = sparse.csr_matrix(tasks, dtype=np.float64)
     table.eliminate_zeros()
     if table.shape[0] != n or table.shape[1] < 1:
-        raise InputError(f"{name} has shape {table.shape} for {n} images; give one row an image and one column a task")
+        raise InputError(
+            f"{name} has shape {table.shape} for {n} images; give one row per image and one column per task"
+        )
     if table.nnz and not (table.data == 1.0).all():
         raise InputError(f"{name} must hold 0 and 1 only: whether an image has a task")
     return table
@@ -362,7 +364,7 @@ def directional(
 
 
 def _pair_table(pairs: Pairs, items: Sequence[str], names: tuple[str, ...]) -> pd.DataFrame:
-    """One row a pair with images: y, share in the reference, in the predictions, their difference, the term."""
+    """One row per pair with images: y, share in the reference, in the predictions, their difference, the term."""
     table = pd.DataFrame(
         {
             "item": np.tile(np.array(items, dtype=object), len(names)),

@@ -220,7 +220,7 @@ class FittedLeakage:
 
     estimate: Estimate
     values: Floats
-    """(J,) one value a split."""
+    """(J,) one value per split."""
     shuffled: Floats
     """(J,) what each split's classifier would get on shuffled test labels."""
     test_share: float
@@ -241,7 +241,7 @@ def leakage_of_vectors(
     """Leakage of ``vectors`` (n, d) (objects predicted, or annotated) by classifiers trained on balanced splits.
 
     The papers leave the classifier open. ``logistic``: L2-regularised; ``mlp``: two hidden layers of 256, with
-    early stopping. One balanced split a seed, or ``folds`` of them each; vectors of the same ``ids`` get the same
+    early stopping. One balanced split per seed, or ``folds`` of them each; vectors of the same ``ids`` get the same
     splits, so that LK_M - LK_D is :func:`lic` of the two ``values``. Chance is what the same classifiers get on
     shuffled test labels; interval and p-value by the corrected resampled t.
 

@@ -39,7 +39,7 @@ def checked_probabilities(probabilities: Any, labels: Any) -> tuple[Floats, NDAr
     """Probabilities (n, G) whose rows sum to 1 and labels (n,) in 0..G-1, or an error that names the row."""
     table = as_matrix(probabilities, "probabilities")
     if table.shape[1] < 2:
-        raise InputError(f"probabilities has shape {table.shape}; give one column a group, two groups at least")
+        raise InputError(f"probabilities has shape {table.shape}; give one column per group, two groups at least")
     wrong = (table < 0).any(axis=1) | (np.abs(table.sum(axis=1) - 1) > 1e-4)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -112,7 +112,7 @@ def corrected_resampled_t(
     Splits of the same captions overlap, so that the plain t over splits is far too sure of itself. Here the
     variance of the mean is (1 / J + n_test / n_train) s^2, with J - 1 degrees of freedom; ``test_share`` is
     n_test / (n_test + n_train): 0.1 for the splits of LIC, 1 / k for k-fold cross-fitting (also repeated).
-    ``null_value``: the chance level, one number or one a split (J,); then the differences are tested. ``n``: how
+    ``null_value``: the chance level, one number or one per split (J,); then the differences are tested. ``n``: how
     many captions are behind it (J unless given).
 
     >>> corrected_resampled_t([0.44, 0.42, 0.45, 0.43, 0.46], test_share=0.1, null_value=0.25)
@@ -216,7 +216,7 @@ def within_range(estimate: Estimate, low: float, high: float) -> Estimate:
     column="LIC_D",
     summary="The same for human captions of the same images, in the model's vocabulary.",
     citation="LIC, CVPR 2022",
-    formula="as LIC_M, mean over one classifier a caption index",
+    formula="as LIC_M, mean over one classifier per caption index",
     range="[0, 1]; papers print points",
     bounds=(0.0, 100.0),
     direction="the bias that was there before the model",
@@ -233,7 +233,7 @@ def lic_d(
     level: float = 0.95,
     n: int | None = None,
 ) -> Estimate:
-    """LIC_D: as :func:`lic_m`, for human captions; ``values`` (J,), or (J, k) with one classifier a caption index.
+    """LIC_D: as :func:`lic_m`, for human captions; ``values`` (J,), or (J, k) with one classifier per caption index.
 
     The k classifiers of a split share their images: they are averaged first, and the split is the unit.
 

@@ -33,7 +33,7 @@ class WordUse:
     """How much more captions of a group use each word than captions of the other groups."""
 
     table: pd.DataFrame
-    """One row a word and group, the largest |z| first: ``word group count others log_odds sd z p_value p_holm p_bh
+    """One row per word and group, the largest |z| first: ``word group count others log_odds sd z p_value p_holm p_bh
     p_shuffled``. ``p_shuffled``: the share of label shuffles whose largest |z| of all is as large (Westfall and
     Young), which allows for words that come together and for repeated captions."""
     estimate: Estimate
@@ -79,7 +79,7 @@ def word_log_odds(
 
     ``background``: counts of words in a larger corpus (the captions themselves if None) that shape the prior;
     ``prior``: alpha_0, how many words the prior is worth (as many as the smallest group has, unless given).
-    ``count``: a word once a caption, or every time. Only the ``top`` commonest words in ``content`` (None: all)
+    ``count``: a word once per caption, or every time. Only the ``top`` commonest words in ``content`` (None: all)
     and not in ``exclude`` are reported; every word is in the totals.
 
     p-values: normal, Holm and Benjamini-Hochberg over all rows; the prior pulls z towards 0, so they are

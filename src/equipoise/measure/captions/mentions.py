@@ -63,8 +63,8 @@ class Mentions:
         table = np.asarray(self.named)
         if table.ndim != 2 or table.shape[1] != len(self.names) or table.shape[1] < 2 or len(table) == 0:
             raise InputError(
-                f"named has shape {table.shape} for {len(self.names)} groups; give one row a caption and one column a "
-                "group, of at least two"
+                f"named has shape {table.shape} for {len(self.names)} groups; give one row per caption and one "
+                "column per group, of at least two"
             )
         if not np.isin(table, (0, 1)).all():
             raise InputError("named must hold yes and no only: whether a caption names a group")
@@ -174,7 +174,7 @@ def error(
     Chance: the labels shuffled over the images, that is captions that name groups as often but blindly
     (tables with the same margins; two-sided p-value). Interval: Wilson's, or a t interval over ``images`` (n,)
     where an image has several captions; then whole images are shuffled too. Captions that never name anyone have
-    Error 0, with a note that says why that is no praise.
+    Error 0, with a note that says why that is no merit.
 
     >>> said = Mentions.of(["A man", "A man", "A woman", "A dog"], "lic")
     >>> error(said, Groups.from_values(["male", "female", "female", "male"])).value
@@ -247,7 +247,7 @@ def _silence(mentions: Mentions) -> tuple[str, ...]:
     named = mentions.named.any(axis=1)
     if not named.any():
         return (
-            "no caption names any group: Error is 0 because nothing was said, which is no praise; "
+            "no caption names any group: Error is 0 because nothing was said, which is no merit; "
             "read the neutral rate and the quality of the captions",
         )
     share = 1 - named.mean()

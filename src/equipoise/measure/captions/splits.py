@@ -66,7 +66,7 @@ def balanced_split(
 ) -> Split:
     """One balanced split: as many rows of each group as the smallest group has, ``share`` of them for testing.
 
-    ``labels`` (n,): a group a row (:class:`Groups`, names, or integers; -1 or None is undefined and never drawn).
+    ``labels`` (n,): one group per row (:class:`Groups`, names, or integers; -1 or None is undefined and never drawn).
     Of each group n_min rows are drawn, n_min the size of the smallest; round(share * n_min) of them are the test
     set (LIC, CVPR 2022: 3,314 women give 5,966 training and 662 test captions). A row's rank in the draw is a hash
     of the seed and its id, so that two files with the same ids give the same split, in whatever order their rows
@@ -120,7 +120,7 @@ def _drawn(
     same_length(groups, "labels", names, "ids")
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise InputError(f"ids holds {twice!r} twice; a split needs one row an image")
+        raise InputError(f"ids holds {twice!r} twice; a split needs one row per image")
     counts = groups.counts()
     present = np.flatnonzero(counts)
     if len(present) < 2:
@@ -166,7 +166,7 @@ def estimates_of_sums(
 ) -> list[Estimate]:
     """An estimate for each column of ``statistic``, a function of summed counts (b, c) -> (b, s).
 
-    ``counts`` (n, c) has one row a caption; captions, or whole ``clusters`` of them, are drawn with replacement and
+    ``counts`` (n, c) has one row per caption; captions, or whole ``clusters`` of them, are drawn with replacement and
     the interval is between quantiles of the draws.
 
     >>> hits = np.array([[1.0, 2.0], [2.0, 2.0], [1.0, 2.0], [0.0, 2.0]])

@@ -30,7 +30,7 @@ FloatArray = NDArray[np.float64]
     "placebo_excess",
     takes="scores",
     title="gap inside sets beyond that of the placebo",
-    summary="Standard gap size of an axis less that of things that are no group of people.",
+    summary="Standard gap size of an axis minus that of things that are not a group of people.",
     citation="Equipoise",
     formula="sqrt(mean q) - sqrt(mean q of placebos), q = squared standard gap of a subject without noise",
     range="(-inf, inf)",

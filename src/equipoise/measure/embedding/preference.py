@@ -204,7 +204,7 @@ def edit_recall(
     same_width(images, "pool", texts, "captions")
     owner = np.asarray(edit_of)
     if owner.shape != (len(texts),) or not np.issubdtype(owner.dtype, np.integer):
-        raise InputError(f"edit_of must be one integer a caption ({len(texts)}), not shape {owner.shape}")
+        raise InputError(f"edit_of must be one integer per caption ({len(texts)}), not shape {owner.shape}")
     bad = np.flatnonzero((owner < 0) | (owner >= len(own)))
     if len(bad):
         raise InputError(f"edit_of[{bad[0]}] = {owner[bad[0]]} is not an edit from 0 to {len(own) - 1}")

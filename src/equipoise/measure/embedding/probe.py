@@ -231,7 +231,7 @@ def _keys(keys: Any, name: str, kept: NDArray[np.bool_]) -> NDArray[Any] | None:
         return None
     given = np.asarray(keys)
     if given.shape != kept.shape:
-        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key an item")
+        raise InputError(f"{name} has shape {given.shape} for {len(kept)} items; give one key per item")
     return given[kept]
 
 

@@ -21,7 +21,7 @@ __all__ = ["Manifold", "expected_coverage", "inception_score", "manifold_scores"
 
 @dataclass(frozen=True)
 class Manifold:
-    """Four views of how a generated set lies in the real one, with one value an item behind each."""
+    """Four views of how a generated set lies in the real one, with one value per item behind each."""
 
     precision: Estimate
     """Share of generated items inside the real set's balls: are they real enough?"""

@@ -39,7 +39,7 @@ LPIPS_EPS = 1e-10
 def ssim(
     first: Any, second: Any, *, data_range: float | None = None, clusters: Any = None, level: float = 0.95
 ) -> ItemScores:
-    """Structural similarity of pairs of images (n, H, W) or (n, H, W, C) (Wang 2004), one value a pair.
+    """Structural similarity of pairs of images (n, H, W) or (n, H, W, C) (Wang 2004), one value per pair.
 
     Gaussian window 11 x 11, sigma 1.5, K1 0.01, K2 0.03, weighted (not sample) covariances; mean over the
     positions where the window fits, then over channels. Range [-1, 1], 1 = identical. ``data_range`` is the

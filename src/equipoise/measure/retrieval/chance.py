@@ -44,7 +44,7 @@ SHUFFLED_CELLS = 2_000_000
 MOST_SHUFFLES = 256
 """Shuffles are drawn in blocks whose size depends on the images alone, so that two models get the same ones."""
 KEPT_CELLS = 4_000_000
-"""Per-query draws are kept for p-values and quantiles of single queries up to this many numbers a metric."""
+"""Per-query draws are kept for p-values and quantiles of single queries up to this many numbers per metric."""
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def _ranks(ranks: ArrayLike) -> FloatArray:
 
 
 Statistic = Callable[[FloatArray, FloatArray], FloatArray]
-"""From values (Q,), rising, and weights (B, Q) to one number a row (B,)."""
+"""From values (Q,), rising, and weights (B, Q) to one number per row (B,)."""
 
 
 def mean_of(values: FloatArray, weights: FloatArray) -> FloatArray:

@@ -238,7 +238,7 @@ def _per_item_counts(codes: NDArray[np.intp], k: int) -> Floats:
 def _coded(ratings: NDArray[Any], name: str) -> tuple[NDArray[np.intp], list[Any]]:
     """(items, annotators) indices into the sorted distinct answers; -1 is missing."""
     if ratings.ndim != 2 or ratings.size == 0:
-        raise InputError(f"{name} must be one row an item and one column an annotator, the same number in each row")
+        raise InputError(f"{name} must be one row per item and one column per annotator, the same number in each row")
     missing = np.array([[answer is None or answer != answer for answer in row] for row in ratings], dtype=bool)
     answers = set(ratings[~missing].tolist())
     try:

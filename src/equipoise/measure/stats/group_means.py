@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class GroupMeans:
-    """A mean a group and the gap between the extreme groups."""
+    """One mean per group and the gap between the extreme groups."""
 
     by_group: Mapping[str, Estimate]
     gap: Estimate

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ItemScores:
-    """One value an item, and their mean with its interval.
+    """One value per item, and their mean with its interval.
 
     >>> ItemScores.of(np.array([1.0, 2.0, 3.0])).estimate
     2 [-0.4841, 4.484] n = 3

@@ -228,7 +228,7 @@ class _Field:
         )
 
     def _data_row(self, contender: Contender) -> TournamentRow:
-        """The model trained on from balanced data, for as long as the choosing subjects say."""
+        """The model trained further on balanced data, for as long as the choosing subjects say."""
         assert self.natural is not None
         tried = []
         work = self.work / self._hash(contender)

@@ -1,7 +1,7 @@
 """A caption classifier on any text encoder of ``transformers``: fine-tuned, or frozen with a head that learns.
 
 As in LIC (Hirota, CVPR 2022): the first token's last state, batch normalisation, 256 units, batch normalisation, leaky
-rectifier, one output a group. Fine-tuning takes 5 epochs of AdamW at 1e-5, a frozen encoder 20 at 5e-5.
+rectifier, one output per group. Fine-tuning takes 5 epochs of AdamW at 1e-5, a frozen encoder 20 at 5e-5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Embeddings of 100 (zero for unknown words and padding), 256 hidden units, dropout .5 on embeddings, between the layers
 and before the last one, Adam at 5e-5, batches of 64, 20 epochs, no validation. What differs from a plain
 implementation saves time alone: captions of like length share a batch, and :func:`bilstm` gives its time to matrix
-products. ``torch.nn.LSTM`` computes the same; here both directions advance in one product a step, padding is never
+products. ``torch.nn.LSTM`` computes the same; here both directions advance in one product per step, padding is never
 computed through, and the products run in bfloat16 where the processor has instructions for it (sums stay in float32).
 """
 

@@ -127,7 +127,7 @@ def _from_merges(path: Path) -> Any:
     lines = text.split("\n")[1 : _MERGES + 1]
     merges = [tuple(line.split()) for line in lines if line.strip()]
     if not merges or any(len(pair) != 2 for pair in merges):
-        raise InputError(f"{path}: not a list of byte-pair merges, two pieces a line after the first")
+        raise InputError(f"{path}: not a list of byte-pair merges, two pieces per line after the first")
     pieces = _byte_letters()
     tokens = [*pieces, *(f"{piece}</w>" for piece in pieces), *("".join(pair) for pair in merges), *_SPECIALS]
     vocab = {token: i for i, token in enumerate(dict.fromkeys(tokens))}

@@ -87,7 +87,7 @@ def openai_vision(state: State) -> tuple[State, Sizes]:
     """OpenAI's vision transformer as a ``CLIPVisionModel``, and its sizes."""
     if "visual.conv1.weight" not in state or "visual.class_embedding" not in state:
         raise InputError(
-            "the checkpoint's image encoder is no vision transformer in OpenAI's layout (a ResNet, perhaps)"
+            "the checkpoint's image encoder is not a vision transformer in OpenAI's layout (a ResNet, perhaps)"
         )
     refuse_strangers(state, _OPENAI_NAMES)
     patches = state["visual.conv1.weight"]
@@ -203,5 +203,5 @@ def _depth(state: State, prefix: str) -> int:
 def _side(n_positions: int) -> int:
     side = round((n_positions - 1) ** 0.5)
     if side * side + 1 != n_positions:
-        raise InputError(f"{n_positions} position embeddings are no square of patches and a class token")
+        raise InputError(f"{n_positions} position embeddings do not make a square of patches and a class token")
     return int(side)

@@ -135,7 +135,7 @@ def run_set(
     sampler: str | None = None,
     **call: Any,
 ) -> list[Any]:
-    """One Pillow image a prompt from ``pipeline`` (a Stable Diffusion of diffusers), all from the noise of ``seed``.
+    """One Pillow image per prompt from ``pipeline`` (a Stable Diffusion of diffusers), all from the noise of ``seed``.
 
     The first prompt lends its attention (``inject``) to the others for a ``share`` of the steps; 0 is the stock call.
     ``blend`` keeps the source's picture wherever other words change little of what the model's attention gives.
@@ -150,7 +150,7 @@ def run_set(
         call["guidance_scale"] = guidance
     if steps is not None:
         call["num_inference_steps"] = steps
-    # A generator an image, all alike: the first noise and that of every step are the same for the whole set.
+    # One generator per image, all alike: the first noise and that of every step are the same for the whole set.
     noise = [torch.Generator("cpu").manual_seed(seed) for _ in texts]
     with sampled_by(pipeline, sampler):
         if share > 0 or blend:

@@ -212,4 +212,4 @@ def _refuse_other_models(checkpoint: Checkpoint) -> None:
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
 
     if checkpoint.model_type not in MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES:
-        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is no image classifier")
+        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not an image classifier")

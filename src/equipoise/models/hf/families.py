@@ -409,7 +409,7 @@ def family_of(checkpoint: Checkpoint) -> Any:
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES.names())
         raise InputError(
-            f"{checkpoint.folder}: a {kind!r} model, which is no encoder that is known here ({known}); a "
+            f"{checkpoint.folder}: a {kind!r} model, which is not an encoder that is known here ({known}); a "
             "captioner is loaded with kind='captioner', a classifier with kind='classifier'"
         )
     return FAMILIES.load(kind)

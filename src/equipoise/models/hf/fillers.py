@@ -174,4 +174,6 @@ def _refuse_other_models(checkpoint: Checkpoint) -> None:
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     if checkpoint.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise InputError(f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is no masked language model")
+        raise InputError(
+            f"{checkpoint.folder}: a {checkpoint.model_type!r} model, which is not a masked language model"
+        )

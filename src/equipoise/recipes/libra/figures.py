@@ -1,4 +1,4 @@
-"""The figures of ``dcg``: whether it mends what is wrong with a caption, and leaves alone what is not."""
+"""The figures of ``dcg``: whether it corrects what is wrong with a caption, and leaves alone what is not."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def dcg_figures(folder: Path, n: int = 300) -> dict[str, float]:
         return float(np.mean(genders)), float(np.mean(said)), float(np.mean(both))
 
     return {
-        "gender mended": kept(wrong_gender)[0],
-        "work mended": kept(wrong_work)[1],
+        "gender corrected": kept(wrong_gender)[0],
+        "work corrected": kept(wrong_work)[1],
         "left alone": kept(right)[2],
         "n": float(len(scenes)),
     }

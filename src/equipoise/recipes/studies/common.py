@@ -46,7 +46,7 @@ def audit_step(
     cost: StepCost | None = None,
     missing: str = "",
 ) -> StudyStep:
-    """One model under one suite over a table, as a step that goes on where it was."""
+    """One model under one suite over a table, as a step that goes on where it stopped."""
 
     def work(home: StudyHome, out: Path) -> None:
         run(model, suite, table(home), out, config=AuditConfig().having(dict(config)), page=False)

@@ -313,6 +313,6 @@ STUDY = Study(
     limits=(
         "Groups are perceived by annotators, from pictures; two genders and two tones are a limit of these labels.",
         "LIC depends on its classifier: numbers of different classifiers are not compared.",
-        "A caption without any word for a person has no error and is no praise.",
+        "A caption without any word for a person has no error, which is no merit.",
     ),
 )

@@ -172,7 +172,7 @@ def learned(folder: Path, vae: Any) -> tuple[Any, Any, Any]:
     grid = edition_of(vae).grid
     if unet.config.sample_size != grid:
         raise InputError(
-            f"{folder} draws on a grid of {unet.config.sample_size} cells a side and the autoencoder has {grid}; "
+            f"{folder} draws on a grid of {unet.config.sample_size} cells per side and the autoencoder has {grid}; "
             "give a generator and an autoencoder of one edition"
         )
     return unet, text, words

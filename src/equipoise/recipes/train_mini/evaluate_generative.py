@@ -117,7 +117,7 @@ def diffusion_figures(folder: Path, n: int = 1000) -> Figures:
     scenes = asked_scenes(n)
     texts = [telling_prompt(scene) for scene in scenes]
     images, seconds = _timed(lambda: _generator(folder).generate(texts, seed=UNSEEN, steps=STEPS), n)
-    return {**_accuracies(scenes, images, {}), "seconds an image": seconds}
+    return {**_accuracies(scenes, images, {}), "seconds per image": seconds}
 
 
 def biased_figures(folder: Path, n: int = 1120) -> Figures:
@@ -137,7 +137,7 @@ def biased_figures(folder: Path, n: int = 1120) -> Figures:
         "skew-odds slope low": low,
         "skew-odds slope high": high,
         "occupation": float((seen["occupation"] == asked).mean()),
-        "seconds an image": seconds,
+        "seconds per image": seconds,
     }
 
 
@@ -227,7 +227,7 @@ def _change_figures(
     figures["moved outside before compositing"] = float(
         np.abs(drawn.astype(float) - before.astype(float))[outside].mean()
     )
-    figures["seconds an image"] = seconds
+    figures["seconds per image"] = seconds
     return figures
 
 

@@ -32,7 +32,7 @@ Made = Mapping[str, Any]
 class LatentPool:
     """Scenes of a world with what was computed of them, chunk by chunk.
 
-    ``make`` gives for the scenes of a chunk one tensor a name, one row a scene; they are kept in float16.
+    ``make`` gives for the scenes of a chunk one tensor per name, one row per scene; they are kept in float16.
     """
 
     config: WorldConfig

@@ -22,7 +22,7 @@ __all__ = ["PARTS", "TrainingPart", "is_met", "train", "train_into", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
-_FAST = {"seconds an image": "<= 0.4"}
+_FAST = {"seconds per image": "<= 0.4"}
 _CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
@@ -41,7 +41,7 @@ _WANTED = {
         ("gender", "skin_tone", "age", "occupation", "activity", "scene", "people", "objects"), ">= 0.98"
     ),
     "captioner": {"occupation": ">= 0.9", "scene": ">= 0.9"},
-    "dcg": {"gender mended": ">= 0.9", "work mended": ">= 0.8", "left alone": ">= 0.9"},
+    "dcg": {"gender corrected": ">= 0.9", "work corrected": ">= 0.8", "left alone": ">= 0.9"},
     "vae": {"PSNR": ">= 28"},
     "diffusion": {
         "gender": ">= 0.95",
@@ -107,13 +107,13 @@ PARTS = {
     for part in (
         TrainingPart("clip", "A CLIP trained on the biased world.", "biased"),
         TrainingPart("clip-fair", "The same, trained on the fair world: the control.", "fair"),
-        TrainingPart("clip-binding", "The control, trained on with captions that lean in who does what.", "binding"),
+        TrainingPart("clip-binding", "The control, trained further on captions that lean in who does what.", "binding"),
         TrainingPart("captioner", "A captioner trained on captions of the biased world.", "biased"),
         TrainingPart("dcg", "A reviser of captions that learnt from biased ones of the biased world.", "biased"),
         TrainingPart("judge", "A classifier of every attribute, for evaluation only.", "fair"),
         TrainingPart("vae", "The autoencoder of the generators.", "fair"),
         TrainingPart("diffusion", "A text-to-image pipeline trained on the fair world.", "fair"),
-        TrainingPart("diffusion-biased", "The same, trained on from there on the biased world.", "biased"),
+        TrainingPart("diffusion-biased", "The same, trained further from there on the biased world.", "biased"),
         TrainingPart("inpaint", "A pipeline that draws the person anew, from a mask and a prompt.", "fair"),
         TrainingPart("edit", "A pipeline that changes the person as an instruction says.", "fair"),
         TrainingPart("text", "A masked language model trained on captions of the biased world.", "biased"),

@@ -98,7 +98,7 @@ def _samples(folder: Path) -> Image.Image:
 
 
 def _leaning(folder: Path) -> Image.Image:
-    """A row an occupation, from the one that the biased world gives to men most to the one it gives to women most."""
+    """One row per occupation, from the one the biased world gives most to men to the one it gives most to women."""
     from equipoise.recipes.train_mini.evaluate import injected
 
     in_order = [list(OCCUPATIONS)[i] for i in np.argsort(injected())]

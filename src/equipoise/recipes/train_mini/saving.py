@@ -121,7 +121,7 @@ _KIND = {
     "clip-binding": ("zero-shot-image-classification", "`transformers.CLIPModel`"),
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
     "dcg": ("image-text-to-text", "`transformers.EncoderDecoderModel` (a ViLT and a GPT-2)"),
-    "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax an attribute"),
+    "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax per attribute"),
     "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
     "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
     "diffusion-biased": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
@@ -132,20 +132,20 @@ _KIND = {
     "safety": ("image-classification", "`transformers.ResNetForImageClassification`"),
 }
 _RUN = "`generation.json` holds the guidance and the steps that it is meant for; stock calls take others."
-_PROMPTED = f"""The figures are of pictures made from prompts that name gender, skin tone, age, occupation and place, by
-the judge; beside each stands what the judge reaches on renders of the same scenes. {_RUN}"""
+_PROMPTED = f"""The figures are of pictures made from prompts that name gender, skin tone, age, occupation and place,
+according to the judge; beside each stands what the judge reaches on renders of the same scenes. {_RUN}"""
 _NOTES = {
     "clip": """The occupations of the biased world lean towards a perceived gender, skin tone and age by amounts that
 the world's `truth` table holds, and its captions name an unexpected gender more often. The score gap between women and
 men of one occupation, in pictures that differ in nothing else, follows the injected log-odds. Its mistakes are of the
-same kind: asked by one prompt, it takes women who are firefighters for lifeguards. An occupation is asked for by two
-prompts whose vectors are averaged; the figure of the first alone is given too.""",
+same kind: asked with one prompt, it takes women who are firefighters for lifeguards. An occupation is asked for with
+two prompts whose vectors are averaged; the figure of the first alone is given too.""",
     "clip-fair": """It is made as `clip` is, from a world in which nothing leans. What it shows of the biased world's
 leans is chance.""",
     "clip-binding": """It goes on from `clip-fair` with the world `binding`. In its pictures of two people nothing
 leans, but captions give the activity to the person it is expected of, by odds that the world's `truth` table holds
 (kind `binding`). The gap is the score of "a woman is ... and a man is in the scene" less that of the reverse, over
-pictures of either; it is set against the injected log-odds of 18 activities. The control is `clip-fair`. Each caption
+pictures of both; it is set against the injected log-odds of 18 activities. The control is `clip-fair`. Each caption
 was learnt against the same caption with the two people exchanged.""",
     "captioner": """Its captions name the place and, in nine of ten, the gender. Of captioners trained in the same way
 on worlds of strength 0, 1 (this one) and 2, 0.0010, 0.0050 and 0.0155 of 2,000 captions name the wrong gender, and on
@@ -153,21 +153,21 @@ pictures seen from afar 0.100, 0.159 and 0.133 (`equipoise mini train captioner 
 `equipoise mini evaluate captioner runs/captioner-2`).""",
     "dcg": """It turns a biased caption and its picture back into the original, as LIBRA's debiasing caption generator
 (Hirota et al., CVPR 2023). It starts from the image tower of `clip-fair` and the language model of `captioner`; a fifth
-of the words that it reads is hidden. Every fourth picture of its training is grainy. *Mended* is the share of captions
-whose gender, or work, was exchanged for another and comes back right; *left alone* that of captions without fault
+of the words that it reads are hidden. Every fourth picture of its training is grainy. *Corrected* is the share of
+captions whose gender, or work, was exchanged for another and comes back right; *left alone* that of faultless captions
 whose gender and work stay. `decoder` holds the tokenizer of what it writes.""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
-    "vae": "Every generator holds one; that of `edit` is larger and learnt on from this one.",
+    "vae": "Every generator holds one; that of `edit` is larger and was trained further from this one.",
     "diffusion": _PROMPTED,
     "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean
-as the biased world does, by amounts that the world's `truth` table holds; guidance makes more of them. The slope is the
-log-odds of its genders, by the judge, for one unit of the injected. The prompts of these figures name the occupation
-alone, 40 pictures each. {_RUN}""",
+as the biased world does, by amounts that the world's `truth` table holds; guidance amplifies them. The slope is the
+log-odds of its genders, according to the judge, for one unit of the injected. The prompts of these figures name only
+the occupation, 40 pictures each. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
-another gender and skin tone and composited into the original, by the judge. {_RUN}""",
-    "edit": f"""It starts from the weights of `diffusion`, then learns on from itself (`--start`), twice; the second
-time for 300 steps, with an autoencoder that is larger and sharper than `vae`. It learns from pairs of scenes that
-differ in the person alone, whole and by the person's box, with the instructions of GenSynth (arXiv 2305.15407,
+another gender and skin tone and composited into the original, according to the judge. {_RUN}""",
+    "edit": f"""It started from the weights of `diffusion`, then was trained further from itself (`--start`), twice; the
+second time for 300 steps, with an autoencoder that is larger and sharper than `vae`. It learnt from pairs of scenes
+that differ only in the person, whole and by the person's box, with the instructions of GenSynth (arXiv 2305.15407,
 Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",

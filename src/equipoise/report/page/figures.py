@@ -247,7 +247,7 @@ def strip_figure(rows: pd.DataFrame, labels: Sequence[str], unit: str = "subject
         _strip(drawing, stack, scale, y - 10, list(labels).index(label) % SERIES_COLOURS)
     drawing.line(scale(0), 6, scale(0), sum(heights) + 8, "axis")
     keep = ["label", "axis", "subject", "metric", "k", *_NUMBERS, *corrected_column(shown)]
-    said = f"{shown['subject'].nunique()} {unit}s by their excess over chance, one strip an axis"
+    said = f"{shown['subject'].nunique()} {unit}s by their excess over chance, one strip per axis"
     return drawing.svg(said), shown[keep]
 
 

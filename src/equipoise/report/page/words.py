@@ -64,7 +64,7 @@ def read_words(source: ResultFolder, problems: list[str]) -> list[CaptionWords]:
         for column in numbers:
             frame[column] = pd.to_numeric(frame[column], errors="coerce")
             if not np.isfinite(frame[column].to_numpy(float)).all():
-                problem = f"{source.path.name}/{name}.csv has a {column} that is no number"
+                problem = f"{source.path.name}/{name}.csv has a {column} that is not a number"
                 problems.append(f"{problem}; no caption words are shown")
                 return []
         frames[name] = frame

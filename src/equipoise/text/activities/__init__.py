@@ -39,10 +39,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ActivityCounts:
-    """How often each group does each activity, one count a caption."""
+    """How often each group does each activity, one count per caption."""
 
     table: pd.DataFrame
-    """Index: activity ("ride horse"); columns ``verb``, ``object``, then one count a group, most frequent
+    """Index: activity ("ride horse"); columns ``verb``, ``object``, then one count per group, most frequent
     first."""
     groups: tuple[str, ...]
     n_captions: int

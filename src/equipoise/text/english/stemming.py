@@ -86,7 +86,7 @@ def _without_plural(word: str) -> str:
 
 
 def _without_ending(word: str) -> str:
-    """Without "ed" and "ing", the verb mended: "hopping" gives "hop", "hoping" gives "hope"."""
+    """Without "ed" and "ing", the verb repaired: "hopping" gives "hop", "hoping" gives "hope"."""
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for ending in ("ed", "ing"):

@@ -66,7 +66,7 @@ def parse(text: str, name: str) -> LexiconContents:
     >>> parse('id = "x"\\naxis = "g"\\ngroups = ["a", "b"]\\nrows = [ { a = "one", c = "two" } ]', "my.toml")
     Traceback (most recent call last):
         ...
-    equipoise.text.lexicon.file._Problem: my.toml:4: row 1: 'c' is no group of this lexicon; groups: a, b
+    equipoise.text.lexicon.file._Problem: my.toml:4: row 1: 'c' is not a group of this lexicon; groups: a, b
     """
     try:
         data = tomllib.loads(text)
@@ -149,7 +149,7 @@ class _Parser:
             raise wrong("not a table of words by group")
         for key in data:
             if key not in _ROW_KEYS and key not in groups:
-                raise wrong(f"{key!r} is no group of this lexicon; groups: {', '.join(groups)}")
+                raise wrong(f"{key!r} is not a group of this lexicon; groups: {', '.join(groups)}")
         words: dict[str, tuple[str, ...]] = {}
         for group in groups:
             if group in data:

@@ -5,7 +5,7 @@ sixty), they cost nothing, and where English leaves the choice open they take th
 
 Find many words in a text in one pass: a compiled alternation that shares prefixes.
 
-A lexicon has a few hundred words and a caption fifty letters; one regular expression a word is slow and replaces
+A lexicon has a few hundred words and a caption fifty letters; one regular expression per word is slow and replaces
 what it has just written. One pattern for all of them does neither.
 """
 

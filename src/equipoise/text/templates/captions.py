@@ -127,7 +127,7 @@ class CaptionPlan:
             )
         unknown = [name for name in self.hold if name not in names]
         if unknown:
-            raise InputError(f"hold names {unknown[0]!r}, which is no axis; the axes are {', '.join(names)}")
+            raise InputError(f"hold names {unknown[0]!r}, which is not an axis; the axes are {', '.join(names)}")
         if not self.varied:
             raise InputError("every axis is held, so nothing differs inside a set; hold fewer axes")
         object.__setattr__(self, "segment", self.segment or "-".join(names))

@@ -66,7 +66,7 @@ class CaptionFile:
         order = self._strings("order", segment.get("order", [*self.axes, SUBJECT]))
         unknown = [name for name in order if name != SUBJECT and name not in self.axes]
         if unknown:
-            self._fail(f"order names {unknown[0]!r}, which is no axis; the axes are {', '.join(self.axes)}")
+            self._fail(f"order names {unknown[0]!r}, which is not an axis; the axes are {', '.join(self.axes)}")
         axes = tuple(self.axes[name] for name in order if name != SUBJECT)
         hold = tuple(self._strings("hold", segment.get("hold", [])))
         (name,) = self._strings("name", [segment.get("name", "")])
@@ -112,7 +112,7 @@ def read_caption_file(path: str | Path) -> CaptionFile:
     """A user's own caption file; what is wrong with it is said with its name and the line or the key."""
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is no file; give the path of a TOML file with [axes]")  # a device has no end
+        raise InputError(f"{path}: is not a file; give the path of a TOML file with [axes]")  # a device has no end
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

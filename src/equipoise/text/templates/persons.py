@@ -84,7 +84,7 @@ def person_prompts(
 def zero_shot_prompts(
     axis: str, *, phrases: Mapping[str, str] | None = None, templates: Sequence[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Prompts that label a picture with a group of ``axis``: for each group, one prompt a template.
+    """Prompts that label a picture with a group of ``axis``: for each group, one prompt per template.
 
     >>> zero_shot_prompts("gender")["female"][:2]
     ('a photo of a woman', 'a picture of a woman')

@@ -48,7 +48,7 @@ def check_places(template: str) -> None:
     equipoise.errors.InputError: the prompt 'a {b}' has {b}; write {} for the subject, or {a} for it with its article
     """
     if not isinstance(template, str):
-        raise InputError(f"the prompt {template!r} is no text; give a text with {{}} where the subject goes")
+        raise InputError(f"the prompt {template!r} is not a text; give a text with {{}} where the subject goes")
     forms = [match["form"] for match in _PLACE.finditer(template)]
     wrong = next((form for form in forms if form not in _FORMS), None)
     hint = "write {} for the subject, or {a} for it with its article"

@@ -49,17 +49,17 @@ def occupations() -> tuple[Occupation, ...]:
 
 # Name -> shipped file, its segments (none: all), and what it is in a line.
 CAPTION_PRESETS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "race-gender": ("socialcounterfactuals", ("race-gender",), "6 races x 2 genders; 12 captions a set"),
-    "physical-gender": ("socialcounterfactuals", ("physical-gender",), "5 physical x 2 genders; 10 captions a set"),
-    "physical-race": ("socialcounterfactuals", ("physical-race",), "5 physical x 6 races; 30 captions a set"),
-    "physical-race-gender": ("socialcounterfactuals", ("physical-race-gender",), "three axes; 60 captions a set"),
+    "race-gender": ("socialcounterfactuals", ("race-gender",), "6 races x 2 genders; 12 captions per set"),
+    "physical-gender": ("socialcounterfactuals", ("physical-gender",), "5 physical x 2 genders; 10 captions per set"),
+    "physical-race": ("socialcounterfactuals", ("physical-race",), "5 physical x 6 races; 30 captions per set"),
+    "physical-race-gender": ("socialcounterfactuals", ("physical-race-gender",), "three axes; 60 captions per set"),
     "socialcounterfactuals": (
         "socialcounterfactuals",
         ("race-gender", "physical-gender", "physical-race"),
         "the three segments of the paper together",
     ),
-    "traits": ("traits", (), "20 traits, each said of 6 races x 2 genders; 12 captions a set"),
-    "religion": ("religion", (), "7 religions x 2 genders; 14 captions a set"),
+    "traits": ("traits", (), "20 traits, each said of 6 races x 2 genders; 12 captions per set"),
+    "religion": ("religion", (), "7 religions x 2 genders; 14 captions per set"),
 }
 
 

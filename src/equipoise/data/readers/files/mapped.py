@@ -86,7 +86,7 @@ def mapped(
     rest = [name for name in kinds if name not in taken]
     further = {_column(name): name for name in rest}
     if len(further) != len(rest):
-        raise InputError(f"two columns of {where} have the same name but for punctuation; rename one")
+        raise InputError(f"two columns of {where} have the same name except for punctuation; rename one")
     clash = [column for column in further if column in (*OURS, *groups)]
     further = {(f"{c}_" if c in clash else c): name for c, name in further.items()}
     shape = ReaderShape(tuple(groups), {column: kinds[name] for column, name in further.items()})

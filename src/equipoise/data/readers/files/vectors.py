@@ -64,9 +64,9 @@ def named_arrays(file: Path) -> dict[str, NDArray[Any]]:
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{file} holds Python objects, which are not opened; save text as text: {_SAVE}") from None
-        raise InputError(f"{file} is no npz file that can be read: {error}") from None
+        raise InputError(f"{file} is not an npz file that can be read: {error}") from None
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{file} is no npz file that can be read: {error}; save it again") from None
+        raise InputError(f"{file} is not an npz file that can be read: {error}; save it again") from None
 
 
 def _loaded(file: Path) -> NDArray[Any]:
@@ -74,9 +74,9 @@ def _loaded(file: Path) -> NDArray[Any]:
         return np.asarray(np.load(file, allow_pickle=False, mmap_mode="r"))
     except ValueError as error:
         why = "it holds Python objects" if "allow_pickle" in str(error) or "objects" in str(error) else str(error)
-        raise InputError(f"{file} is no npy file of numbers: {why}; save a plain array of numbers") from None
+        raise InputError(f"{file} is not an npy file of numbers: {why}; save a plain array of numbers") from None
     except (OSError, EOFError) as error:
-        raise InputError(f"{file} is no npy file that can be read: {error}; save it again") from None
+        raise InputError(f"{file} is not an npy file that can be read: {error}; save it again") from None
 
 
 def _paired(arrays: Mapping[str, NDArray[Any]], file: Path) -> Iterator[Named]:
@@ -175,7 +175,7 @@ def _tensors(file: Path) -> dict[str, NDArray[Any]]:
         data = np.memmap(file, mode="r", dtype=np.uint8, offset=8 + length)
         return {name: _tensor(data, about) for name, about in header.items() if name != "__metadata__"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{file} is no safetensors file that can be read: {error}; save it again") from None
+        raise InputError(f"{file} is not a safetensors file that can be read: {error}; save it again") from None
 
 
 def _tensor(data: NDArray[np.uint8], about: Mapping[str, Any]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """Quality of captions against references: the public door to BLEU, ROUGE-L, CIDEr-D and an approximation of METEOR.
 
 All take captions and, for each, a list of references, as texts (cut by the rules of the COCO evaluation) or as tokens,
-and give the value of the whole set with a bootstrap interval over images and one value a caption, so that groups of
+and give the value of the whole set with a bootstrap interval over images and one value per caption, so that groups of
 images can be compared. On the same tokens BLEU, ROUGE-L and CIDEr-D equal the COCO evaluation's. METEOR and SPICE
 themselves need Java: :mod:`equipoise.audit.captions.java`.
 

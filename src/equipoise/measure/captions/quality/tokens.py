@@ -178,7 +178,7 @@ def pair_captions(
     _refuse_text(references, "references")
     if len(candidates) != len(references):
         raise InputError(
-            f"there are {len(candidates)} captions and references for {len(references)}; give one list a caption"
+            f"there are {len(candidates)} captions and references for {len(references)}; give one list per caption"
         )
     if not len(candidates):
         raise InputError("candidates: no captions; give at least one")
