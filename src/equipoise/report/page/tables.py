@@ -98,8 +98,8 @@ def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -
         if row["metric"] == _GAP:
             first, second = pair_of(row) or (str(row["group"]), "–")
             named.append(first if row["value"] > 0 else second)
-        elif (told := facts_of(row, "favours")) is not None:
-            named.append(str(told["group"]))
+        elif (fact := facts_of(row, "favours")) is not None:
+            named.append(str(fact["group"]))
         else:
             named.append(known.get((row["axis"], row["subject"]), "–"))
     return named
