@@ -62,8 +62,8 @@ def seeded_estimate(
 
     >>> draws = [[0.0, 0.1], [0.1, 0.2]]
     >>> about = {"alternative": "greater", "n": 9, "n_groups": 2, "possible": (0, 1)}
-    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), **about)
-    >>> found.value, found.ci_low == 0 < found.ci_high, found.notes
+    >>> estimate = seeded_estimate([0.2, 0.3], draws, AuditConfig(), **about)
+    >>> estimate.value, estimate.ci_low == 0 < estimate.ci_high, estimate.notes
     (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
@@ -164,7 +164,7 @@ def add_retrieval(
         _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
 
 
-def favoured_groups(found: Retrieved) -> dict[int, Note]:
+def favoured_groups(retrieved: Retrieved) -> dict[int, Note]:
     """For each query the group that has most times its share of the pool among the first K, with both shares.
 
     That is the group whose skew MaxSkew is. A query that gives no group more than its share has no note.
@@ -174,20 +174,20 @@ def favoured_groups(found: Retrieved) -> dict[int, Note]:
     >>> favoured_groups(evaluate(Scores([[3, 2, 1, 0, 5, 4]]), groups, k=2))
     {0: 'favours m: 2 of the first 2, 33% of the pool'}
     """
-    if "representation" not in found.by_group:
+    if "representation" not in retrieved.by_group:
         return {}
-    told = {}
+    notes = {}
     for query, shares, pool in zip(
-        found.queries, found.by_group["representation"], found.pool_counts[found.pool], strict=True
+        retrieved.queries, retrieved.by_group["representation"], retrieved.pool_counts[retrieved.pool], strict=True
     ):
         size = int(pool.sum())
         times = np.divide(shares * size, pool, out=np.zeros(len(pool)), where=pool > 0)
-        most, k = int(times.argmax()), min(found.recipe.k, size)
+        most, k = int(times.argmax()), min(retrieved.recipe.k, size)
         if times[most] > 1 + 1e-9:
             first = round(float(shares[most]) * k)
-            about = {"group": found.groups.names[most], "first": first, "k": k}
-            told[int(query)] = note("favours", **about, pool_share=float(pool[most] / size))
-    return told
+            about = {"group": retrieved.groups.names[most], "first": first, "k": k}
+            notes[int(query)] = note("favours", **about, pool_share=float(pool[most] / size))
+    return notes
 
 
 def _add_silent(findings: Findings, retrieved: Retrieved, rows: Sequence[Measured], where: str) -> None:
