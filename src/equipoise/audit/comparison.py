@@ -76,7 +76,7 @@ def _marked(findings: Findings, folders: Sequence[Path]) -> Findings:
 
 def _seen(folders: Sequence[Path]) -> list[list[int] | None]:
     """For each audit, of how many subjects its model, or the remedy of it, has seen how many; ``None`` for none."""
-    found: list[list[int] | None] = []
+    counts: list[list[int] | None] = []
     for folder in folders:
         run = find_run(folder)
         about = run.of.get("fitted_on") if run is not None else None
@@ -85,8 +85,8 @@ def _seen(folders: Sequence[Path]) -> list[list[int] | None]:
         if isinstance(known, list) and (folder / _RESULTS).is_file():
             asked = set(read_results(folder)["subject"].dropna().astype(str))
             seen = asked & set(map(str, known))
-        found.append([len(seen), len(asked)] if seen else None)
-    return found
+        counts.append([len(seen), len(asked)] if seen else None)
+    return counts
 
 
 def _common_kind(a: Path, b: Path) -> str:

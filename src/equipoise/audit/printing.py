@@ -80,11 +80,15 @@ def single_prompts(frame: pd.DataFrame, most: int = TELLING) -> str:
     several = rows["axis"].nunique() > 1
     lines = [["prompt", *(["axis"] if several else []), "favours", "first", "k", "pool", "excess", _CORRECTED]]
     for row in ordered.head(most).to_dict("records"):
-        told = facts_of(row, "favours") or {}
-        counts = [str(told["first"]), str(told["k"]), share(told["pool_share"])] if told else ["", _text(row["k"]), ""]
+        favours = facts_of(row, "favours") or {}
+        counts = (
+            [str(favours["first"]), str(favours["k"]), share(favours["pool_share"])]
+            if favours
+            else ["", _text(row["k"]), ""]
+        )
         axis = [_text(row["axis"])] if several else []
         numbers = [plain(row["excess"], sign=True), p_plain(row["_p"])]
-        lines.append([_text(row["subject"]), *axis, str(told.get("group", "")), *counts, *numbers])
+        lines.append([_text(row["subject"]), *axis, str(favours.get("group", "")), *counts, *numbers])
     text = text_table(lines, range(3 if several else 2), _WIDEST)
     text.append("first: how many of the first k images are of the group it favours; pool: the share of that group")
     if len(rows) > most:

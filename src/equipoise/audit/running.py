@@ -75,11 +75,11 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, the most telling rows, the notes."""
-        told = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
+        verdict = [f"<p>{escape(self.verdict)}</p>"] if self.verdict else []
         notes = [f"<p><small>note: {escape(note)}</small></p>" for note in joined_over_k(self.notes)]
         table = f"<pre>{escape(self.table(most=TELLING))}</pre>"
-        told += [f"<p>{escape(self.k_told)}</p>"] if self.k_told else []
-        return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*told, table, *notes])
+        verdict += [f"<p>{escape(self.k_told)}</p>"] if self.k_told else []
+        return f"<h4>{escape(self.suite)}: {escape(self.model)}</h4>" + "".join([*verdict, table, *notes])
 
 
 def run(
@@ -130,14 +130,14 @@ def run(
             notes = frame.attrs.setdefault("label_notes", [])
             notes.append(f"{name} has no attribute 'key', so what it gives is not kept in the cache")
     of: dict[str, Any] = {"table": source.fingerprint, "model": name}
-    if some := _only_some(source):
-        of["images"] = some
-        frame.attrs.setdefault("label_notes", []).append(f"only some images were asked about: {some}")
+    if subset := _only_some(source):
+        of["images"] = subset
+        frame.attrs.setdefault("label_notes", []).append(f"only some images were asked about: {subset}")
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
-    if told := _seen(of, frame, hasattr(asked, "remedy")):
-        frame.attrs.setdefault("label_notes", []).append(told)
+    if seen_note := _seen(of, frame, hasattr(asked, "remedy")):
+        frame.attrs.setdefault("label_notes", []).append(seen_note)
     about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint}, source.path)
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):
@@ -180,8 +180,8 @@ def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
 
 def _only_some(table: Table) -> str:
     """How ``--limit`` or ``--sample`` chose among the images; empty where all are asked about."""
-    told = [layer.config for layer in table.layers if {"limit", "sample"} & set(layer.config)]
-    return ", ".join(f"{name} {value}" for config in told for name, value in config.items())
+    configs = [layer.config for layer in table.layers if {"limit", "sample"} & set(layer.config)]
+    return ", ".join(f"{name} {value}" for config in configs for name, value in config.items())
 
 
 def fitted_on(asked: Any) -> dict[str, Any]:

@@ -119,10 +119,10 @@ def audit(
         raise InputError(f"what to ask is missing; give one of these with --suite: {known} (see: equipoise suites)")
     chosen = SUITES.load(suite)
     _refuse_table_for_model(model or [], table, suite)
-    given = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
-    given |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
-    given |= {"link": link or None}
-    settings = chosen.configured({**(toml_of(config) if config else {}), **_told(given), **_listed(prompt, prompts)})
+    typed = {"axes": axis, "k": k, "variants": variant, "prompts": prompt, "draws": draws, "seed": seed}
+    typed |= {"pair": pair if any(pair) else (), "min_sets": min_sets, "placebos": placebo, "margin": margin}
+    typed |= {"link": link or None}
+    settings = chosen.configured({**(toml_of(config) if config else {}), **_told(typed), **_listed(prompt, prompts)})
     if not chosen.needs_model:
         unread: dict[str, Any] = {"MODEL": model, "--table": table, "--layer": layer}
         unread |= {"--from-embeddings": from_embeddings, "--from-scores": from_scores}
@@ -131,11 +131,11 @@ def audit(
         _refuse_all(unread, f"suite {suite!r} reads captions and asks no model; leave out")
         if not captions:
             raise InputError(f"suite {suite!r} reads captions; give a file with --captions")
-        some: dict[str, Any] = {"limit": limit, "sample": sample}
+        subset: dict[str, Any] = {"limit": limit, "sample": sample}
         if dry_run:
-            _tell_captions_dry_run(captions, some, settings.seed)
+            _tell_captions_dry_run(captions, subset, settings.seed)
             return
-        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite, **some)
+        done = run_captions(chosen, captions, out or None, config=settings, overwrite=overwrite, **subset)
     else:
         if not table:
             raise InputError(f"suite {suite!r} asks about images; give a table with --table")
@@ -158,12 +158,12 @@ def audit(
         options = {"device": device, "dtype": dtype, "allow_pickle": allow_pickle}
         options = {name: value for name, value in options.items() if value}
         how = asking(engine, workers, cache, max_broken=max_broken)
-        told: dict[str, Any] = {"scores": from_scores or None, "model_options": options, "asking": how}
-        told |= {"config": settings, "overwrite": overwrite, "page": False}
+        arguments: dict[str, Any] = {"scores": from_scores or None, "model_options": options, "asking": how}
+        arguments |= {"config": settings, "overwrite": overwrite, "page": False}
 
         def ask(spec: str, folder: str) -> Any:
             asked = _repaired(spec, remedy, images, options) if remedy else spec or None
-            return run(asked, chosen, images, folder or None, **told)
+            return run(asked, chosen, images, folder or None, **arguments)
 
         specs = models_named(model or []) or [f"table:{from_embeddings}" if from_embeddings else ""]
         if len(specs) > 1:
@@ -302,7 +302,7 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
     from equipoise.mitigate.fitting import seen_subjects
 
     fitted = load(remedy)
-    made = repaired(spec, fitted, **options)
+    model = repaired(spec, fitted, **options)
     seen = seen_subjects(fitted, images)
     if seen:  # said at once, before hours of asking; the audit's own notes keep it
         of = images.to_pandas(["subject"], only_kept="keep" in images.columns)["subject"].nunique()
@@ -311,7 +311,7 @@ def _repaired(spec: str, remedy: str, images: Any, options: dict[str, Any]) -> A
             f"{remedy}/held_out",
             err=True,
         )
-    return made
+    return model
 
 
 def _told(given: dict[str, Any]) -> dict[str, Any]:
@@ -377,7 +377,7 @@ def _tell_more_draws(done: Any) -> None:
     from equipoise.measure.retrieval.single import draws_for, too_few_draws
 
     single = [facts_of(row, "holm_over") for row in done.results[done.results["subject"].notna()].to_dict("records")]
-    few = [one["tests"] for one in single if one and "draws" in one and too_few_draws(one["tests"], one["draws"])]
+    few = [fact["tests"] for fact in single if fact and "draws" in fact and too_few_draws(fact["tests"], fact["draws"])]
     enough = draws_for(max(few)) if few else None
     if enough and done.folder is not None and (done.folder / EVIDENCE).exists():
         typer.echo(f"type: equipoise measure {quote(str(done.folder))} --draws {enough} --replace", err=True)

@@ -31,22 +31,22 @@ def info(
     from equipoise.engine.store import stores
 
     _check_root(root)
-    found, said = stores(root), _answers(root)
+    embeddings, answers = stores(root), _answers(root)
     if as_json:
         import json
 
         entries = [
             {"key": i.key, "path": str(i.path), "n": i.n, "dim": i.dim, "segments": i.n_segments, "bytes": i.n_bytes}
-            for i in [*found, *said]
+            for i in [*embeddings, *answers]
         ]
         typer.echo(json.dumps(entries, indent=2))
         return
     typer.echo(f"embeddings in {root or default_store_root()}:")
-    for line in _lines(found):
+    for line in _lines(embeddings):
         typer.echo(line)
-    if said:
+    if answers:
         typer.echo("captions and detections:")
-        for line in _lines(said):
+        for line in _lines(answers):
             typer.echo(line)
 
 
@@ -66,20 +66,20 @@ def clear(
     from equipoise.engine.store import chosen_stores, clear_stores
 
     _check_root(root)
-    said = [info for info in _answers(root) if key in (None, info.key)]
-    found = [] if key is not None and said else chosen_stores(root, key=key)
-    if not found and not said:
+    answers = [info for info in _answers(root) if key in (None, info.key)]
+    embeddings = [] if key is not None and answers else chosen_stores(root, key=key)
+    if not embeddings and not answers:
         typer.echo("there is nothing to clear")
         return
-    together = [*found, *said]
+    together = [*embeddings, *answers]
     for line in _lines(together):
         typer.echo(line)
     if not yes:
         which = "this store" if len(together) == 1 else f"these {len(together)} stores"
         typer.confirm(f"Delete {which}?", abort=True)
-    removed = clear_stores(root, key=key) if found else []
-    for store in answer_stores() if said else ():
-        if store.key in [info.key for info in said]:
+    removed = clear_stores(root, key=key) if embeddings else []
+    for store in answer_stores() if answers else ():
+        if store.key in [info.key for info in answers]:
             removed.append(store.info())
             store.delete()
     room = _size(sum(info.n_bytes for info in removed))
@@ -104,11 +104,11 @@ def _check_root(root: str | None) -> None:
         raise InputError(f"--root {root} {wrong}; give the folder that holds the stores")
 
 
-def _lines(found: list[StoreInfo]) -> list[str]:
-    if not found:
+def _lines(infos: list[StoreInfo]) -> list[str]:
+    if not infos:
         return ["  none"]
-    width = max(len(info.key) for info in found)
-    return [f"  {info.key:<{width}}  {_content(info)}  {_size(info.n_bytes):>9}" for info in found]
+    width = max(len(info.key) for info in infos)
+    return [f"  {info.key:<{width}}  {_content(info)}  {_size(info.n_bytes):>9}" for info in infos]
 
 
 def _content(info: StoreInfo) -> str:

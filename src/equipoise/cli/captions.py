@@ -125,7 +125,7 @@ def captions(
     some: dict[str, Any] = {"label_column": label_column or None, "groups": group, "limit": limit, "sample": sample}
     if dry_run:
         columns = CaptionColumns.named(id_column, caption_column, layer)
-        columns.check_layers([*predictions, *(one for one in (references, labels, images) if one)])
+        columns.check_layers([*predictions, *(path for path in (references, labels, images) if path)])
         inputs = read_inputs(predictions, references or None, labels, columns=columns, seed=seed, **some)
         typer.echo(planned_captions(inputs, settings, encoder))
         return

@@ -56,14 +56,14 @@ def check(
     from equipoise.report.dossier.contents import collected
     from equipoise.report.dossier.policy import read_policy
 
-    told = collected(read_policy(policy), runs, perturbed=perturbed)
-    checked, moved = told.checked, told.shifts
+    inputs = collected(read_policy(policy), runs, perturbed=perturbed)
+    checked, moved = inputs.checked, inputs.shifts
     if as_json:
-        data = {**checked.plain(told.given.series), "sensitivity": [shift.plain() for shift in moved]}
+        data = {**checked.plain(inputs.given.series), "sensitivity": [shift.plain() for shift in moved]}
         typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
     else:
         _print(checked, moved, everything)
-        for note in [*checked.notes(told.given.series), *told.given.problems]:
+        for note in [*checked.notes(inputs.given.series), *inputs.given.problems]:
             typer.echo(f"note: {note}", err=True)
     raise typer.Exit(checked.exit_code)
 
@@ -129,11 +129,11 @@ def _print(checked: CheckedPolicy, moved: list[Shift], everything: bool) -> None
 
     head = ["outcome", "bound", "model", "metric", "axis", "group", "value", "interval", "limit", "n", "smallest"]
     rows = checked.checks if everything else checked.deciding
-    lines = [head, *(_line(one) for one in rows)]
-    for line, one in zip(text_table(lines, left=range(6)), [None, *rows], strict=True):
+    lines = [head, *(_line(row) for row in rows)]
+    for line, row in zip(text_table(lines, left=range(6)), [None, *rows], strict=True):
         typer.echo(line)
-        if one is not None and one.value is None:
-            typer.echo(f"  {one.why}")
+        if row is not None and row.value is None:
+            typer.echo(f"  {row.why}")
     if not everything and (more := len(checked.checks) - len(rows)):
         typer.echo(f"the deciding row of each bound; {more} more with --all")
     for shift in moved:

@@ -57,11 +57,13 @@ def embed(
     encoder = _loaded(model, "encoder", device, dtype, allow_pickle)
     if not hasattr(encoder, "encode_images"):
         raise InputError(f"{model} holds embeddings already; name a model that encodes")
-    made = embedded(encoder, images, out, texts=asked, how=how)
+    embeddings = embedded(encoder, images, out, texts=asked, how=how)
     n_texts = len(set(asked))
-    typer.echo(f"{len(made) - n_texts:,} images and {n_texts:,} texts in {out}; use them as table:{out}")
-    failed: dict[str, str] = dict(made.errors()[["where", "reason"]].itertuples(index=False)) if made.n_errors else {}
-    _tell(Unreadable(table, len(made) - n_texts + len(failed), 1.0, failed))
+    typer.echo(f"{len(embeddings) - n_texts:,} images and {n_texts:,} texts in {out}; use them as table:{out}")
+    failed: dict[str, str] = (
+        dict(embeddings.errors()[["where", "reason"]].itertuples(index=False)) if embeddings.n_errors else {}
+    )
+    _tell(Unreadable(table, len(embeddings) - n_texts + len(failed), 1.0, failed))
 
 
 def caption(

@@ -77,14 +77,14 @@ def filter(
     if config:
         if setting:
             raise InputError("--set belongs to --steps; write the setting into the file")
-        chosen, told = settings_from_toml(config)
-        for name in told:
+        chosen, from_file = settings_from_toml(config)
+        for name in from_file:
             if name not in given:
                 raise InputError(f"{config}: {name!r} is not understood; known are: step, {', '.join(given)}")
-            told[name] = fitting(
-                told[name], tuple[str, ...] if name == "axes" else str, f"{config}: {name}", alone=True
+            from_file[name] = fitting(
+                from_file[name], tuple[str, ...] if name == "axes" else str, f"{config}: {name}", alone=True
             )
-        given |= {name: value for name, value in told.items() if not given[name]}
+        given |= {name: value for name, value in from_file.items() if not given[name]}
     else:
         chosen = read_steps(steps, setting)
     images = opened(table, layer, limit, sample, seed)
@@ -130,10 +130,10 @@ def _catalogue() -> str:
 
     lines = []
     for entry in FILTERS:
-        made = entry.load()
+        step = entry.load()
         lines.append(f"{entry.name}: {entry.summary}")
         lines.append(f"  from {entry.citation}")
-        if made.presets:
-            lines.append(f"  presets: {', '.join(made.presets)}")
-        lines.append(f"  settings: {', '.join(f.name for f in fields(made))}")
+        if step.presets:
+            lines.append(f"  presets: {', '.join(step.presets)}")
+        lines.append(f"  settings: {', '.join(f.name for f in fields(step))}")
     return "\n".join(lines)

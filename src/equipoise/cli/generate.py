@@ -69,7 +69,7 @@ def sets(
     from equipoise.generate.sets import set_preset
     from equipoise.text.templates import caption_preset, captions_from_file
 
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "candidates": candidates,
         "inject": inject,
         "blend": blend or None,
@@ -81,18 +81,18 @@ def sets(
         "seed": how.seed,
     }
     config = replace(
-        set_preset(settings) if settings else SetsConfig(), **{k: v for k, v in given.items() if v is not None}
+        set_preset(settings) if settings else SetsConfig(), **{k: v for k, v in options.items() if v is not None}
     )
     how.refuse_other_settings(out, "sets", config)
     names = listed(subjects)
     if world:
         from equipoise import world as worlds
 
-        found: Any = world_sets(worlds.preset(world), names or None, tuple(listed(axes)), seed=how.seed)
+        caption_sets: Any = world_sets(worlds.preset(world), names or None, tuple(listed(axes)), seed=how.seed)
     else:
         chosen = captions_from_file(captions) if captions is not None else caption_preset(preset)
-        found = chosen.having(subjects=names, prefixes=listed(prefixes)).sets()
-    how.carry_out(plan_sets(islice(found, limit or None), config), out, how.model(generator))
+        caption_sets = chosen.having(subjects=names, prefixes=listed(prefixes)).sets()
+    how.carry_out(plan_sets(islice(caption_sets, limit or None), config), out, how.model(generator))
 
 
 @app.command()
@@ -160,9 +160,9 @@ def edits(
     how.refuse_other_settings(out, "edits", config, photographs, unsettled)  # before the editor is loaded
     editor = how.model(generator)
     checker = how.encoder(check)  # before hours of work, not after
-    made = how.carry_out(plan_edits(photographs, config, editor=editor), out, editor)
-    if made is not None:
-        tell_whether_recognised(made, out, config.axis, checker)
+    edited = how.carry_out(plan_edits(photographs, config, editor=editor), out, editor)
+    if edited is not None:
+        tell_whether_recognised(edited, out, config.axis, checker)
 
 
 @app.command()
@@ -327,10 +327,10 @@ def swap(
     from equipoise.generate import SwapConfig, plan_swap
 
     limits = {}
-    for one in where:
-        name, equals, values = one.partition("=")
+    for condition in where:
+        name, equals, values = condition.partition("=")
         if not equals or not values:
-            raise InputError(f"--where {one}: a column and its values are expected, as age=20-29,30-39")
+            raise InputError(f"--where {condition}: a column and its values are expected, as age=20-29,30-39")
         limits[name] = tuple(listed(values))
     table_of_faces = Table.open(faces)
     config = SwapConfig(
@@ -386,12 +386,12 @@ def substitute(
         how.refuse_other_settings(folder, "substitute", replace(config, alpha=upto, beyond=beyond), real)
     model = how.model(generator) if parts else None
     plans = [(plan_substitute(real, replace(config, alpha=upto, beyond=beyond)), at) for at, upto, beyond in parts]
-    made = [how.carry_out(plan, folder, model) for plan, folder in plans]
+    generated = [how.carry_out(plan, folder, model) for plan, folder in plans]
     if not how.dry_run and not per_caption:
         missing = [share for share in alphas if not (out / f"D{share:g}" / "_table.json").exists()]
-        for share in contaminated(real, made, missing, out, seed=how.seed):
+        for share in contaminated(real, generated, missing, out, seed=how.seed):
             typer.echo(f"D({share:g}) in {out / f'D{share:g}'}")
-        n_failed = sum(part.n_errors for part in made)
+        n_failed = sum(part.n_errors for part in generated)
         if n_failed:
             typer.echo(f"{n_failed:,} images could not be generated and stay real; D<alpha>.json lists them")
 

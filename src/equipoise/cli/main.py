@@ -70,13 +70,13 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON for a 
     """
     from equipoise.diagnosis import examine, tell
 
-    found = examine()
+    diagnosis = examine()
     if as_json:
         import json
 
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(diagnosis, indent=2))
     else:
-        typer.echo(tell(found))
+        typer.echo(tell(diagnosis))
 
 
 app.add_typer(table.app, name="table", rich_help_panel=TABLES)

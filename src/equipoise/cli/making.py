@@ -226,11 +226,11 @@ def tell_whether_recognised(table: Table, out: Path, axis: str, encoder: Any) ->
     if encoder is None:
         typer.echo(f"nothing has checked whether they show the {axis} that was asked for; type: {sieve}")
         return
-    found = recognised(table, encoder, axis=axis)
-    typer.echo(str(found))
-    if found.problem:
-        typer.echo(f"warning: {found.problem}", err=True)
-    elif found.share.value < 1:
+    recognition = recognised(table, encoder, axis=axis)
+    typer.echo(str(recognition))
+    if recognition.problem:
+        typer.echo(f"warning: {recognition.problem}", err=True)
+    elif recognition.share.value < 1:
         typer.echo(f"to drop those that are not recognised: {sieve}")
 
 
@@ -290,12 +290,12 @@ def span(text: str, option: str) -> tuple[float, float] | None:
     >>> span("0.1,0.9", "--share")
     (0.1, 0.9)
     """
-    found = numbers(text, option)
-    if not found:
+    ends = numbers(text, option)
+    if not ends:
         return None
-    if len(found) != 2:
+    if len(ends) != 2:
         raise InputError(f"{option} {text}: LOW,HIGH is expected")
-    return found[0], found[1]
+    return ends[0], ends[1]
 
 
 _LISTS = ("Sequence[str]", "Iterable[str]", "Collection[str]", "list[str]", "tuple[str")

@@ -35,13 +35,13 @@ def join(
     from equipoise.data.mixing import join_tables
 
     opened = _with_layers(tables, layers)
-    made = join_tables(opened, out)
+    joined = join_tables(opened, out)
     for path, table in zip(tables, opened, strict=True):
         for axis, name in unread_axes(table).items():
             typer.echo(
                 f"note: {path} has a layer {name!r} with {axis} that was not joined; add --layer {name}", err=True
             )
-    typer.echo(f"{out}: rows {len(made)}, axes {', '.join(made.axes) or 'none'}")
+    typer.echo(f"{out}: rows {len(joined)}, axes {', '.join(joined.axes) or 'none'}")
 
 
 def combine(
@@ -105,7 +105,7 @@ def _with_layers(paths: list[str], layers: list[str]) -> list[Table]:
             how = f"type --layer {name}/layer, the filter's own" if filtered else f"leave out --layer {name}"
             raise InputError(f"none of the tables has a layer {name!r}; {how}")
         for mine, more in zip(joined, chosen, strict=True):
-            mine += [one for one in more if one not in mine]
+            mine += [entry for entry in more if entry not in mine]
     return [table.with_layers(mine) for table, mine in zip(whole, joined, strict=True)]
 
 

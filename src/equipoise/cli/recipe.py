@@ -89,12 +89,12 @@ def counterfactual_sets(
         compare=tuple(part.strip() for part in compare.split(",") if part.strip()),
         seed=seed,
     )
-    found = study(out, settings, typer.echo, generator=generator, pictures=pictures, overwrite=overwrite)
-    typer.echo(str(found))
+    outcome = study(out, settings, typer.echo, generator=generator, pictures=pictures, overwrite=overwrite)
+    typer.echo(str(outcome))
     if page is not None:
-        put_into(page, found)
+        put_into(page, outcome)
     report = write([out / "filter", out / "sets"], out / "report.html", title="Counterfactual sets, made and filtered")
-    for path in (*found.pictures, *([page] if page else []), report):
+    for path in (*outcome.pictures, *([page] if page else []), report):
         typer.echo(f"wrote {path}")
 
 
@@ -213,8 +213,8 @@ def contamination(
     overwrite: bool = OVERWRITE,
 ) -> None:
     """(Its words are set below.)"""
-    told = {"alphas": _shares(alpha) if alpha else None, "seeds": seeds, "generations": generations, "mode": mode}
-    own = {name: value for name, value in told.items() if value is not None}
+    typed = {"alphas": _shares(alpha) if alpha else None, "seeds": seeds, "generations": generations, "mode": mode}
+    own = {name: value for name, value in typed.items() if value is not None}
     options = {"scale": scale, "seed": seed, "quick": quick, "own": own}
     _carried_out("contamination", out, dry_run=dry_run, overwrite=overwrite, **options)
 

@@ -86,17 +86,17 @@ def write_page_of(given: Any, page: Path, *, of: list[str], overwrite: bool, **h
     typer.echo(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); figures, data and cards in {page.stem}_files")
 
 
-def _named(given: list[str]) -> dict[str, str]:
+def _named(pairs: list[str]) -> dict[str, str]:
     """NAME=DIR as a mapping; the name says beside which model a number stands."""
-    found: dict[str, str] = {}
-    for one in given:
-        name, sign, path = one.partition("=")
+    folders: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, path = pair.partition("=")
         if not sign or not name or not path:
-            raise InputError(f"--naive {one}: give the model's name as the page shows it, and the folder: NAME=DIR")
-        if name in found:
-            raise InputError(f"--naive {one}: {name} already has the folder {found[name]}; give one for each model")
-        found[name] = path
-    return found
+            raise InputError(f"--naive {pair}: give the model's name as the page shows it, and the folder: NAME=DIR")
+        if name in folders:
+            raise InputError(f"--naive {pair}: {name} already has the folder {folders[name]}; give one for each model")
+        folders[name] = path
+    return folders
 
 
 def tell_verdict(folder: object) -> None:

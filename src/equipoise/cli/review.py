@@ -107,7 +107,7 @@ def serve(
 
             known = gold_of(read_labels_csv(gold_answers))
         store = prepare(opened, sheet, out, settings, gold=known, overwrite=overwrite)
-    here = {one.name for one in store.annotators()}
+    here = {person.name for person in store.annotators()}
     wanted = [name.strip() for name in annotators.split(",") if name.strip()]
     tokens = store.add(*(name for name in wanted if name not in here)) if wanted else {}
 
@@ -147,9 +147,9 @@ def questions(
             raise UnknownNameError("questionnaire", name, preset_names())
         typer.echo((files("equipoise.review") / "presets" / f"{name}.toml").read_text(encoding="utf-8"), nl=False)
         return
-    for one in preset_names():
-        sheet = preset(one, axis="axis", trait="…")
-        typer.echo(f"{one}: {sheet.title} (about: {sheet.about})\n  from {sheet.citation}")
+    for preset_name in preset_names():
+        sheet = preset(preset_name, axis="axis", trait="…")
+        typer.echo(f"{preset_name}: {sheet.title} (about: {sheet.about})\n  from {sheet.citation}")
 
 
 @app.command("annotators")
@@ -179,10 +179,10 @@ def annotators(
         for name, token in tokens.items():
             typer.echo(f"{name}: {link(port, token, behind=behind)}")
         if not tokens:
-            for one in store.annotators():
-                progress = store.progress(one.name)
-                state = ", link stopped" if one.revoked else ""
-                typer.echo(f"{one.name}: {progress.done} of {progress.total} done{state}")
+            for person in store.annotators():
+                progress = store.progress(person.name)
+                state = ", link stopped" if person.revoked else ""
+                typer.echo(f"{person.name}: {progress.done} of {progress.total} done{state}")
 
 
 @app.command("status")
@@ -273,7 +273,7 @@ def static(
     from equipoise.review.static_pages import export_static
 
     with _opened(folder) as store:
-        if annotator not in {one.name for one in store.annotators()}:
+        if annotator not in {person.name for person in store.annotators()}:
             store.add(annotator)
         typer.echo(f"open {export_static(store, annotator, out)} in a browser")
 
@@ -302,20 +302,20 @@ def thresholds(
     from equipoise.review.labels import accepted_items
 
     with _opened(folder) as store:
-        found = learned_from_people(Table.open(table, layers=layer), accepted_items(store, question), axis)
-    told = ", ".join(f"{name}={value}" for name, value in found.thresholds.items())
+        learned = learned_from_people(Table.open(table, layers=layer), accepted_items(store, question), axis)
+    pairs = ", ".join(f"{name}={value}" for name, value in learned.thresholds.items())
     typer.echo(
-        f"agreement {found.agreement:.3f} on {found.n} sets, cross-fitted {found.crossfitted:.3f}, the commoner answer "
-        f"alone {found.majority:.3f}"
+        f"agreement {learned.agreement:.3f} on {learned.n} sets, cross-fitted {learned.crossfitted:.3f}, the commoner "
+        f"answer alone {learned.majority:.3f}"
     )
-    for name, value in found.thresholds.items():
+    for name, value in learned.thresholds.items():
         typer.echo(f"{name}: at least {value} images of a set recognised")
     if out:
         with file_to_write(out) as path:
-            write_whole(path, found.toml().encode())
+            write_whole(path, learned.toml().encode())
         typer.echo(f"use it: equipoise filter {table} --config {out} -m ... -o ...", err=True)
         return
-    setting = f'--set "detectability.thresholds={{{told}}}"'
+    setting = f'--set "detectability.thresholds={{{pairs}}}"'
     typer.echo(f"use it: equipoise filter {table} --steps detectability {setting} -m ... -o ...", err=True)
 
 
@@ -403,8 +403,8 @@ def layer_of_people(
     from equipoise.review.labels import people_layer
 
     with _opened(folder) as store:
-        made = people_layer(store, Table.open(table), least=least, path=out or None).layers[-1]
-    typer.echo(f"{len(made)} images in the layer {made.path}; read it with --layer {out or 'people'}")
+        layer = people_layer(store, Table.open(table), least=least, path=out or None).layers[-1]
+    typer.echo(f"{len(layer)} images in the layer {layer.path}; read it with --layer {out or 'people'}")
 
 
 def _opened(folder: str) -> Any:

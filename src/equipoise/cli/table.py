@@ -106,14 +106,14 @@ def readers(
         print_columns([[entry.name, f"{entry.summary} [{entry.licence}]"] for entry in READERS])
         typer.echo("\nmore about one, with its options: equipoise table readers NAME")
         return
-    found = about(name)
-    print_columns([[key, value] for key, value in found.facts.items()])
-    typer.echo("\noptions" if found.options else "\nno options")
-    for option in found.options:
+    reader = about(name)
+    print_columns([[key, value] for key, value in reader.facts.items()])
+    typer.echo("\noptions" if reader.options else "\nno options")
+    for option in reader.options:
         typer.echo(f"  {option.name}={option.default}  ({option.kind})")
         if option.text:
             typer.echo(f"      {option.text}")
-    typer.echo(f"\nuse it with: equipoise table import {name} PATH OUT" + found.example)
+    typer.echo(f"\nuse it with: equipoise table import {name} PATH OUT" + reader.example)
 
 
 @app.command("import")
@@ -162,8 +162,17 @@ def import_(
     given = _columns_given({name: value for name, value in named.items() if value}, column, axis, images)
     place = _one_place(reader, path, out, out_option)
     options = options_from_text(READERS.load(reader), option) | _for_reader(reader, given)
-    told: dict[str, Any] = {"store": "paths" if paths else "bytes", "overwrite": overwrite, "limit": limit}
-    summary = import_table(reader, path, place, rows_per_shard=rows_per_shard, wait=wait, **told, **options)
+    summary = import_table(
+        reader,
+        path,
+        place,
+        store="paths" if paths else "bytes",
+        overwrite=overwrite,
+        limit=limit,
+        rows_per_shard=rows_per_shard,
+        wait=wait,
+        **options,
+    )
     typer.echo(str(summary))
     if summary.n_rejected:
         typer.echo(f"the rejected rows are in {place}/_errors")
@@ -303,8 +312,8 @@ def split(
             "rows are dealt out one by one; choose another column with --by",
             err=True,
         )
-    made = split_layer(before, name=name, by=by, fractions=shares, seed=seed)
-    print_columns([[part or "(none)", str(n)] for part, n in made.group_counts("split").items()])
+    dealt = split_layer(before, name=name, by=by, fractions=shares, seed=seed)
+    print_columns([[part or "(none)", str(n)] for part, n in dealt.group_counts("split").items()])
     typer.echo(f"layer {name!r} of {table}")
 
 
@@ -325,11 +334,11 @@ def label(
 
     before = _opened(table, layers)
     _refuse_layer_again(before, name)
-    made = label_layer(
+    labelled = label_layer(
         before, lexicon, axis=one_axis(axis, "a lexicon labels one axis") or None, name=name, compat=compat or None
     )
-    column = made.layers[-1].axes[0]
-    print_columns([[group or "(undefined)", f"{n}"] for group, n in made.group_counts(column).items()])
+    column = labelled.layers[-1].axes[0]
+    print_columns([[group or "(undefined)", f"{n}"] for group, n in labelled.group_counts(column).items()])
     typer.echo(f"layer {name!r} of {table}; use it with --layer {name}")
 
 
@@ -344,9 +353,9 @@ def diff(
     """
     from equipoise.data import Table, diff
 
-    found = diff(Table.open(a), Table.open(b))
-    _print_diff(found, a, b)
-    if not found.same:
+    difference = diff(Table.open(a), Table.open(b))
+    _print_diff(difference, a, b)
+    if not difference.same:
         raise typer.Exit(1)
 
 
@@ -389,17 +398,19 @@ def _print_summary(summary: TableSummary) -> None:
         print_columns([[f"  {n}", reason] for reason, n in summary.reasons.items()])
 
 
-def _print_diff(found: TableDiff, a: str, b: str) -> None:
-    if found.same:
-        typer.echo(f"the same {found.n_a} rows")
+def _print_diff(difference: TableDiff, a: str, b: str) -> None:
+    if difference.same:
+        typer.echo(f"the same {difference.n_a} rows")
         return
-    for name, n, some in ((a, found.n_only_a, found.only_a), (b, found.n_only_b, found.only_b)):
+    for name, n, some in ((a, difference.n_only_a, difference.only_a), (b, difference.n_only_b, difference.only_b)):
         if n:
             typer.echo(f"only in {name}: {n}: {', '.join(some)}{', ...' if n > len(some) else ''}")
-    for name, columns in ((a, found.columns_only_a), (b, found.columns_only_b)):
+    for name, columns in ((a, difference.columns_only_a), (b, difference.columns_only_b)):
         if columns:
             typer.echo(f"columns only in {name}: {', '.join(columns)}")
-    print_columns([[f"{column} changed: {n}", found.examples.get(column, "")] for column, n in found.changed.items()])
+    print_columns(
+        [[f"{column} changed: {n}", difference.examples.get(column, "")] for column, n in difference.changed.items()]
+    )
 
 
 def _size(n_bytes: float) -> str:

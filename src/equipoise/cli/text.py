@@ -363,7 +363,7 @@ def _subjects_in(path: Path | None) -> list[str]:
 
     if path is None:
         return []
-    found, twins = read_subjects(path)
+    subjects, twins = read_subjects(path)
     if twins:
         typer.echo(f"{path}: {len(twins)} subjects given twice are used once: {', '.join(twins[:5])}", err=True)
-    return found
+    return subjects

@@ -172,10 +172,10 @@ def _placebos(text: str) -> list[str]:
     from equipoise.errors import InputError
     from equipoise.world.placebos import PLACEBOS, checked_placebos
 
-    found = list(checked_placebos(_names(text)))
-    if not found:
+    placebos = list(checked_placebos(_names(text)))
+    if not placebos:
         raise InputError(f"--placebo {text}: name at least one of {', '.join(PLACEBOS)}")
-    return found
+    return placebos
 
 
 def _config(preset: str, config: Path | None) -> WorldConfig:

@@ -110,8 +110,8 @@ def _shown(folder: Path, say: Say, chosen: DemoSettings) -> Demo:
 
     say("\n3. The audit: whom do they show first for 'A photo of a nurse' and 27 other prompts that name nobody?")
     audits = {
-        name: run(one, "intersectional", table, folder / name, config=config, page=False)
-        for name, one in encoders.items()
+        name: run(encoder, "intersectional", table, folder / name, config=config, page=False)
+        for name, encoder in encoders.items()
     }
     for name in MODELS:
         _headline(audits[name], name, say)
@@ -187,17 +187,17 @@ def _naive(folder: Path, encoders: dict[str, Any], chosen: DemoSettings, say: Sa
     world = preset("biased").changed(activity_share=0.0, visible=1.0)
     natural = write_table(folder / "natural", world, chosen.natural, seed=78)
     config = AuditConfig(axes=AXES, k=(TOP,), prompts=(PROMPT,), draws=500, variants=("berg",))
-    found = {}
-    for name, one in encoders.items():
+    audits = {}
+    for name, encoder in encoders.items():
         key = f"naive-{name}"
-        found[key] = run(one, "intersectional", natural, folder / key, config=config, page=False)
-        row = _row(found[key], "max_skew", "gender")
+        audits[key] = run(encoder, "intersectional", natural, folder / key, config=config, page=False)
+        row = _row(audits[key], "max_skew", "gender")
         say(
             f"   {name:6} MaxSkew@{TOP} {row['value']:.2f}: one gender has {np.exp(row['value']):.1f} times an even "
             f"share. (A blind model has {row['null_mean']:.2f} here.)"
         )
     say("   So the naive number calls both biased: it cannot tell a lopsided model from a lopsided pool.")
-    return found
+    return audits
 
 
 def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say: Say) -> dict[str, Audit]:
@@ -212,47 +212,53 @@ def _repaired(folder: Path, encoder: Any, table: Table, config: AuditConfig, say
     tuned = load(f"hf:{write_tuned(folder / 'tuned-model')}")
     tuned.name = f"{encoder.name} fine-tuned"
     models["tuned"] = Remembering(tuned, sees_as=encoder)  # fine-tuning left the images' side as it was
-    found = {
-        name: run(one, "intersectional", view, folder / name, config=config, page=False) for name, one in models.items()
+    audits = {
+        name: run(model, "intersectional", view, folder / name, config=config, page=False)
+        for name, model in models.items()
     }
     for axis in AXES:
-        before, after, learnt = (_largest(found[name], "standard_gap_size", axis) for name in models)
+        before, after, learnt = (_largest(audits[name], "standard_gap_size", axis) for name in models)
         say(
             f"   {axis:9} {before['value']:.2f} {_span(before)} spreads before, {after['value']:.2f} {_span(after)} "
             f"projected, {learnt['value']:.2f} {_span(learnt)} tuned"
         )
     say(f"   on {int(after['n'])} occupations that neither has seen.")
-    costs = {name: run(one, "utility", view).results for name, one in models.items()}
+    costs = {name: run(model, "utility", view).results for name, model in models.items()}
     shares = [100 * c[c["metric"] == "zero_shot_accuracy"]["value"].iloc[0] for c in costs.values()]
     say(
         f"   what they cost: {shares[0]:.1f}% of these pictures get their occupation before, "
         f"{shares[1]:.1f}% projected, {shares[2]:.1f}% tuned"
     )
-    return found
+    return audits
 
 
 def _audit_generated(
-    folder: Path, made: GeneratedFound, encoders: dict[str, Any], config: AuditConfig, say: Say
+    folder: Path, generated: GeneratedFound, encoders: dict[str, Any], config: AuditConfig, say: Say
 ) -> dict[str, Audit]:
     """Both encoders on what the sieve left of the made pictures; nothing where that is too little."""
-    if made.kept is None:
+    if generated.kept is None:
         return {}
-    found = {}
-    for name, one in encoders.items():
+    audits = {}
+    for name, encoder in encoders.items():
         try:
             key = f"generated-{name}"
-            found[key] = run(
-                one, "intersectional", made.kept, folder / key, config=config.having({"k": [MADE_TOP]}), page=False
+            audits[key] = run(
+                encoder,
+                "intersectional",
+                generated.kept,
+                folder / key,
+                config=config.having({"k": [MADE_TOP]}),
+                page=False,
             )
         except InputError as error:
             say(f"   not audited: {error}")
             return {}
-        row = _row(found[key], "max_skew", "gender")
+        row = _row(audits[key], "max_skew", "gender")
         say(
             f"   {name:6} on made pictures: MaxSkew@{MADE_TOP} on gender {row['value']:.2f}, "
             f"chance {row['null_mean']:.2f}, {int(row['n'])} occupations"
         )
-    return found
+    return audits
 
 
 def _report(folder: Path) -> tuple[Path, str]:
@@ -316,7 +322,7 @@ def _against_truth(folder: Path) -> tuple[pd.DataFrame, dict[tuple[str, str], fl
     assert known is not None
     tables, correlations = [], {}
     for name in MODELS:
-        for one in recovered(read_given({name: folder / name}).series[0], known):
-            tables.append(one.table.assign(encoder=name, axis=one.axis))
-            correlations[name, one.axis] = 0.0 if one.correlation is None else one.correlation
+        for recovery in recovered(read_given({name: folder / name}).series[0], known):
+            tables.append(recovery.table.assign(encoder=name, axis=recovery.axis))
+            correlations[name, recovery.axis] = 0.0 if recovery.correlation is None else recovery.correlation
     return pd.concat(tables, ignore_index=True), correlations

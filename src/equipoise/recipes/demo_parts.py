@@ -208,12 +208,12 @@ def _said(captioner: Any, table: Table, rows: NDArray[np.int64] | None = None) -
 def grainy(pictures: list[Image.Image], seed: int = 0, grain: float = GRAIN) -> list[Image.Image]:
     """The same pictures under noise of this standard deviation, so that who is in them has to be guessed."""
     rng = np.random.default_rng(seed)
-    made = []
+    noisy_pictures = []
     for picture in pictures:
         pixels = np.asarray(picture, dtype=np.float64)
         noisy = np.clip(pixels + rng.normal(size=pixels.shape) * grain, 0, 255)
-        made.append(Image.fromarray(noisy.astype(np.uint8)))
-    return made
+        noisy_pictures.append(Image.fromarray(noisy.astype(np.uint8)))
+    return noisy_pictures
 
 
 def _written(folder: Path, frame: pd.DataFrame, said: dict[str, list[str]]) -> None:

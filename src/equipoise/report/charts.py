@@ -220,8 +220,8 @@ class ParetoPoint:
 def pareto_figure(points: Sequence[ParetoPoint], across: str, up: str) -> tuple[str, pd.DataFrame]:
     """The figure and its data; whoever was not judged fairly is hollow, and on no front.
 
-    >>> one = ParetoPoint(1, "leace", "remedy", 0.2, (0.1, 0.3), 0.8, (0.7, 0.9), on_front=True)
-    >>> svg, data = pareto_figure([one], "skew", "accuracy")
+    >>> point = ParetoPoint(1, "leace", "remedy", 0.2, (0.1, 0.3), 0.8, (0.7, 0.9), on_front=True)
+    >>> svg, data = pareto_figure([point], "skew", "accuracy")
     >>> "leace" in svg, data["name"].tolist()
     (True, ['leace'])
     """
@@ -245,9 +245,9 @@ def pareto_figure(points: Sequence[ParetoPoint], across: str, up: str) -> tuple[
             drawing.line(x(p.bias), y(low), x(p.bias), y(high), "grid")
     for p in points:
         colour = _KINDS.get(p.kind, 4)
-        told = f"{p.number}. {p.name}: {amount(p.bias)} ({interval(*p.bias_ends)}), {100 * p.useful:.1f}%"
+        label = f"{p.number}. {p.name}: {amount(p.bias)} ({interval(*p.bias_ends)}), {100 * p.useful:.1f}%"
         kind = f"c{colour}" if p.is_fair else f"s{colour} hollow"
-        drawing.dot(x(p.bias), y(p.useful), 6 if p.on_front else 4.5, kind, told)
+        drawing.dot(x(p.bias), y(p.useful), 6 if p.on_front else 4.5, kind, label)
         drawing.text(x(p.bias) + 7, y(p.useful) - 6, str(p.number), "small num halo" + (" bold" if p.on_front else ""))
     rows = [
         (p.number, p.name, p.kind, p.bias, *p.bias_ends, p.useful, *p.useful_ends, p.on_front, p.is_fair)

@@ -96,10 +96,10 @@ def main_metric(series: Sequence[Series]) -> str | None:
     places = {str(metric): METRICS.find(metric).main for some in metrics for metric in some}
     wanted = {metric: place for metric, place in places.items() if place is not None}
     if wanted:
-        found = max(wanted, key=lambda m: (sum(m in some for some in metrics), -wanted[m]))
+        metric = max(wanted, key=lambda m: (sum(m in some for some in metrics), -wanted[m]))
         # of several ways to treat groups differently, the one that the verdict tells
         alike = [m for m in BETWEEN_GROUPS if m in places and sum(m in some for some in metrics) == len(metrics)]
-        return alike[0] if found in alike else found
+        return alike[0] if metric in alike else metric
     rows = [_whole(each.results)["metric"] for each in series]
     counts = pd.concat(rows).value_counts() if rows else pd.Series(dtype=int)
     return None if counts.empty else str(counts.index[0])

@@ -182,15 +182,17 @@ def _grown(words: Sequence[Words], width: float, bars: Sequence[Box] = ()) -> li
     most = min(max(width / _PHONE, 1.0), _MOST_GROWTH)
     steps = [round(most - 0.05 * i, 2) for i in range(int((most - 1) / 0.05 + 1e-9) + 1)]
     growth = []
-    for one in words:
-        beside = [bar for bar in bars if _touch(one.box(most), bar) and not _touch(one.box(1.0), bar)]
-        fits = (g for g in steps if _inside(one.box(g), width) and not any(_touch(one.box(g), bar) for bar in beside))
+    for phrase in words:
+        beside = [bar for bar in bars if _touch(phrase.box(most), bar) and not _touch(phrase.box(1.0), bar)]
+        fits = (
+            g for g in steps if _inside(phrase.box(g), width) and not any(_touch(phrase.box(g), bar) for bar in beside)
+        )
         growth.append(next(fits, 1.0))
-    for (i, one), (j, other) in combinations(enumerate(words), 2):
+    for (i, phrase), (j, other) in combinations(enumerate(words), 2):
         start = min(growth[i], growth[j])
-        if abs(one.y - other.y) > 22 * most or not _touch(one.box(growth[i]), other.box(growth[j])):
+        if abs(phrase.y - other.y) > 22 * most or not _touch(phrase.box(growth[i]), other.box(growth[j])):
             continue
-        together = next((g for g in steps if g <= start and not _touch(one.box(g), other.box(g))), 1.0)
+        together = next((g for g in steps if g <= start and not _touch(phrase.box(g), other.box(g))), 1.0)
         growth[i], growth[j] = min(growth[i], together), min(growth[j], together)
     return growth
 
@@ -199,8 +201,8 @@ def _inside(box: Box, width: float) -> bool:
     return box[0] >= -1 and box[2] <= width + 1
 
 
-def _touch(one: Box, other: Box) -> bool:
-    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] and other[1] < one[3]
+def _touch(box: Box, other: Box) -> bool:
+    return box[0] < other[2] + 4 and other[0] < box[2] + 4 and box[1] < other[3] and other[1] < box[3]
 
 
 def standalone(svg: str) -> str:

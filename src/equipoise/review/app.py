@@ -104,20 +104,20 @@ def create_app(store: ReviewStore, organiser: str, hosts: frozenset[str]) -> Gua
         taken = store.undo(name)
         if taken is None:
             raise HTTPException(404, "there is nothing to take back")
-        said = {
+        answers = {
             key_of(question, picture): spoken(sheet, question, text) for (question, picture), text in taken[1].items()
         }
-        return {"undone": taken[0], "said": said, **_next(store, sheet, name)}
+        return {"undone": taken[0], "said": answers, **_next(store, sheet, name)}
 
     @app.get("/api/pictures/{number}", responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}})
     async def picture(  # read at once: handing a short read to another thread takes longer than the read
         number: Annotated[int, Path(ge=1, le=_BIGGEST)], name: Annotated[str, Depends(door.annotator)]
     ) -> Response:
         """One picture of the review, by its number."""
-        found = store.picture(number)
-        if found is None:
+        stored = store.picture(number)
+        if stored is None:
             raise HTTPException(404, "there is no such picture")
-        return Response(found[1], media_type=found[0])
+        return Response(stored[1], media_type=stored[0])
 
     @app.get("/api/organiser")
     def organise(_: Annotated[None, Depends(door.organiser)]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ __all__ = ["key_of", "read_answers", "shown_item", "shown_sheet", "spoken"]
 
 def shown_sheet(sheet: Questionnaire) -> dict[str, Any]:
     """What annotators are told of the questionnaire: nothing about gold, or which answers are hoped for."""
-    told = {name: getattr(sheet, name) for name in ("title", "about", "instructions", "warning")}
+    shown = {name: getattr(sheet, name) for name in ("title", "about", "instructions", "warning")}
     questions = [
         {
             "name": q.name,
@@ -28,7 +28,7 @@ def shown_sheet(sheet: Questionnaire) -> dict[str, Any]:
         }
         for q in sheet.questions
     ]
-    return {**told, "questions": questions}
+    return {**shown, "questions": questions}
 
 
 def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int)
     seed = store.seed
     numbers: list[int] = item["pictures"]
     first = numbers[:1] if sheet.about == "source" else []
-    shuffled = sorted(numbers[len(first) :], key=lambda one: place_of(seed, name, f"picture {one}"))
+    shuffled = sorted(numbers[len(first) :], key=lambda picture: place_of(seed, name, f"picture {picture}"))
     marks = ",".join("?" * len(numbers))
     about = {
         i: {"flagged": bool(flagged), "broken": problem is not None, "label": label, "size": [width, height]}
@@ -45,7 +45,7 @@ def shown_item(store: ReviewStore, sheet: Questionnaire, name: str, number: int)
             f"SELECT id, flagged, problem, label, width, height FROM pictures WHERE id IN ({marks})", *numbers
         )
     }
-    texts = sorted(item["texts"].items(), key=lambda one: place_of(seed, name, f"text {number} {one[0]}"))
+    texts = sorted(item["texts"].items(), key=lambda pair: place_of(seed, name, f"text {number} {pair[0]}"))
     return {
         "item": number,
         "pictures": [{"id": i, "source": i in first, **about[i]} for i in (*first, *shuffled)],

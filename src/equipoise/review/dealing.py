@@ -20,8 +20,8 @@ def place_of(seed: int, annotator: str, item: object) -> int:
     >>> sorted(range(5), key=lambda item: place_of(0, "ana", item)) != list(range(5))
     True
     """
-    told = f"{seed}\x1f{annotator}\x1f{item}".encode()
-    return int.from_bytes(hashlib.sha256(told).digest()[:7], "big")
+    key = f"{seed}\x1f{annotator}\x1f{item}".encode()
+    return int.from_bytes(hashlib.sha256(key).digest()[:7], "big")
 
 
 def dealt(

@@ -111,13 +111,13 @@ _TOO = {413: (413, f"an answer has at most {MOST_BYTES // 1024} kB"), 408: (408,
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """``receive`` with a body that was read already."""
-    told = False
+    replayed = False
 
     async def again() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

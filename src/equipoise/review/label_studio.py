@@ -42,7 +42,7 @@ def tasks_of(store: ReviewStore, *, pictures: bool = True) -> list[dict[str, Any
     answers: dict[tuple[str, int], list[tuple[str, int, str]]] = {}
     for annotator, item, *rest in store.rows("SELECT annotator, item, question, picture, answer FROM answers"):
         answers.setdefault((annotator, item), []).append((rest[0], rest[1], rest[2]))
-    people = {one.name: number for number, one in enumerate(store.annotators(), 1)}
+    people = {person.name: number for number, person in enumerate(store.annotators(), 1)}
     done: dict[int, list[tuple[str, bool, float | None, float]]] = {}
     for annotator, item, skipped, seconds, at in store.rows(
         "SELECT annotator, item, skipped, seconds, at FROM done ORDER BY item, annotator"
@@ -143,7 +143,7 @@ def read_label_studio(path: str | Path, sheet: Questionnaire) -> list[dict[str, 
 
 def _rows(task: dict[str, Any], sheet: Questionnaire) -> Iterator[dict[str, Any]]:
     data = task["data"]
-    images = [str(one) for one in data["image_ids"]]
+    images = [str(image) for image in data["image_ids"]]
     for annotation in task.get("annotations") or []:
         who = _person(annotation.get("completed_by"), data.get("annotators") or {})
         about = {"annotator": who, "item": str(data["item"]), "seconds": annotation.get("lead_time")}
@@ -151,11 +151,16 @@ def _rows(task: dict[str, Any], sheet: Questionnaire) -> Iterator[dict[str, Any]
         for region in regions:
             question, place = _asked(region["from_name"], sheet)
             value = region["value"]
-            told = "\n".join(value["text"]) if region["type"] == "textarea" else list(value["choices"])
+            answer = "\n".join(value["text"]) if region["type"] == "textarea" else list(value["choices"])
             asked = sheet.question(question)
             if region["type"] == "choices" and asked.kind != "several":
-                told = told[0]
-            yield {**about, "image_id": images[place - 1] if place else images[0], "question": question, "answer": told}
+                answer = answer[0]
+            yield {
+                **about,
+                "image_id": images[place - 1] if place else images[0],
+                "question": question,
+                "answer": answer,
+            }
         if not regions:
             yield {**about, "image_id": images[0], "question": "", "answer": None}
 
@@ -178,5 +183,5 @@ def _asked(name: str, sheet: Questionnaire) -> tuple[str, int]:
 
 
 def _address(store: ReviewStore, picture: int) -> str:
-    found = store.picture(picture)
-    return f"data:{found[0]};base64,{base64.b64encode(found[1]).decode()}" if found else ""
+    stored = store.picture(picture)
+    return f"data:{stored[0]};base64,{base64.b64encode(stored[1]).decode()}" if stored else ""

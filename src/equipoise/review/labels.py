@@ -53,14 +53,14 @@ def labels_frame(store: ReviewStore, *, skipped: bool = False) -> pd.DataFrame:
         "ORDER BY items.name, done.annotator, answers.question, answers.picture"
     )
     ids = dict(store.rows("SELECT id, image_id FROM pictures"))
-    made = []
+    records = []
     for pictures, annotator, question, answer, item, picture, was_skipped, seconds, at in rows:
         if question is None and not skipped:
             continue
         number = picture or json.loads(pictures)[0]
         about = "image" if picture else sheet.about
-        made.append((ids[number], annotator, question or "", answer, item, about, bool(was_skipped), seconds, at))
-    frame = pd.DataFrame(made, columns=list(COLUMNS))
+        records.append((ids[number], annotator, question or "", answer, item, about, bool(was_skipped), seconds, at))
+    frame = pd.DataFrame(records, columns=list(COLUMNS))
     return frame.astype({"seconds": "float64", "at": "float64", "skipped": "bool"})
 
 
@@ -176,9 +176,9 @@ def majority(labels: pd.DataFrame, question: str, *, unsure: str = "", least: in
 
     A tie, or fewer than ``least`` answers, is no answer; "unsure" is counted, and is no answer if it wins.
 
-    >>> told = pd.DataFrame({"item": ["a"] * 3, "image_id": ["a"] * 3, "annotator": [*"xyz"], "question": ["q"] * 3,
+    >>> labels = pd.DataFrame({"item": ["a"] * 3, "image_id": ["a"] * 3, "annotator": [*"xyz"], "question": ["q"] * 3,
     ...                      "answer": ["yes", "yes", "no"]})
-    >>> majority(told, "q").values.tolist()
+    >>> majority(labels, "q").values.tolist()
     [['a', 'a', 'yes', 0.6666666666666666, 3]]
     """
     rows = []

@@ -86,18 +86,20 @@ def prepare(
     sheet = sheet.with_answers(
         {q.answers_from: _values(frame, q.answers_from) for q in sheet.questions if q.answers_from}
     )
-    told = {"questionnaire": json.loads(json.dumps(sheet.plain())), **chosen.plain()}
+    config = {"questionnaire": json.loads(json.dumps(sheet.plain())), **chosen.plain()}
     if gold:
-        told["gold_answers"] = {name: dict(answers) for name, answers in sorted(gold.items())}
+        config["gold_answers"] = {name: dict(answers) for name, answers in sorted(gold.items())}
     before = find_run(folder) if folder.is_dir() else None
     if before is not None and before.kind == "review" and before.finished and not overwrite:
-        _refuse_others(before, told, table.fingerprints)
+        _refuse_others(before, config, table.fingerprints)
         return open_review(folder)
     items = _items(frame, sheet, chosen, gold or {})
     _refuse_losing_answers(folder)
-    parents = {"table": table.fingerprint} | {f"layer {i}": one.fingerprint for i, one in enumerate(table.layers, 1)}
+    parents = {"table": table.fingerprint} | {
+        f"layer {i}": layer.fingerprint for i, layer in enumerate(table.layers, 1)
+    }
     with claimed(
-        folder, "review", of={"table": str(table.path)}, settings=told, parents=parents, overwrite=overwrite
+        folder, "review", of={"table": str(table.path)}, settings=config, parents=parents, overwrite=overwrite
     ) as run:
         _write(run.stage / FILE, table, frame, sheet, chosen, items).close()
         run.publish()
@@ -117,8 +119,8 @@ def sheet_of(store: ReviewStore) -> Questionnaire:
     return questionnaire_of(store.setting("questionnaire"), str(store.path))
 
 
-def _refuse_others(before: Run, told: Mapping[str, Any], fingerprints: Sequence[str]) -> None:
-    if before.settings != told or tuple((before.about.get("parents") or {}).values()) != tuple(fingerprints):
+def _refuse_others(before: Run, config: Mapping[str, Any], fingerprints: Sequence[str]) -> None:
+    if before.settings != config or tuple((before.about.get("parents") or {}).values()) != tuple(fingerprints):
         raise OtherSettingsError(
             f"{before.folder}: holds a review of another table or with other questions or settings; give the same ones "
             "to go on with it, or another folder with -o"
@@ -159,11 +161,11 @@ def _items(
     frame: pd.DataFrame, sheet: Questionnaire, settings: ReviewSettings, gold: GoldAnswers
 ) -> list[tuple[_Item, bool]]:
     """The items that are looked at, each with whether everybody sees it."""
-    made = [item for item in _all_items(frame, sheet, gold) if item.images]
-    if not made:
+    items = [item for item in _all_items(frame, sheet, gold) if item.images]
+    if not items:
         raise InputError(f"the table has no item about {sheet.about!r}; is {sheet.columns} filled in?")
     rng = np.random.default_rng(settings.seed)
-    order = [made[i] for i in rng.permutation(len(made))]
+    order = [items[i] for i in rng.permutation(len(items))]
     known = [item for item in order if item.gold]
     if len(known) < settings.gold:
         raise InputError(
@@ -192,40 +194,42 @@ def _all_items(frame: pd.DataFrame, sheet: Questionnaire, gold: GoldAnswers) -> 
         rows = group.to_dict("records")
         if sheet.about == "source":
             sources = frame[frame["image_id"] == name].to_dict("records")
-            made = [row for row in rows if row["image_id"] != name]
-            if not sources or not made:
+            others = [row for row in rows if row["image_id"] != name]
+            if not sources or not others:
                 continue
-            rows = [sources[0], *made]
+            rows = [sources[0], *others]
         if len(rows) > sheet.pictures:
             raise InputError(f"item {name!r} has {len(rows)} pictures; set pictures (at most 60) in the questionnaire")
         yield _made(str(name), rows, sheet, gold)
 
 
 def _made(name: str, rows: list[dict[Any, Any]], sheet: Questionnaire, gold: GoldAnswers) -> _Item:
-    told = {column: str(rows[0][column]) for column in sheet.show if not missing(rows[0][column])}
+    shown = {column: str(rows[0][column]) for column in sheet.show if not missing(rows[0][column])}
     texts = {column: "" if missing(rows[0][column]) else str(rows[0][column]) for column in sheet.texts}
-    return _Item(name, [str(row["image_id"]) for row in rows], told, texts, _gold(name, rows, sheet, gold))
+    return _Item(name, [str(row["image_id"]) for row in rows], shown, texts, _gold(name, rows, sheet, gold))
 
 
 def _gold(name: str, rows: list[dict[Any, Any]], sheet: Questionnaire, gold: GoldAnswers) -> dict[str, Any] | None:
     """The right answers that are known of an item: question to image (or the whole) to answer."""
-    found: dict[str, dict[str, str]] = {}
+    by_question: dict[str, dict[str, str]] = {}
     looked_at = rows[1:] if sheet.about == "source" else rows
     for question in sheet.questions:
         if question.each:
-            told = {str(r["image_id"]): gold.get(str(r["image_id"]), {}).get(question.name) for r in looked_at}
+            answers = {str(r["image_id"]): gold.get(str(r["image_id"]), {}).get(question.name) for r in looked_at}
             if question.gold:
-                told = {str(r["image_id"]): told[str(r["image_id"])] or _text(r[question.gold]) for r in looked_at}
+                answers = {
+                    str(r["image_id"]): answers[str(r["image_id"])] or _text(r[question.gold]) for r in looked_at
+                }
         else:
             right = gold.get(name, {}).get(question.name)
             if right is None and question.gold:
                 values = {_text(row[question.gold]) for row in looked_at}
                 right = values.pop() if len(values) == 1 else None
-            told = {"": right}
-        known = {image: answer for image, answer in told.items() if answer is not None and question.fits(answer)}
+            answers = {"": right}
+        known = {image: answer for image, answer in answers.items() if answer is not None and question.fits(answer)}
         if known:
-            found[question.name] = known
-    return found or None
+            by_question[question.name] = known
+    return by_question or None
 
 
 def _text(value: Any) -> str | None:

@@ -177,10 +177,10 @@ class Questionnaire(Settings):
         filled = []
         for question in self.questions:
             if question.answers_from:
-                found = tuple(values[question.answers_from])
-                if len(found) < 2:
-                    raise InputError(f"question {question.name!r}: {question.answers_from} has {len(found)} values")
-                question = replace(question, answers=found, answers_from="")
+                answers = tuple(values[question.answers_from])
+                if len(answers) < 2:
+                    raise InputError(f"question {question.name!r}: {question.answers_from} has {len(answers)} values")
+                question = replace(question, answers=answers, answers_from="")
             filled.append(question)
         return replace(self, questions=tuple(filled))
 
@@ -226,8 +226,8 @@ def questionnaire_of(told: Mapping[str, Any], where: str = "the questionnaire") 
         raise InputError(f"{where}: {error}") from None
 
 
-def _listed(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+def _listed(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
 
 
 def preset_names() -> list[str]:
@@ -248,15 +248,15 @@ def preset(name: str, *, axis: str = "", trait: str = "") -> Questionnaire:
 
 def read_questionnaire(path: str, *, axis: str = "", trait: str = "") -> Questionnaire:
     """The questionnaire in a TOML file; ``{axis}``, ``{axis in words}`` and ``{trait}`` in it are filled in."""
-    told = toml_of(path)
+    data = toml_of(path)
     for name, value, example in (("axis", axis, "gender"), ("trait", trait, "competent")):
-        if f"{{{name}" not in str(told):
+        if f"{{{name}" not in str(data):
             continue
         if not value:
             file = path.rpartition("/")[2]
             raise InputError(f"{file} leaves the {name} open; give it with --{name}, such as --{name} {example}")
-        told = _filled(told, {f"{{{name} in words}}": after_perceived(value.replace("_", " ")), f"{{{name}}}": value})
-    return questionnaire_of(told, path)
+        data = _filled(data, {f"{{{name} in words}}": after_perceived(value.replace("_", " ")), f"{{{name}}}": value})
+    return questionnaire_of(data, path)
 
 
 def questionnaire_called(name: str, *, axis: str = "", trait: str = "", blur: str = "") -> Questionnaire:
@@ -264,18 +264,18 @@ def questionnaire_called(name: str, *, axis: str = "", trait: str = "", blur: st
     if not name:
         raise InputError(f"say what is asked with --ask: a TOML file, or one of {', '.join(preset_names())}")
     read = read_questionnaire if name.endswith(".toml") else preset
-    made = read(name, axis=axis, trait=trait)
-    return replace(made, flagged=blur) if blur else made
+    sheet = read(name, axis=axis, trait=trait)
+    return replace(sheet, flagged=blur) if blur else sheet
 
 
-def _filled(told: Any, words: Mapping[str, str]) -> Any:
-    if isinstance(told, str):
+def _filled(data: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(data, str):
         for gap, word in words.items():
-            told = told.replace(gap, word)
-        return told
-    if isinstance(told, Mapping):
-        return {key: _filled(value, words) for key, value in told.items()}
-    return [_filled(value, words) for value in told] if isinstance(told, list) else told
+            data = data.replace(gap, word)
+        return data
+    if isinstance(data, Mapping):
+        return {key: _filled(value, words) for key, value in data.items()}
+    return [_filled(value, words) for value in data] if isinstance(data, list) else data
 
 
 def _presets() -> Any:

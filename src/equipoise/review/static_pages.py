@@ -50,11 +50,11 @@ def _write_pages(store: ReviewStore, name: str, shown: list[dict[str, Any]], tar
     (target / "pictures").mkdir()
     addresses = {}
     for number in numbers:
-        found = store.picture(number)
-        if found is not None:
-            addresses[number] = f"pictures/{number}.{'png' if found[0] == 'image/png' else 'jpg'}"
-            (target / addresses[number]).write_bytes(found[1])
-    told = {
+        stored = store.picture(number)
+        if stored is not None:
+            addresses[number] = f"pictures/{number}.{'png' if stored[0] == 'image/png' else 'jpg'}"
+            (target / addresses[number]).write_bytes(stored[1])
+    contents = {
         "format": _FORMAT,
         "review": store.setting("table")["fingerprint"],
         "name": name,
@@ -65,7 +65,7 @@ def _write_pages(store: ReviewStore, name: str, shown: list[dict[str, Any]], tar
     assets = files("equipoise.review") / "assets"
     for asset in ("review.css", "review.js", "static.js", "icon.svg"):
         (target / asset).write_bytes((assets / asset).read_bytes())
-    data = json.dumps(told, ensure_ascii=True)
+    data = json.dumps(contents, ensure_ascii=True)
     (target / "items.js").write_text(f'"use strict";\nwindow.equipoiseItems = {data};\n', encoding="utf-8")
     page = (assets / "review.html").read_text(encoding="utf-8").replace("/assets/", "")
     scripts = '<script src="items.js" defer></script>\n<script src="static.js" defer></script>\n'
@@ -79,24 +79,28 @@ def _write_pages(store: ReviewStore, name: str, shown: list[dict[str, Any]], tar
 def read_static(path: str | Path, store: ReviewStore) -> list[dict[str, Any]]:
     """Rows of labels from the file that such a page downloads, for :func:`equipoise.review.labels.take_in`."""
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
-        if told["format"] != _FORMAT:
+        download = json.loads(Path(path).read_text(encoding="utf-8"))
+        if download["format"] != _FORMAT:
             raise KeyError("format")
         by_number = dict(store.rows("SELECT id, name FROM items"))
         images = dict(store.rows("SELECT id, image_id FROM pictures"))
         rows = []
-        for one in told["answers"]:
-            about = {"annotator": str(told["name"]), "item": by_number[int(one["item"])], "seconds": one.get("seconds")}
-            for key, answer in ({} if one.get("skip") else one["answers"]).items():
+        for entry in download["answers"]:
+            about = {
+                "annotator": str(download["name"]),
+                "item": by_number[int(entry["item"])],
+                "seconds": entry.get("seconds"),
+            }
+            for key, answer in ({} if entry.get("skip") else entry["answers"]).items():
                 question, _, picture = key.partition("@")
                 image = images[int(picture)] if picture else ""
                 rows.append({**about, "image_id": image, "question": question, "answer": answer})
-            if one.get("skip"):
+            if entry.get("skip"):
                 rows.append({**about, "image_id": "", "question": "", "answer": None})
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: not the answers of a page of this review ({one_line(error)})") from None
-    if told.get("review") != store.setting("table")["fingerprint"]:
+    if download.get("review") != store.setting("table")["fingerprint"]:
         raise InputError(f"{path}: belongs to a review of another table")
     return rows

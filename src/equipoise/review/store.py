@@ -190,11 +190,11 @@ class ReviewStore:
     def annotator_of(self, token: str) -> str | None:
         """Whose token this is; every hash is compared, each in constant time."""
         wanted = _hashed(token)
-        found = None
-        for name, kept in self.rows("SELECT name, token FROM annotators WHERE token IS NOT NULL"):
-            if hmac.compare_digest(wanted, kept):
-                found = name
-        return found
+        owner = None
+        for name, hashed in self.rows("SELECT name, token FROM annotators WHERE token IS NOT NULL"):
+            if hmac.compare_digest(wanted, hashed):
+                owner = name
+        return owner
 
     def _known(self, file: sqlite3.Connection, name: str) -> None:
         names = [n for (n,) in file.execute("SELECT name FROM annotators")]
@@ -239,11 +239,11 @@ class ReviewStore:
 
     def next_item(self, annotator: str) -> int | None:
         """The next item in this annotator's order; ``None`` when all are done."""
-        found = self._connection().execute(_NEXT, (annotator,)).fetchone()
-        if found is not None and found[1] is None:
+        row = self._connection().execute(_NEXT, (annotator,)).fetchone()
+        if row is not None and row[1] is None:
             with self.writing() as file:
                 return _shown_next(file, annotator)
-        return None if found is None else int(found[0])
+        return None if row is None else int(row[0])
 
     def item(self, number: int) -> dict[str, Any]:
         """What an item shows."""
@@ -259,8 +259,8 @@ class ReviewStore:
 
     def picture(self, number: int) -> tuple[str, bytes] | None:
         """The media type and the bytes of a picture; ``None`` where there is none that can be shown."""
-        found = self.rows("SELECT media, content FROM pictures WHERE id = ? AND content IS NOT NULL", number)
-        return (str(found[0][0]), bytes(found[0][1])) if found else None
+        rows = self.rows("SELECT media, content FROM pictures WHERE id = ? AND content IS NOT NULL", number)
+        return (str(rows[0][0]), bytes(rows[0][1])) if rows else None
 
     def record(
         self,
@@ -315,11 +315,11 @@ class ReviewStore:
         return mine[1], {(question, picture): answer for question, picture, answer in said}
 
     def _connection(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._own, "connection", None)
-        if found is None:
-            found = self._own.connection = _connected(self.path)
-            self._open.append(found)
-        return found
+        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = _connected(self.path)
+            self._open.append(connection)
+        return connection
 
 
 _NEXT = """
@@ -331,13 +331,13 @@ ORDER BY shown IS NULL, shown, place LIMIT 1
 
 def _shown_next(file: sqlite3.Connection, annotator: str) -> int | None:
     """The next item, which is now this annotator's to answer, inside a transaction."""
-    found = file.execute(_NEXT, (annotator,)).fetchone()
-    if found is None:
+    row = file.execute(_NEXT, (annotator,)).fetchone()
+    if row is None:
         return None
-    if found[1] is None:
-        now = (time.time(), annotator, found[0])
+    if row[1] is None:
+        now = (time.time(), annotator, row[0])
         file.execute("UPDATE assigned SET shown = ? WHERE annotator = ? AND item = ?", now)
-    return int(found[0])
+    return int(row[0])
 
 
 def _keep(

@@ -71,30 +71,30 @@ class ReviewSummary:
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
-        told: dict[str, Any] = json.loads(json.dumps(asdict(self), default=float))
-        return told
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self), default=float))
+        return data
 
     def __str__(self) -> str:
         people = [["annotator", "done", "skipped", "left", "seconds", "gold", "95%", "chance"]]
-        for one in self.people:
-            gold = one.gold
+        for person in self.people:
+            gold = person.gold
             people.append(
                 [
-                    one.name + (" (link stopped)" if one.revoked else ""),
-                    str(one.done),
-                    str(one.skipped),
-                    str(one.left),
-                    plain(one.seconds, 1),
+                    person.name + (" (link stopped)" if person.revoked else ""),
+                    str(person.done),
+                    str(person.skipped),
+                    str(person.left),
+                    plain(person.seconds, 1),
                     "" if gold is None else plain(gold.value, 2),
                     "" if gold is None else brackets(gold.ci_low, gold.ci_high, 2),
                     "" if gold is None else plain(gold.null_mean, 2),
                 ]
             )
         lines = [f"{self.finished} of {self.items} items are finished", "", *text_table(people), ""]
-        asked = [["question", "answers", "same", "alpha", "95%"]]
+        questions = [["question", "answers", "same", "alpha", "95%"]]
         for question in self.questions:
             alpha = question.alpha
-            asked.append(
+            questions.append(
                 [
                     question.question,
                     str(sum(question.counts.values())),
@@ -103,7 +103,7 @@ class ReviewSummary:
                     question.note if alpha is None else brackets(alpha.ci_low, alpha.ci_high, 2),
                 ]
             )
-        return "\n".join([*lines, *text_table(asked)])
+        return "\n".join([*lines, *text_table(questions)])
 
 
 def summary_of(store: ReviewStore) -> ReviewSummary:
@@ -183,36 +183,36 @@ def gold_accuracy(answers: pd.DataFrame, gold: Mapping[int, Any], questions: Map
         else:
             wrong_ones = len(question.choices) - bool(question.unsure)
             right.setdefault(name, []).append((row.answer == known, 1 / max(1, wrong_ones)))
-    found: dict[str, Any] = {}
+    by_annotator: dict[str, Any] = {}
     for name in {*right, *unsure}:
         marks = right.get(name, [])
         estimate = None
         if marks:
             chance = float(np.mean([share for _, share in marks]))
             estimate = share_estimate([float(ok) for ok, _ in marks], null_value=chance, alternative="greater")
-        found[name] = (estimate, unsure.get(name, 0))
-    return found
+        by_annotator[name] = (estimate, unsure.get(name, 0))
+    return by_annotator
 
 
 def _people(store: ReviewStore, answers: pd.DataFrame) -> tuple[PersonSummary, ...]:
-    gold = {i: json.loads(told) for i, told in store.rows("SELECT id, gold FROM items WHERE gold NOT NULL")}
+    gold = {i: json.loads(text) for i, text in store.rows("SELECT id, gold FROM items WHERE gold NOT NULL")}
     marks = gold_accuracy(answers, gold, {q.name: q for q in sheet_of(store).questions})
     assigned = dict(store.rows("SELECT annotator, count(*) FROM assigned GROUP BY annotator"))
     done: dict[str, list[tuple[int, float | None]]] = {}
     for name, skipped, seconds in store.rows("SELECT annotator, skipped, seconds FROM done"):
         done.setdefault(name, []).append((skipped, seconds))
     people = []
-    for one in store.annotators():
-        mine = done.get(one.name, [])
+    for person in store.annotators():
+        mine = done.get(person.name, [])
         times = [seconds for _, seconds in mine if seconds is not None]
-        estimate, unsure = marks.get(one.name, (None, 0))
+        estimate, unsure = marks.get(person.name, (None, 0))
         people.append(
             PersonSummary(
-                one.name,
-                one.revoked,
+                person.name,
+                person.revoked,
                 len(mine),
                 sum(skipped for skipped, _ in mine),
-                assigned.get(one.name, 0) - len(mine),
+                assigned.get(person.name, 0) - len(mine),
                 float(np.median(times)) if times else None,
                 estimate,
                 unsure,

@@ -58,8 +58,8 @@ def error_rows(
     are compared. ``kept`` (n,) whether each row of ``frame`` stayed; without it there is no "after". Every gap between
     groups comes with that of shuffled labels; images of one ``set_id`` are not independent.
 
-    >>> told = pd.DataFrame({"image_id": [*"abcd"], "answer": ["good", "good", "bad", "good"]})
-    >>> rows = error_rows(told, pd.DataFrame({"image_id": [*"abcd"]}), kept=[True, True, False, True])
+    >>> answers = pd.DataFrame({"image_id": [*"abcd"], "answer": ["good", "good", "bad", "good"]})
+    >>> rows = error_rows(answers, pd.DataFrame({"image_id": [*"abcd"]}), kept=[True, True, False, True])
     >>> [(row["subject"], row["variant"], round(row["value"], 2)) for row in rows if row["subject"] == "bad"]
     [('bad', 'before', 0.25), ('bad', 'after', 0.0)]
     """
@@ -123,8 +123,8 @@ class Confusion:
 def confusion_with_people(people: Sequence[Any], detector: Sequence[Any]) -> Confusion:
     """How often a detector says what people say of n images; ``None`` is no answer.
 
-    >>> found = confusion_with_people(["f", "f", "m", "m", None], ["f", "m", "m", "m", "m"])
-    >>> found.by_group.values.tolist()[0], found.dropped
+    >>> confusion = confusion_with_people(["f", "f", "m", "m", None], ["f", "m", "m", "m", "m"])
+    >>> confusion.by_group.values.tolist()[0], confusion.dropped
     (['f', 1.0, 0.5, 0.6666666666666666, 2], 1)
     """
     if len(people) != len(detector):
@@ -172,13 +172,15 @@ class JudgeCalibration:
     """For scores: how often an accepted item scores above a rejected one."""
 
     def __str__(self) -> str:
-        lines = [["", "value", "95%", "chance"]]
+        rows = [["", "value", "95%", "chance"]]
         named = {"accuracy": self.accuracy, "sensitivity": self.sensitivity, "specificity": self.specificity}
         named |= {"accepted, corrected": self.corrected}
-        for name, one in named.items():
-            lines.append([name, plain(one.value), brackets(one.ci_low, one.ci_high), plain(one.null_mean)])
-        told = [*text_table(lines), "", f"the judge accepts {self.judged:.1%} of all"]
-        return "\n".join(told + ([f"threshold learned: {self.threshold:g}"] if self.threshold is not None else []))
+        for name, estimate in named.items():
+            rows.append(
+                [name, plain(estimate.value), brackets(estimate.ci_low, estimate.ci_high), plain(estimate.null_mean)]
+            )
+        lines = [*text_table(rows), "", f"the judge accepts {self.judged:.1%} of all"]
+        return "\n".join(lines + ([f"threshold learned: {self.threshold:g}"] if self.threshold is not None else []))
 
 
 def calibrate_judge(
@@ -190,8 +192,8 @@ def calibrate_judge(
     would accept is (judged + specificity - 1) / (sensitivity + specificity - 1), cut at 0 and 1, with a bootstrap
     interval over items.
 
-    >>> found = calibrate_judge([True] * 8 + [False] * 2, [True] * 7 + [False] * 3)
-    >>> found.accuracy.value, found.sensitivity.value, round(found.corrected.value, 2)
+    >>> calibration = calibrate_judge([True] * 8 + [False] * 2, [True] * 7 + [False] * 3)
+    >>> calibration.accuracy.value, calibration.sensitivity.value, round(calibration.corrected.value, 2)
     (0.9, 1.0, 0.7)
     """
     said, wanted = _flags(verdicts, "verdicts"), _flags(people, "people")
@@ -249,15 +251,15 @@ def calibrate_scores(
     if wanted.all() or not wanted.any() or len(wanted) < folds:
         raise InputError("a threshold is learned from accepted and rejected items, at least one for each fold")
     fold = np.random.default_rng(seed).permutation(np.arange(len(wanted)) % folds)
-    said = np.zeros(len(wanted), dtype=bool)
+    verdicts = np.zeros(len(wanted), dtype=bool)
     for f in range(folds):
         learn = fold != f
-        said[~learn] = numbers[~learn] >= _threshold(numbers[learn], wanted[learn])
+        verdicts[~learn] = numbers[~learn] >= _threshold(numbers[learn], wanted[learn])
     threshold = _threshold(numbers, wanted)
     everywhere = None if everything is None else np.asarray(everything, dtype=np.float64) >= threshold
-    found = calibrate_judge(said, wanted, everything=everywhere, seed=seed)
+    calibration = calibrate_judge(verdicts, wanted, everything=everywhere, seed=seed)
     area = pair_probability(numbers[wanted], numbers[~wanted])
-    return JudgeCalibration(**{**found.__dict__, "threshold": threshold, "area": area})
+    return JudgeCalibration(**{**calibration.__dict__, "threshold": threshold, "area": area})
 
 
 def _threshold(numbers: Any, wanted: Flags) -> float:

@@ -38,18 +38,18 @@ def known_captions(frame: pd.DataFrame) -> list[list[str]]:
     """
     several = frame["captions"].tolist() if "captions" in frame else [None] * len(frame)
     single = frame["caption"].tolist() if "caption" in frame else [None] * len(frame)
-    found = []
-    for many, one in zip(several, single, strict=True):
-        known = many if isinstance(many, (list, tuple, np.ndarray)) and len(many) else [one]
-        found.append(distinct([text for text in known if isinstance(text, str) and text.strip()]))
-    return found
+    captions = []
+    for many, caption in zip(several, single, strict=True):
+        known = many if isinstance(many, (list, tuple, np.ndarray)) and len(many) else [caption]
+        captions.append(distinct([text for text in known if isinstance(text, str) and text.strip()]))
+    return captions
 
 
 def captions_of(ids: Sequence[str], known: Sequence[Sequence[str]], suite: str) -> Captions:
     """The ``known`` captions of the images ``ids`` as queries.
 
-    >>> found = captions_of(["a", "b"], [["x", "y"], ["z"]], "example")
-    >>> found.texts, found.image.tolist(), found.names
+    >>> captions = captions_of(["a", "b"], [["x", "y"], ["z"]], "example")
+    >>> captions.texts, captions.image.tolist(), captions.names
     (['x', 'y', 'z'], [0, 0, 1], ['a/0', 'a/1', 'b/0'])
     """
     texts = [text for some in known for text in some]

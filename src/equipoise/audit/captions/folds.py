@@ -59,7 +59,7 @@ def word_contributions(
     table = NgramTable.of(tokens, pairs=False)
     splits = cross_fit_folds(labels.tolist(), FOLDS, 0, ids=ids)
     weights = np.zeros((len(names), len(table.names)))
-    told = np.zeros(len(table.names))
+    contribution = np.zeros(len(table.names))
     for split in splits:
         model = fit_linear(table.counts[split.train], labels[split.train], len(names))
         weights += model.weights / len(splits)
@@ -67,7 +67,7 @@ def word_contributions(
         overall = np.asarray(features.mean(axis=0)).ravel()
         for g in range(len(names)):
             more = np.asarray(features[labels[split.test] == g].mean(axis=0)).ravel() - overall
-            told += model.weights[g] * more / (len(names) * len(splits))
+            contribution += model.weights[g] * more / (len(names) * len(splits))
     group = weights.argmax(axis=0)
     top = weights[group, np.arange(len(group))]
     frame = pd.DataFrame(
@@ -76,7 +76,7 @@ def word_contributions(
             "group": np.array(names)[group],
             "weight": top,
             "captions": np.diff(table.counts.tocsc().indptr),
-            "contribution": told,
+            "contribution": contribution,
         }
     )
     frame = frame[frame["word"] != MASK]
@@ -134,8 +134,8 @@ class LeftOut:
 
     def of(self, metric: str) -> tuple[Floats, Floats]:
         """The fold means and the means without another fold, of ``value``, ``accuracy`` or ``auc``."""
-        found: tuple[Floats, Floats] = getattr(self, metric)
-        return found
+        means: tuple[Floats, Floats] = getattr(self, metric)
+        return means
 
 
 def single_auc(probabilities: Floats, labels: NDArray[np.int64]) -> float:
@@ -158,13 +158,13 @@ def leave_two_out(
         for b in range(a + 1, k):
             train = splits[a].train[~np.isin(splits[a].train, splits[b].test)]
             both = np.concatenate([splits[a].test, splits[b].test])
-            found = reader.probabilities(train, labels[train], both, groups, seed)
+            probabilities = reader.probabilities(train, labels[train], both, groups, seed)
             cut = len(splits[a].test)
             for tested, other, rows in ((a, b, slice(0, cut)), (b, a, slice(cut, None))):
-                some, right = found[rows], labels[both[rows]]
-                tables["value"][tested, other] = lic_scores(some, right).mean()
-                tables["accuracy"][tested, other] = (some.argmax(axis=1) == right).mean()
-                tables["auc"][tested, other] = single_auc(some, right)
+                predicted, right = probabilities[rows], labels[both[rows]]
+                tables["value"][tested, other] = lic_scores(predicted, right).mean()
+                tables["accuracy"][tested, other] = (predicted.argmax(axis=1) == right).mean()
+                tables["auc"][tested, other] = single_auc(predicted, right)
     means = {name: main[name].to_numpy(float) for name in tables}
     return LeftOut(*((means[name], tables[name]) for name in ("value", "accuracy", "auc")))
 

@@ -38,17 +38,17 @@ def image_files(folder: str | Path) -> dict[str, Path]:
     home = Path(folder)
     if not home.is_dir():
         raise InputError(f"{home}: no folder of images; give one with --images")
-    found: dict[str, Path | None] = {}
+    paths: dict[str, Path | None] = {}
     for path in sorted(home.rglob("*")):
         if path.suffix.lower() not in _ENDINGS or path.name.startswith("."):
             continue
         number = _DIGITS.search(path.stem)
         for name in {path.name, path.stem, *([str(int(number[1]))] if number else [])}:
-            found[name] = path if name not in found else None
-    kept = {name: path for name, path in found.items() if path is not None}
-    if not kept:
+            paths[name] = path if name not in paths else None
+    files = {name: path for name, path in paths.items() if path is not None}
+    if not files:
         raise InputError(f"{home}: holds no images ({', '.join(_ENDINGS[:3])}, ...)")
-    return kept
+    return files
 
 
 class ImageScores:

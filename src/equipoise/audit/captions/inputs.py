@@ -69,10 +69,10 @@ class HumanCaptions:
     @cached_property
     def by_image(self) -> dict[str, list[tuple[str, ...]]]:
         """The words of each caption of each image."""
-        found: dict[str, list[tuple[str, ...]]] = {}
+        words: dict[str, list[tuple[str, ...]]] = {}
         for name, tokens in zip(self.owners, self.tokens, strict=True):
-            found.setdefault(name, []).append(tokens)
-        return found
+            words.setdefault(name, []).append(tokens)
+        return words
 
     @cached_property
     def named(self) -> Groups:
@@ -203,18 +203,18 @@ def read_inputs(
         [record for _, _, some in read for record in some] + (reference_records or []),
         [*(path for _, path, _ in read), *([str(references)] if references is not None else [])],
     )
-    axis, found = _labels(labels, label_column, read, references, reference_records, columns)
+    axis, rows = _labels(labels, label_column, read, references, reference_records, columns)
     if limit or sample:
         names = list(dict.fromkeys(record.image_id for _, _, some in read for record in some))
         wanted = set(some_ids(names, limit=limit, sample=sample, seed=seed))
-        read = [(name, path, [one for one in some if one.image_id in wanted]) for name, path, some in read]
-        found = [(path, record, label) for path, record, label in found if record.image_id in wanted]
+        read = [(name, path, [record for record in some if record.image_id in wanted]) for name, path, some in read]
+        rows = [(path, record, label) for path, record, label in rows if record.image_id in wanted]
         if reference_records is not None:
             reference_records = [record for record in reference_records if record.image_id in wanted]
-    found, spelling_notes = _one_spelling(found, axis, groups)
-    labelled, used_groups = _one_label_each(found, groups, dropped)
+    rows, spelling_notes = _one_spelling(rows, axis, groups)
+    labelled, used_groups = _one_label_each(rows, groups, dropped)
     human = None if reference_records is None else _references(str(references), reference_records, dropped)
-    known = {record.image_id for _, record, _ in found} | set(human or ())
+    known = {record.image_id for _, record, _ in rows} | set(human or ())
     models: list[ModelCaptions] = []
     for name, path, records in read:
         for model, some in _by_model(records).items():
@@ -242,7 +242,7 @@ def masked_captions(spec: str, inputs: CaptionInputs, columns: CaptionColumns = 
     """
     left, equals, path = spec.partition("=")
     model, colon, kind = left.rpartition(":")
-    names = [one.name for one in inputs.models]
+    names = [captioner.name for captioner in inputs.models]
     if not equals or not kind.strip() or not path.strip():
         raise InputError(f"--masked {spec!r}: give it as without-person=FILE, or MODEL:without-person=FILE")
     if colon and model not in names:
@@ -253,7 +253,7 @@ def masked_captions(spec: str, inputs: CaptionInputs, columns: CaptionColumns = 
     known = {record.image_id for record in records} & set(inputs.labels)
     captions = _captions(path, records, inputs.labels, known, inputs.dropped)
     name = model or names[0]
-    original = next(one.captions for one in inputs.models if one.name == name)
+    original = next(captioner.captions for captioner in inputs.models if captioner.name == name)
     for image in captions:
         if image not in original:
             inputs.dropped.add(path, image, NO_ORIGINAL)
@@ -273,11 +273,11 @@ def _prediction(given: str, columns: CaptionColumns) -> tuple[str, str, list[Rec
 
 def _by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Records by their model column, which a table of captions has; others are all of one."""
-    found: dict[str, list[Record]] = {}
+    by_model: dict[str, list[Record]] = {}
     for record in records:
         model = record.fields.get("model")
-        found.setdefault(model if isinstance(model, str) else "", []).append(record)
-    return found
+        by_model.setdefault(model if isinstance(model, str) else "", []).append(record)
+    return by_model
 
 
 # Labels
@@ -329,22 +329,22 @@ def _only_column(path: str, records: Sequence[Record]) -> str:
 
 
 def _one_spelling(
-    found: Sequence[tuple[str, Record, Any]], axis: str, groups: Sequence[str]
+    rows: Sequence[tuple[str, Record, Any]], axis: str, groups: Sequence[str]
 ) -> tuple[list[tuple[str, Record, str]], list[str]]:
     """The same with labels as text in one spelling, "" where unknown: in the one asked for, else the most frequent."""
-    labels = read_labels([_cell(value) for _, _, value in found], asked=groups)
-    told = [(path, record, label or "") for (path, record, _), label in zip(found, labels.values(), strict=True)]
+    labels = read_labels([_cell(value) for _, _, value in rows], asked=groups)
+    spelled = [(path, record, label or "") for (path, record, _), label in zip(rows, labels.values(), strict=True)]
     note = labels.note(axis)
-    return told, [note] if note else []
+    return spelled, [note] if note else []
 
 
 def _one_label_each(
-    found: Iterable[tuple[str, Record, str]], groups: Sequence[str], dropped: Dropped
+    rows: Iterable[tuple[str, Record, str]], groups: Sequence[str], dropped: Dropped
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The one label of each image; images with two, and with one that was not asked for, are left out."""
     labels: dict[str, str] = {}
     bad: dict[str, tuple[str, str]] = {}
-    for path, record, label in found:
+    for path, record, label in rows:
         if not label or record.image_id in bad:
             continue
         if labels.setdefault(record.image_id, label) != label:
@@ -417,13 +417,13 @@ def _captions(
 
 
 def _references(path: str, records: Sequence[Record], dropped: Dropped) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    by_image: dict[str, list[str]] = {}
     for record in records:
         texts = [text for text in record.captions if text.strip()]
         if len(texts) < len(record.captions):
             dropped.add(path, record.image_id, EMPTY_REFERENCE)
-        found.setdefault(record.image_id, []).extend(texts)
-    return {name: tuple(texts) for name, texts in found.items() if texts}
+        by_image.setdefault(record.image_id, []).extend(texts)
+    return {name: tuple(texts) for name, texts in by_image.items() if texts}
 
 
 def _reference_notes(

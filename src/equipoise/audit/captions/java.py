@@ -209,9 +209,9 @@ def _meteor_of_sums(sums: Floats) -> Floats:
     chunks, matched, other_matched = sums[:, 20:].T
 
     def share(in_content: Floats, in_function: Floats, all_words: Floats, all_function: Floats) -> Floats:
-        found = (_DELTA * in_content + (1 - _DELTA) * in_function) @ _STAGE_WEIGHTS
+        weighted = (_DELTA * in_content + (1 - _DELTA) * in_function) @ _STAGE_WEIGHTS
         total = _DELTA * (all_words - all_function) + (1 - _DELTA) * all_function
-        return np.asarray(np.divide(found, total, out=np.zeros_like(found), where=total > 0))
+        return np.asarray(np.divide(weighted, total, out=np.zeros_like(weighted), where=total > 0))
 
     precision = share(content, function, length, functional)
     recall = share(other_content, other_function, other_length, other_functional)
@@ -226,10 +226,10 @@ def _spice_values(path: Path, n: int) -> Floats:
     """(n,) F of each caption, NaN where SPICE gives none."""
     try:
         rows: list[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        found = {int(row["image_id"]): row["scores"]["All"]["f"] for row in rows}
+        scores = {int(row["image_id"]): row["scores"]["All"]["f"] for row in rows}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"SPICE wrote no scores that can be read ({error})") from None
-    if set(found) != set(range(n)):
-        raise InputError(f"SPICE scored {len(found)} of {n} captions")
-    values = [found[i] for i in range(n)]
+    if set(scores) != set(range(n)):
+        raise InputError(f"SPICE scored {len(scores)} of {n} captions")
+    values = [scores[i] for i in range(n)]
     return np.array([float(v) if isinstance(v, int | float) else math.nan for v in values])

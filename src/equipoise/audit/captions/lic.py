@@ -119,8 +119,8 @@ def measure_lic(
 
     >>> who = {i: ("female", "male")[i % 2] for i in range(200)}
     >>> said = {i: f"a person holds a {('red', 'blue')[i % 2] if i % 5 else 'green'} ball" for i in who}
-    >>> found = measure_lic(said, who, seeds=(0, 1), permutations=5)
-    >>> sorted(found.words["word"][:2]), bool(found.lic_m.value > 60), found.approximate
+    >>> measured = measure_lic(said, who, seeds=(0, 1), permutations=5)
+    >>> sorted(measured.words["word"][:2]), bool(measured.lic_m.value > 60), measured.approximate
     (['blue', 'red'], True, True)
     """
     chosen = classifier_of(classifier)
@@ -130,8 +130,8 @@ def measure_lic(
         raise InputError("no caption has a label: the ids of captions and labels have nothing in common")
     names = sorted({labels[i] for i in ids})
     code = {name: n for n, name in enumerate(names)}
-    said = masked([captions[i] for i in ids], lexicon)
-    ours = _Side("model", ids, tokens_of(said), np.array([code[labels[i]] for i in ids]))
+    texts = masked([captions[i] for i in ids], lexicon)
+    ours = _Side("model", ids, tokens_of(texts), np.array([code[labels[i]] for i in ids]))
     vocabulary = vocabulary_of(ours.tokens)
     work = _Work(chosen, len(names), folds, store, say)
     with portion(0.3):
@@ -144,20 +144,20 @@ def measure_lic(
     n = len(ids)
     refitted: tuple[LeftOut, ...] = ()
     if folds is None:
-        found_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
+        estimate_m = lic_m(main["value"], n_groups=len(names), test_share=share, null_value=null, n=n)
     else:
         refitted = work.refitted(ours, seeds, main)
-        found_m = _over_captions(ours, [main], [refitted], null, (0.0, 1.0))
+        estimate_m = _over_captions(ours, [main], [refitted], null, (0.0, 1.0))
     if shuffled is not None and chosen.approximate:
         # one shuffle is one split and so spreads more than the mean over splits does: the p-value errs to the safe side
         draws = shuffled["value"].to_numpy(float)
         if folds is not None:
             draws = spread_of_repetitions(draws, main.groupby("seed")["value"].mean().to_numpy(float))
-        beaten = int((draws >= found_m.value).sum())
-        found_m = _with_null(found_m, draws, (1 + beaten) / (1 + len(draws)))
+        beaten = int((draws >= estimate_m.value).sum())
+        estimate_m = _with_null(estimate_m, draws, (1 + beaten) / (1 + len(draws)))
     if shuffled is None:
-        found_m = replace(found_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
-    found_d = found = None
+        estimate_m = replace(estimate_m, p_value=None, null_sd=None).with_notes(_NO_TEST)
+    estimate_d = estimate = None
     if references is not None:
         theirs, both = _reference_sides(ours, references, lexicon, vocabulary)
         again = tuple(seeds if reference_seeds is None else reference_seeds)
@@ -167,15 +167,15 @@ def measure_lic(
         table = np.stack([side["value"].to_numpy() for side in human], axis=1)
         null_d = _reference_chance(work, theirs[0], again, 0 if shuffled is None else len(shuffled))
         if folds is None:
-            found_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
-            found = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
+            estimate_d = lic_d(table, n_groups=len(names), test_share=share, null_value=null_d, n=len(both.ids))
+            estimate = lic(paired["value"], table, test_share=share, n=len(both.ids), n_groups=len(names))
         else:
             of_human = [work.refitted(side, again, run) for side, run in zip(theirs, human, strict=True)]
             of_model = refitted if paired is main else work.refitted(both, again, paired)
-            found_d = _over_captions(both, human, of_human, null_d, (0.0, 1.0))
-            found = _over_captions(both, human, of_human, 0.0, (-1.0, 1.0), minuend=(paired, of_model))
+            estimate_d = _over_captions(both, human, of_human, null_d, (0.0, 1.0))
+            estimate = _over_captions(both, human, of_human, 0.0, (-1.0, 1.0), minuend=(paired, of_model))
         if null_d == lic_chance(len(names)):
-            found_d = replace(found_d, p_value=None, null_sd=None).with_notes(_NO_TEST)
+            estimate_d = replace(estimate_d, p_value=None, null_sd=None).with_notes(_NO_TEST)
         if chosen.approximate:
             notes.append("LIC_D of a linear classifier lies above the LSTM's: compare LIC only within this classifier")
         if again != tuple(seeds):
@@ -200,9 +200,9 @@ def measure_lic(
         }
     )
     return Lic(
-        in_points(found_m),
-        None if found_d is None else in_points(found_d),
-        None if found is None else in_points(found),
+        in_points(estimate_m),
+        None if estimate_d is None else in_points(estimate_d),
+        None if estimate is None else in_points(estimate),
         in_points(accuracy),
         None if auc is None else in_points(auc),
         chosen.id,
@@ -301,29 +301,32 @@ class _Work:
             parts = [split.test for split in some] if whole else [some[0].train, some[0].test]
             for part in parts:  # each stays balanced
                 labels[part] = rng.permutation(labels[part])
-            found = []
+            per_split = []
             for split in some:
-                kept = self._kept(side, labels, split, seed)
-                scores = self._read(kept)
+                path = self._kept(side, labels, split, seed)
+                scores = self._read(path)
                 if scores is None:
                     reader = reader or self.chosen.read(side.tokens)
                     scores = self._scores(reader, labels, split, seed)
-                    self._keep(kept, scores)
-                found.append(scores)
-            means = {name: float(np.mean([one[name] for one in found])) for name in ("value", "accuracy", "auc")}
+                    self._keep(path, scores)
+                per_split.append(scores)
+            means = {
+                name: float(np.mean([split_scores[name] for split_scores in per_split]))
+                for name in ("value", "accuracy", "auc")
+            }
             rows.append({"side": "shuffled labels", "seed": turn, "split": 0, "caption": 0, **means})
         return pd.DataFrame(rows)
 
     def _scores(self, reader: Any, labels: NDArray[np.int64], split: Split, seed: int) -> dict[str, Any]:
-        found = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
+        probabilities = reader.probabilities(split.train, labels[split.train], split.test, self.groups, seed)
         right = labels[split.test]
-        each = lic_scores(found, right)
+        by_caption = lic_scores(probabilities, right)
         scores: dict[str, Any] = {
-            "value": float(each.mean()),
-            "accuracy": float((found.argmax(axis=1) == right).mean()),
-            "auc": single_auc(found, right),
+            "value": float(by_caption.mean()),
+            "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
+            "auc": single_auc(probabilities, right),
         }
-        return {**scores, "scores": each.tolist()}
+        return {**scores, "scores": by_caption.tolist()}
 
     def _kept(self, side: _Side, labels: NDArray[np.int64], split: Split, seed: int) -> Path | None:
         """Where these scores are kept: the name is a fingerprint of all that they depend on."""
@@ -331,18 +334,18 @@ class _Work:
             return None
         settings = asdict(self.chosen) if is_dataclass(self.chosen) else {"id": self.chosen.id}
         kind = [settings, seed, self.groups, *(() if self.folds is None else ("scores",))]
-        made = blake2b(json.dumps(kind, sort_keys=True).encode(), digest_size=16)
+        digest = blake2b(json.dumps(kind, sort_keys=True).encode(), digest_size=16)
         for rows in (split.train, split.test):
-            made.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
-            made.update(labels[rows].astype("<i8").tobytes())
-        return self.store / f"{made.hexdigest()}.json"
+            digest.update(b"\x01".join(" ".join(side.tokens[row]).encode() for row in rows))
+            digest.update(labels[rows].astype("<i8").tobytes())
+        return self.store / f"{digest.hexdigest()}.json"
 
     @staticmethod
     def _read(path: Path | None) -> dict[str, Any] | None:
         if path is None or not path.exists():
             return None
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        scores: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return scores
 
     @staticmethod
     def _keep(path: Path | None, scores: dict[str, Any]) -> None:
@@ -365,7 +368,7 @@ def _over_captions(
     """
     rows = np.concatenate(runs[0]["tested"].tolist())
     scores = np.mean([np.concatenate(run["scores"].tolist()) for run in runs], axis=0)
-    tables = [[np.stack([*one.value[0][None], *one.value[1]]) for one in some] for some in refitted]
+    tables = [[np.stack([*left_out.value[0][None], *left_out.value[1]]) for left_out in some] for some in refitted]
     means = [np.mean(some, axis=0) for some in zip(*tables, strict=True)]  # by repetition, over sides
     if minuend is not None:
         scores = np.concatenate(minuend[0]["scores"].tolist()) - scores
@@ -387,17 +390,17 @@ def _classifier_score(
     """Accuracy or AUC of the classifiers, the captions being the unit (AUC, cross-fitted: the folds)."""
     groups, n = int(side.labels.max()) + 1, len(side.ids)
     if folds is None:
-        found = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
-        return within_range(found, 0.0, 1.0)
+        estimate = corrected_resampled_t(runs[metric], test_share=TEST_SHARE, null_value=null, n=n, n_groups=groups)
+        return within_range(estimate, 0.0, 1.0)
     if metric == "accuracy":  # a caption's score is above 0 exactly where its group was chosen
         rows = np.concatenate(runs["tested"].tolist())
         values = (np.concatenate(runs["scores"].tolist()) > 0).astype(float)
         unit, of = rows, side.labels[rows]
     else:
         values, unit, of = runs[metric].to_numpy(float), np.arange(len(runs)), np.zeros(len(runs), dtype=np.int64)
-    tables = [one.of(metric) for one in refitted]
-    found = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
-    return replace(found, n=n, n_groups=groups)
+    tables = [left_out.of(metric) for left_out in refitted]
+    estimate = over_folds(values, unit, of, tables, folds=folds, null_value=null, bounds=(0.0, 1.0))
+    return replace(estimate, n=n, n_groups=groups)
 
 
 def _out_of_fold(side: _Side, runs: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -429,7 +432,9 @@ def _shuffles(
             f"chance is {100 * lic_chance(work.groups):.4g}, that of a classifier that knows it knows nothing"
         ]
     whole = work.folds is not None and work.chosen.approximate
-    found = work.shuffled(ours, seeds, times, whole=whole)
+    shuffled = work.shuffled(ours, seeds, times, whole=whole)
     if whole:
-        return found, [f"chance is the mean of {times} cross-fittings of shuffled labels, each of {work.folds} folds"]
-    return found, [f"chance is the mean of {times} classifiers trained on shuffled labels"]
+        return shuffled, [
+            f"chance is the mean of {times} cross-fittings of shuffled labels, each of {work.folds} folds"
+        ]
+    return shuffled, [f"chance is the mean of {times} classifiers trained on shuffled labels"]

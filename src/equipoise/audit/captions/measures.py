@@ -72,18 +72,18 @@ def word_list(name: str, inputs: CaptionInputs) -> WordList:
     """
     lexicon = Lexicon.load(name)
     known = {group: _group_of(group, lexicon) for group in inputs.groups}
-    found = {label: group for label, group in known.items() if group is not None}
+    group_of = {label: group for label, group in known.items() if group is not None}
     notes: tuple[str, ...] = ()
-    if len(found) < 2:
+    if len(group_of) < 2:
         notes = (
             f"the lexicon {lexicon.id!r} names {', '.join(lexicon.groups)}, the labels are {', '.join(inputs.groups)}: "
             "nothing is masked, and Ratio, Error, BA and DBA_G are left out; rename the labels, or give a lexicon that "
             "names them with --lexicon",
         )
-    elif len(found) < len(inputs.groups):
-        left = [label for label in inputs.groups if label not in found]
-        notes = (f"the lexicon {lexicon.id!r} has no words for {', '.join(left)}: Error and Ratio leave them out",)
-    return WordList(lexicon, found, notes)
+    elif len(group_of) < len(inputs.groups):
+        unnamed = [label for label in inputs.groups if label not in group_of]
+        notes = (f"the lexicon {lexicon.id!r} has no words for {', '.join(unnamed)}: Error and Ratio leave them out",)
+    return WordList(lexicon, group_of, notes)
 
 
 def _group_of(label: str, lexicon: Lexicon) -> str | None:
@@ -146,19 +146,19 @@ class CaptionMeasures:
 
     def lic(self, store: Path | None) -> Lic:
         """LIC_M and, with references, LIC_D and LIC; the vocabulary; how well the classifier tells the groups."""
-        found = self._measured(self.model.captions, self._references(), store)
-        variant = self._variant(found)
-        for metric, estimate in (("lic", found.lic), ("lic_m", found.lic_m), ("lic_d", found.lic_d)):
+        measured = self._measured(self.model.captions, self._references(), store)
+        variant = self._variant(measured)
+        for metric, estimate in (("lic", measured.lic), ("lic_m", measured.lic_m), ("lic_d", measured.lic_d)):
             if estimate is not None:
                 self._add(estimate, metric, variant=variant)
-        self._add(found.accuracy, "caption_accuracy", variant=variant)
-        if found.auc is not None:
-            self._add(found.auc, "caption_auc", variant=variant)
-        size = Estimate(float(found.vocabulary), n=len(self.ids), notes=("a count of words, not a bias",))
+        self._add(measured.accuracy, "caption_accuracy", variant=variant)
+        if measured.auc is not None:
+            self._add(measured.auc, "caption_auc", variant=variant)
+        size = Estimate(float(measured.vocabulary), n=len(self.ids), notes=("a count of words, not a bias",))
         self._add(size, "vocabulary")
-        for problem in found.notes:
+        for problem in measured.notes:
             self._note(problem)
-        return found
+        return measured
 
     def masked(self, kind: str, captions: ModelCaptions, original: Lic, store: Path | None) -> None:
         """LIC_M of captions of masked images, and how it differs from the original's on the same images and splits.
@@ -169,19 +169,19 @@ class CaptionMeasures:
         self.say(f"{self.model.name}, {kind}: {len(captions.captions):,} captions")
         from equipoise.audit.captions.objects import change_of_lic_m
 
-        found = self._measured(captions.captions, None, store)
-        self._add(found.lic_m, "lic_m", variant=self._variant(found), pool=kind)
+        measured = self._measured(captions.captions, None, store)
+        self._add(measured.lic_m, "lic_m", variant=self._variant(measured), pool=kind)
         if len(captions.captions) < len(self.ids):
             self._note(
                 f"{kind}: captions of {len(captions.captions):,} of the {len(self.ids):,} images; "
                 "the original captions of these images were measured once more for the change"
             )
-            some = {name: self.model.captions[name] for name in captions.captions}
-            original = self._measured(some, None, store, permutations=0)
-        self._add(change_of_lic_m(found, original), "lic_m_change", variant=self._variant(found), pool=kind)
+            same = {name: self.model.captions[name] for name in captions.captions}
+            original = self._measured(same, None, store, permutations=0)
+        self._add(change_of_lic_m(measured, original), "lic_m_change", variant=self._variant(measured), pool=kind)
 
-    def _variant(self, found: Lic) -> str:
-        return found.classifier if self.settings.folds is None else f"{found.classifier}, cross-fitted"
+    def _variant(self, lic: Lic) -> str:
+        return lic.classifier if self.settings.folds is None else f"{lic.classifier}, cross-fitted"
 
     def _measured(
         self,
@@ -235,12 +235,12 @@ class CaptionMeasures:
         pair = self._pair()
         seed = self.settings.seed
         for convention in get_args(RatioConvention):
-            found = measure.ratio(said, pair, labels=labels, convention=convention, seed=seed)
-            if found.estimate is None:
-                self._note("; ".join(found.notes))
+            ratio = measure.ratio(said, pair, labels=labels, convention=convention, seed=seed)
+            if ratio.estimate is None:
+                self._note("; ".join(ratio.notes))
                 break
             first, second = pair if convention != "burns" else pair[::-1]
-            add(found.estimate.with_notes(note("named_pair", first=first, second=second)), "ratio", variant=convention)
+            add(ratio.estimate.with_notes(note("named_pair", first=first, second=second)), "ratio", variant=convention)
         for definition in get_args(ErrorDefinition):
             wrong = measure.error(said, labels, definition=definition, seed=seed)
             if wrong is not None:
@@ -285,7 +285,7 @@ class CaptionMeasures:
         rows = human.rows_of(self.with_references)
         said = [self.model.captions[name] for name in self.with_references]
         try:
-            found = measure.ba_of_captions(
+            amplification = measure.ba_of_captions(
                 [human.tokens[row] for row in rows],
                 human.named.take(rows),
                 [ptb_tokens(text) for text in said],
@@ -302,7 +302,7 @@ class CaptionMeasures:
             self._note(f"BA is left out: {error}; another least number of captions: --ba-least")
             return
         words = f"least {self.settings.ba_least}" + ("" if training_words is None else ", words of training captions")
-        self._add(found.estimate, "ba", variant=words)
+        self._add(amplification.estimate, "ba", variant=words)
 
     def _dba(self, objects: Mapping[str, frozenset[str]]) -> None:
         ids = [name for name in self.ids if name in objects]
@@ -325,8 +325,8 @@ class CaptionMeasures:
             labels = self.words.groups(self.inputs.labels[i] for i in ids)
             named = measure.Mentions.of(texts, self.words.lexicon).groups
             self._add(measure.dba_g(labels, held, named, items=names, seed=seed).estimate, "dba_g", variant="sign")
-        found = measure.dba_o(self._groups_of(ids), held, mentioned, items=names, seed=seed)
-        self._add(found.estimate, "dba_o", variant="sign")
+        amplification = measure.dba_o(self._groups_of(ids), held, mentioned, items=names, seed=seed)
+        self._add(amplification.estimate, "dba_o", variant="sign")
 
     # How good and how kind
 
@@ -338,11 +338,13 @@ class CaptionMeasures:
                 [human.by_image[name] for name in self.with_references],
             )
             groups = self._groups_of(self.with_references)
-            for metric, found in _scores(pairs, self.settings).items():
-                self._add(found.estimate, metric)
-                if math.isclose(float(np.mean(found.values)), found.estimate.value):  # BLEU is of all captions at once
-                    self._by_image(found.values, np.array(self.with_references)[found.kept], metric)
-                self._gap(found.values, groups.take(found.kept), metric)
+            for metric, scored in _scores(pairs, self.settings).items():
+                self._add(scored.estimate, metric)
+                if math.isclose(
+                    float(np.mean(scored.values)), scored.estimate.value
+                ):  # BLEU is of all captions at once
+                    self._by_image(scored.values, np.array(self.with_references)[scored.kept], metric)
+                self._gap(scored.values, groups.take(scored.kept), metric)
         if scores is not None:
             ids, plain, with_references = scores.of(self.model, self.inputs.references)
             self._add(plain.estimate, "clip_score")
@@ -364,14 +366,14 @@ class CaptionMeasures:
         tokens = [ptb_tokens(text) for text in self.texts]
         own = self.words.lexicon.words() if self.words.fits else ()
         try:
-            found = measure.word_log_odds(
+            usage = measure.word_log_odds(
                 tokens, self.groups, exclude=own, permutations=_SHUFFLES, seed=self.settings.seed
             )
         except InputError as error:
             self._note(f"word usage is left out: {error}")
             return pd.DataFrame(columns=["word", "group"])
-        self._add(found.estimate, "word_log_odds", variant="largest z")
-        return found.table
+        self._add(usage.estimate, "word_log_odds", variant="largest z")
+        return usage.table
 
     def _groups_of(self, ids: Sequence[str]) -> Groups:
         return Groups.from_values([self.inputs.labels[i] for i in ids], self.inputs.groups, axis=self.inputs.axis)
@@ -384,19 +386,19 @@ class CaptionMeasures:
             self._note(f"{metric}: no gap, only one group has values")
             return
         numbers = np.asarray(values, dtype=float)
-        found = group_means(numbers, groups, share=share, permutations=_SHUFFLES, seed=self.settings.seed)
-        for group, estimate in found.by_group.items():
+        means = group_means(numbers, groups, share=share, permutations=_SHUFFLES, seed=self.settings.seed)
+        for group, estimate in means.by_group.items():
             self._add(estimate, metric, variant=variant, group=group)
-        self._add(found.gap, f"{metric}_gap", variant=variant)
+        self._add(means.gap, f"{metric}_gap", variant=variant)
 
 
 def _scores(pairs: CaptionPairs, settings: CaptionSettings) -> dict[str, ItemScores]:
     """Every metric of quality by name."""
-    found = caption_quality(pairs, seed=settings.seed)
+    by_metric = caption_quality(pairs, seed=settings.seed)
     if settings.java:
         from equipoise.audit.captions.java import meteor, spice, spice_is_ready
 
-        found["meteor"] = meteor(pairs, seed=settings.seed)
+        by_metric["meteor"] = meteor(pairs, seed=settings.seed)
         if spice_is_ready():
-            found["spice"] = spice(pairs)
-    return found
+            by_metric["spice"] = spice(pairs)
+    return by_metric

@@ -38,7 +38,8 @@ def change_of_lic_m(found: Lic, original: Lic) -> Estimate:
     if found.out_of_fold is not None and original.out_of_fold is not None:
         keys = ["image_id", "group", "turn"]
         tables = [
-            one.assign(turn=one.groupby("image_id").cumcount()) for one in (found.out_of_fold, original.out_of_fold)
+            frame.assign(turn=frame.groupby("image_id").cumcount())
+            for frame in (found.out_of_fold, original.out_of_fold)
         ]
         both = tables[0].merge(tables[1], on=keys, suffixes=("", "_original"))
         if both.empty:
@@ -223,13 +224,13 @@ def read_objects(path: str | Path) -> dict[str, frozenset[str]]:
     """
     if suffix_of(path) == ".json" and not Path(path).is_dir():
         return _instances(Path(path))
-    found: dict[str, frozenset[str]] = {}
+    by_image: dict[str, frozenset[str]] = {}
     for record in read_records(path, need_captions=False):
         objects = record.fields.get("objects")
         if not isinstance(objects, list) or not all(isinstance(name, str) for name in objects):
             raise InputError(f"{record.where}: no list of names in 'objects'")
-        found[record.image_id] = frozenset(objects) - {PERSON}
-    return found
+        by_image[record.image_id] = frozenset(objects) - {PERSON}
+    return by_image
 
 
 def _instances(path: Path) -> dict[str, frozenset[str]]:

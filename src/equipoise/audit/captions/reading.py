@@ -111,7 +111,7 @@ class CaptionColumns:
         from equipoise.data import Table
 
         given = [str(place) for place in places]
-        paths = [Path(one if Path(one).exists() else one.partition("=")[2] or one) for one in given]
+        paths = [Path(place if Path(place).exists() else place.partition("=")[2] or place) for place in given]
         tables = [Table.open(path) for path in paths if (path / MANIFEST).is_file()]
         for name in self.layers:
             known = sorted({layer for table in tables for layer in table.layer_names()})

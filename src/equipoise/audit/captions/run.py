@@ -87,7 +87,7 @@ class CaptionAudit:
             parts.append(f"published: {self.published.citation}")
         if self.judgements:
             parts.append("\nWhat may be said (p-values adjusted over models and metrics of one question)")
-            parts += [f"  {one.sentence}" for one in self.judgements]
+            parts += [f"  {judgement.sentence}" for judgement in self.judgements]
         masked = masked_table(self.results)
         if masked:
             parts.append(f"\nCaptions of masked images\n{masked}")
@@ -147,8 +147,8 @@ def audit_captions(
         raise InputError("--images is for CLIPScore, which needs a model: give one with --encoder")
     java_notes = _java_notes() if chosen.java else []
     columns = CaptionColumns.named(id_column, caption_column, layers)
-    columns.check_layers([one for one in (*predictions, references, labels, images) if one is not None])
-    some: dict[str, Any] = {"limit": limit, "sample": sample}
+    columns.check_layers([path for path in (*predictions, references, labels, images) if path is not None])
+    subset: dict[str, Any] = {"limit": limit, "sample": sample}
     inputs = read_inputs(
         predictions,
         references,
@@ -157,7 +157,7 @@ def audit_captions(
         groups=groups,
         columns=columns,
         seed=chosen.seed,
-        **some,
+        **subset,
     )
     trained = train_references is not None
     shown = None if published is None else published_values(published, inputs.axis, training_words=trained)
@@ -183,14 +183,14 @@ def audit_captions(
     unfit = words.lexicon.unfit_for(text for model in inputs.models for text in model.captions.values())
     unruled = words.lexicon.warning or unfit
     findings.notes += [*inputs.notes, *words.notes, *([unruled] if unruled else []), *further_notes, *java_notes]
-    found: dict[str, Lic] = {}
+    lics: dict[str, Lic] = {}
     measured: list[Findings] = []
     log_odds = []
     files = [Path(model.file) for model in inputs.models]
-    told = {name: value for name, value in (some | {"layers": list(layers)}).items() if value}
+    narrowed = {name: value for name, value in (subset | {"layers": list(layers)}).items() if value}
     claim: dict[str, Any] = {
         "of": of,
-        "settings": chosen.plain() | told,
+        "settings": chosen.plain() | narrowed,
         "accept": _only_over(of),
         "overwrite": overwrite,
     }
@@ -199,19 +199,19 @@ def audit_captions(
     with nullcontext() if folder is None else claimed(folder, SUITE, **claim) as home:
         for model in inputs.models:
             tell(f"{model.name}: {len(model.captions):,} captions")
-            one = CaptionMeasures(inputs, model, words, chosen, tell)
+            measures = CaptionMeasures(inputs, model, words, chosen, tell)
             with Heartbeat(f"measuring {model.name}"):
                 with portion(_LIC_TAKES):
-                    found[model.name] = one.lic(work)
-                one.mentions()
-                one.amplification(human, held, ba_words)
-                one.quality(human, scores)
-                one.sentiment()
-            log_odds.append(one.word_usage().assign(model=model.name))
+                    lics[model.name] = measures.lic(work)
+                measures.mentions()
+                measures.amplification(human, held, ba_words)
+                measures.quality(human, scores)
+                measures.sentiment()
+            log_odds.append(measures.word_usage().assign(model=model.name))
             for kind, captions in further:
                 if captions.name == model.name:
-                    one.masked(kind, captions, found[model.name], work)
-            measured.append(one.findings)
+                    measures.masked(kind, captions, lics[model.name], work)
+            measured.append(measures.findings)
         _gather(findings, measured)
         if shown is not None:
             add_published(findings.rows, shown)
@@ -223,7 +223,7 @@ def audit_captions(
             findings.note(f"{sentence} (listed in dropped.csv)" if folder is not None else sentence)
         done = CaptionAudit(
             findings.frame(),
-            found,
+            lics,
             _over_models(pd.concat(log_odds, ignore_index=True)),
             inputs.dropped.frame(),
             tuple(findings.notes),
@@ -274,12 +274,12 @@ def _loaded(encoder: Any) -> Any:
 
 def _gather(findings: Findings, measured: Sequence[Findings]) -> None:
     """Take over the rows of all models; a note that is true of every one is said once, others with the model's name."""
-    for one in measured:
-        findings.rows += one.rows
-        findings.queries += one.queries
-        for note in one.notes:
+    for part in measured:
+        findings.rows += part.rows
+        findings.queries += part.queries
+        for note in part.notes:
             common = all(note in other.notes for other in measured)
-            findings.note(note if common else f"{one.model}: {note}")
+            findings.note(note if common else f"{part.model}: {note}")
 
 
 def _relations(findings: Findings) -> None:

@@ -84,11 +84,11 @@ def adjust_over_models(rows: Sequence[dict[str, Any]]) -> list[Adjusted | None]:
         main = first.setdefault((row["metric"], row["model"]), row.get("variant")) == row.get("variant")
         key = (question, row.get("pool"), None if main else (row["metric"], row.get("variant")))
         families.setdefault(key, []).append(number)
-    found: list[Adjusted | None] = [None] * len(rows)
+    adjustments: list[Adjusted | None] = [None] * len(rows)
     for numbers in families.values():
         adjusted = holm([float(rows[i]["p_value"]) for i in numbers])
         for i, p in zip(numbers, adjusted, strict=True):
-            found[i] = Adjusted(float(p), len(numbers))
+            adjustments[i] = Adjusted(float(p), len(numbers))
             unit = "test" if len(numbers) == 1 else "tests"
             further = [note("holm_over", p=float(p), tests=len(numbers), unit=unit)]
             least = smallest_found(rows[i], len(numbers))
@@ -96,7 +96,7 @@ def adjust_over_models(rows: Sequence[dict[str, Any]]) -> list[Adjusted | None]:
                 what = "a log ratio" if rows[i]["metric"] == "ratio" else "an excess"
                 further.append(note("finds", what=what, least=least))
             add_notes(rows[i], *further)
-    return found
+    return adjustments
 
 
 def smallest_found(row: Mapping[str, Any], tests: int = 1) -> float | None:
@@ -148,32 +148,34 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     margin, least = MARGINS[metric], smallest_found(row, 1 if adjusted is None else adjusted.tests)
     numbers = _numbers(row, adjusted)
 
-    def found(outcome: str, told: str) -> CaptionJudgement:
-        return CaptionJudgement(model, metric, outcome, f"{model} {told} ({numbers})")
+    def judged(outcome: str, claim: str) -> CaptionJudgement:
+        return CaptionJudgement(model, metric, outcome, f"{model} {claim} ({numbers})")
 
     if adjusted is None or least is None or row.get("null_mean") is None or pd.isna(row["null_mean"]):
-        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
+        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: no interval, or chance was not measured")
     value, chance, low, high = (_scaled(float(row[name]), row) for name in ("value", "null_mean", "ci_low", "ci_high"))
     beyond_chance = adjusted.p < 0.05 and value != chance
     if not masked and metric in ("lic", "lic_m") and not beyond_chance:
         # a word for the group tells a classifier all there is to tell, in anybody's captions
         why = "words that name a group were not masked, and could hide a difference"
-        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
+        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
     if -margin < low - chance and high - chance < margin:
         beyond = "beyond chance, but " if beyond_chance else ""
-        return found("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
+        return judged("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
     if beyond_chance:
-        return found("leans", f"leans: {_what(row, value > chance, masked)}")
+        return judged("leans", f"leans: {_what(row, value > chance, masked)}")
     if least > TOO_COARSE * margin:
-        return found("cannot tell", f"cannot be judged on {_NAMES[metric]}: only {_size(metric, least)} would be found")
-    return found(
+        return judged(
+            "cannot tell", f"cannot be judged on {_NAMES[metric]}: only {_size(metric, least)} would be found"
+        )
+    return judged(
         "nothing found", f"shows nothing on {_NAMES[metric]}; {_size(metric, least)} would have been found (80% power)"
     )
 
 
 def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, masked: bool) -> list[CaptionJudgement]:
     """For each model: LIC (LIC_M where there are no references), then BA, DBA and Ratio, on the original images."""
-    made: list[CaptionJudgement] = []
+    judged: list[CaptionJudgement] = []
     seen: set[tuple[str, str]] = set()
     with_lic = set(results.loc[results["metric"] == "lic", "model"])
     for row, p in zip(results.to_dict("records"), adjusted, strict=True):
@@ -183,8 +185,8 @@ def judgements(results: pd.DataFrame, adjusted: Sequence[Adjusted | None], *, ma
         if any(isinstance(row[name], str) for name in ("pool", "subject", "group")):
             continue
         seen.add((model, metric))
-        made.append(judge({str(name): value for name, value in row.items()}, p, masked=masked))
-    return made
+        judged.append(judge({str(name): value for name, value in row.items()}, p, masked=masked))
+    return judged
 
 
 def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
@@ -203,8 +205,8 @@ def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
     more = "further" if above else "less"
     if metric == "ba":
         return f"its words lean {more} than those of the references, beyond what exchange gives"
-    told = "groups are named for the objects beside them" if metric == "dba_g" else "objects are named for the group"
-    return f"{told} {'more' if above else 'less'} than the images warrant"
+    what = "groups are named for the objects beside them" if metric == "dba_g" else "objects are named for the group"
+    return f"{what} {'more' if above else 'less'} than the images warrant"
 
 
 def _numbers(row: Mapping[str, Any], adjusted: Adjusted | None) -> str:

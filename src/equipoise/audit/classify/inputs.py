@@ -59,31 +59,31 @@ def read_image_labels(
     ``axis:group``, of which the highest counts. ``need_labels=False`` reads groups alone.
     """
     rows = _rows(Path(path))
-    found = ImageLabels(str(path), scores={image: {} for image, _ in rows})
+    labels = ImageLabels(str(path), scores={image: {} for image, _ in rows})
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
     listed = next((name for name in (column, *LISTS) if name and name in columns), None)
     if column and column not in columns:
         raise InputError(f"{path}: no column {column!r}; it has: {', '.join(columns)}")
     for axis in axes:
         if axis in columns:
-            found.values[axis] = {i: str(row[axis]) for i, row in rows if not _missing(row.get(axis))}
+            labels.values[axis] = {i: str(row[axis]) for i, row in rows if not _missing(row.get(axis))}
     if "source_id" in columns:
-        found.sources = {i: str(row["source_id"]) for i, row in rows if not _missing(row.get("source_id"))}
+        labels.sources = {i: str(row["source_id"]) for i, row in rows if not _missing(row.get("source_id"))}
     if "label" in columns and listed is None:
-        _read_long(found, rows, graded="score" in columns)
+        _read_long(labels, rows, graded="score" in columns)
     else:
         _refuse_twice(path, [image for image, _ in rows])
         if listed is not None:
-            _read_lists(found, rows, listed)
+            _read_lists(labels, rows, listed)
         else:
-            _read_wide(found, rows, [name for name in columns if name not in axes])
-    _take_groups(found, axes)
-    if need_labels and not found.names:
+            _read_wide(labels, rows, [name for name in columns if name not in axes])
+    _take_groups(labels, axes)
+    if need_labels and not labels.names:
         raise InputError(
             f"{path}: no labels here; give columns image_id, label and score, a column of lists (objects), or one "
             f"column of numbers per label; it has: {', '.join(columns)}"
         )
-    return found
+    return labels
 
 
 def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -95,10 +95,10 @@ def _rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
         if "image_id" not in frame:
             raise InputError(f"{path}: no column 'image_id'; it has: {', '.join(map(str, frame.columns))}")
         records = frame.to_dict("records")
-        made = [(image_name(row.pop("image_id"), f"{path}: row {i}"), row) for i, row in enumerate(records)]
-        if not made:
+        named = [(image_name(row.pop("image_id"), f"{path}: row {i}"), row) for i, row in enumerate(records)]
+        if not named:
             raise InputError(f"{path}: holds no rows")
-        return [(image, {str(name): value for name, value in row.items()}) for image, row in made]
+        return [(image, {str(name): value for name, value in row.items()}) for image, row in named]
     return [(record.image_id, dict(record.fields)) for record in read_records(path, need_captions=False)]
 
 
@@ -110,41 +110,42 @@ def _refuse_twice(path: str | Path, ids: Iterable[str]) -> None:
         seen.add(image)
 
 
-def _read_long(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], *, graded: bool) -> None:
-    found.graded = graded
+def _read_long(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], *, graded: bool) -> None:
+    labels.graded = graded
     for image, row in rows:
         if _missing(row.get("label")):
             continue
         name = str(row["label"])
-        if name in found.scores[image]:
-            raise InputError(f"{found.source}: the image {image!r} has the label {name!r} twice; give it once")
-        found.scores[image][name] = _number(row.get("score"), found.source, image, name) if graded else 1.0
+        if name in labels.scores[image]:
+            raise InputError(f"{labels.source}: the image {image!r} has the label {name!r} twice; give it once")
+        labels.scores[image][name] = _number(row.get("score"), labels.source, image, name) if graded else 1.0
 
 
-def _read_lists(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], column: str) -> None:
-    found.graded = any(not _missing(row.get("scores")) for _, row in rows)
+def _read_lists(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], column: str) -> None:
+    labels.graded = any(not _missing(row.get("scores")) for _, row in rows)
     for image, row in rows:
         names = _listed(row.get(column))
-        scores = _listed(row.get("scores")) if found.graded else [1.0] * len(names)
+        scores = _listed(row.get("scores")) if labels.graded else [1.0] * len(names)
         if len(names) != len(scores):
             raise InputError(
-                f"{found.source}: the image {image!r} has {len(names)} {column} and {len(scores)} scores; give one each"
+                f"{labels.source}: the image {image!r} has {len(names)} {column} and {len(scores)} scores; give "
+                "one each"
             )
         for name, score in zip(names, scores, strict=True):
-            found.scores[image][str(name)] = _number(score, found.source, image, str(name))
+            labels.scores[image][str(name)] = _number(score, labels.source, image, str(name))
 
 
-def _read_wide(found: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
+def _read_wide(labels: ImageLabels, rows: Sequence[tuple[str, dict[str, Any]]], columns: Sequence[str]) -> None:
     numeric = [name for name in columns if all(_is_number(row.get(name)) for _, row in rows)]
     for image, row in rows:
-        found.scores[image] = {name: float(row[name]) for name in numeric}
-    found.complete = bool(numeric)
-    found.graded = any(value not in (0.0, 1.0) for some in found.scores.values() for value in some.values())
+        labels.scores[image] = {name: float(row[name]) for name in numeric}
+    labels.complete = bool(numeric)
+    labels.graded = any(value not in (0.0, 1.0) for some in labels.scores.values() for value in some.values())
 
 
-def _take_groups(found: ImageLabels, axes: Sequence[str]) -> None:
+def _take_groups(labels: ImageLabels, axes: Sequence[str]) -> None:
     """Labels ``axis:group`` are guesses of the group, the highest counts; ``objects:dog`` is the label dog."""
-    for image, some in found.scores.items():
+    for image, some in labels.scores.items():
         plain: dict[str, float] = {}
         guesses: dict[str, tuple[float, str]] = {}
         for name, score in some.items():
@@ -153,9 +154,9 @@ def _take_groups(found: ImageLabels, axes: Sequence[str]) -> None:
                 guesses[head] = max(guesses.get(head, (-math.inf, "")), (score, rest))
             else:
                 plain[rest if colon and head in ("object", "objects", "label", "labels") else name] = score
-        found.scores[image] = plain
+        labels.scores[image] = plain
         for axis, (_, group) in guesses.items():
-            found.values.setdefault(axis, {}).setdefault(image, group)
+            labels.values.setdefault(axis, {}).setdefault(image, group)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -264,8 +265,8 @@ def read_classifier_inputs(
             notes.append(f"{predictions}: a label that is not given to an image counts as a score of {lowest:g}")
     predicted = _table(said, ids, names, 0.0) if scores is None else (scores >= threshold).astype(np.float64)
     groups, guessed = _groups(shown, said, ids)
-    for one in groups.values():
-        notes += one.notes
+    for of_axis in groups.values():
+        notes += of_axis.notes
     return ClassifierInputs(
         ids, tuple(names), _table(shown, ids, names, 0.0), scores, predicted, groups, guessed, tuple(notes)
     )
@@ -290,13 +291,13 @@ def _groups(shown: ImageLabels, said: ImageLabels, ids: Sequence[str]) -> tuple[
 def predicted_on(said: ImageLabels, axis: str, ids: Sequence[str], names: Sequence[str]) -> Groups:
     """The groups that a file predicts for ``ids``, by the names of the labels; another name is refused."""
     values = [said.values.get(axis, {}).get(image) for image in ids]
-    found = read_labels(values, asked=names)
-    strange = [name for name in found.names if name not in names]
+    labels = read_labels(values, asked=names)
+    strange = [name for name in labels.names if name not in names]
     if strange:
         raise InputError(
             f"{said.source}: predicts {strange[0]!r} on {axis}, and the labels have {', '.join(names)}; use these names"
         )
-    return Groups.from_values(list(found.values()), names, axis=axis)
+    return Groups.from_values(list(labels.values()), names, axis=axis)
 
 
 def _table(said: ImageLabels, ids: Sequence[str], names: Sequence[str], otherwise: float) -> Floats:

@@ -132,10 +132,10 @@ def audit_classifier(
         measures = _Measures(inputs, chosen, Findings(KIND, name or Path(predictions).stem), pair)
         with Heartbeat(f"measuring {name or Path(predictions).stem}"):
             table = measures.run(further)
-        found = measures.findings
-        done = ClassifierAudit(found.frame(), table, tuple(found.notes), None if home is None else home.folder)
+        findings = measures.findings
+        done = ClassifierAudit(findings.frame(), table, tuple(findings.notes), None if home is None else home.folder)
         if home is not None:
-            found.save(home.stage)
+            findings.save(home.stage)
             write_whole(home.stage / "labels.csv", csv_text(table).encode())
             write_whole(home.stage / "report.txt", f"{done}\n".encode())
             home.publish()
@@ -175,9 +175,9 @@ class _Measures:
         if inputs.scores is None:
             self.findings.note("predictions are labels without scores: no mAP")
         else:
-            found = classify.mean_average_precision(inputs.scores, inputs.truth, seed=self.settings.seed)
-            self.findings.add(found.estimate, metric="mean_average_precision")
-            table["average_precision"] = found.by_label
+            precision = classify.mean_average_precision(inputs.scores, inputs.truth, seed=self.settings.seed)
+            self.findings.add(precision.estimate, metric="mean_average_precision")
+            table["average_precision"] = precision.by_label
         for axis, groups in stages(list(inputs.groups.items())):
             tried = [("leakage", partial(self._leakage, axis, groups))]
             tried += [("amplification", partial(self._amplification, axis, groups))]
@@ -205,11 +205,11 @@ class _Measures:
             "ids": self.inputs.ids,
         }
         truth = self.inputs.truth
-        found = classify.leakage_amplification(self.inputs.predicted, truth, groups, match=self.settings.match, **how)
+        leakage = classify.leakage_amplification(self.inputs.predicted, truth, groups, match=self.settings.match, **how)
         keys = {"axis": axis, "variant": "labels"}
-        self.findings.add(found.model.estimate, metric="leakage_model", **keys)
-        self.findings.add(found.data.estimate, metric="leakage_data", **keys)
-        self.findings.add(found.difference, metric="leakage_amplification", **keys)
+        self.findings.add(leakage.model.estimate, metric="leakage_model", **keys)
+        self.findings.add(leakage.data.estimate, metric="leakage_data", **keys)
+        self.findings.add(leakage.difference, metric="leakage_amplification", **keys)
         if self.inputs.scores is not None:
             scored = classify.leakage_amplification(self.inputs.scores, truth, groups, **how)
             self.findings.add(scored.model.estimate, metric="leakage_model", axis=axis, variant="scores")
@@ -220,15 +220,15 @@ class _Measures:
         sides: list[tuple[Any, Groups]] = [("group_to_sets", groups)]
         sides += [] if guessed is None else [("undirected", guessed), ("sets_to_group", guessed)]
         for direction, predicted in sides:
-            found = multi_attribute_amplification(
+            amplification = multi_attribute_amplification(
                 groups, self.inputs.truth, predicted, self.inputs.predicted, direction=direction, **how
             )
             also = "an object that is predicted too often for all groups alike counts as well"
-            estimate = found.estimate.with_notes(also if direction == "group_to_sets" else "")
+            estimate = amplification.estimate.with_notes(also if direction == "group_to_sets" else "")
             self.findings.add(estimate, metric="multi_attribute_amplification", axis=axis, variant=direction)
 
     def _recall(self, axis: str, groups: Groups, table: pd.DataFrame) -> None:
-        found = classify.object_recall(
+        recall = classify.object_recall(
             self.inputs.predicted,
             self.inputs.truth,
             groups,
@@ -236,10 +236,10 @@ class _Measures:
             draws=self.settings.draws,
             seed=self.settings.seed,
         )
-        self.findings.add(found.gap, metric="object_recall_gap", axis=axis)
-        for group, estimate in found.by_group.items():
+        self.findings.add(recall.gap, metric="object_recall_gap", axis=axis)
+        for group, estimate in recall.by_group.items():
             self.findings.add(estimate, metric="object_recall", axis=axis, group=group)
-        for group, recalls in zip(found.groups, found.by_label, strict=True):
+        for group, recalls in zip(recall.groups, recall.by_label, strict=True):
             table[f"recall of {group}"] = recalls
 
     def _ratios(self, axis: str, groups: Groups, further: Mapping[str, ImageLabels]) -> None:
@@ -268,23 +268,23 @@ class _Measures:
         return (present[0], present[1]) if len(present) == 2 else None
 
     def _ratio(self, seen: Groups, pair: tuple[str, str], keys: dict[str, str], **how: Any) -> None:
-        found = classify.predicted_ratio(seen, pair, **how)
-        if found.estimate is None:
-            self.findings.note(f"{keys['axis']}: {found.notes[0]}")
+        ratio = classify.predicted_ratio(seen, pair, **how)
+        if ratio.estimate is None:
+            self.findings.note(f"{keys['axis']}: {ratio.notes[0]}")
         else:
-            self.findings.add(found.estimate, metric="ratio", group=" / ".join(pair), **keys)
+            self.findings.add(ratio.estimate, metric="ratio", group=" / ".join(pair), **keys)
 
-    def _artefacts(self, axis: str, guessed: Groups | None, made: ImageLabels, pair: tuple[str, str]) -> None:
+    def _artefacts(self, axis: str, guessed: Groups | None, inpainted: ImageLabels, pair: tuple[str, str]) -> None:
         if guessed is None:
             raise InputError("the predictions of the original images name no group")
         places = {image: place for place, image in enumerate(self.inputs.ids)}
-        origins = {image: made.sources.get(image, image) for image in made.values[axis]}
+        origins = {image: inpainted.sources.get(image, image) for image in inpainted.values[axis]}
         twins = [(image, places[origin]) for image, origin in origins.items() if origin in places]
         if not twins:
             raise InputError("no inpainted image is of an image among the predictions; compare image_id or source_id")
         if len({place for _, place in twins}) < len(twins):
             raise InputError("some original has two inpainted images; give one of each")
-        after = predicted_on(made, axis, [image for image, _ in twins], guessed.names)
+        after = predicted_on(inpainted, axis, [image for image, _ in twins], guessed.names)
         before = guessed.take([place for _, place in twins])
-        found = classify.artefact_delta(before, after, pair, draws=self.settings.draws, seed=self.settings.seed)
-        self.findings.add(found, metric="artefact_delta", axis=axis, group=" / ".join(pair), pool=INPAINTED)
+        delta = classify.artefact_delta(before, after, pair, draws=self.settings.draws, seed=self.settings.seed)
+        self.findings.add(delta, metric="artefact_delta", axis=axis, group=" / ".join(pair), pool=INPAINTED)

@@ -108,7 +108,7 @@ class DatasetAudit:
     @property
     def lopsided(self) -> bool:
         """Whether a group's share or a kind of content leans, beyond chance (one correction) and beyond the margin."""
-        return any(one.lopsided for one in self.judged.values())
+        return any(judgement.lopsided for judgement in self.judged.values())
 
     def __str__(self) -> str:
         return told(self.dataset, self.axes, self.results, self.judged)
@@ -183,8 +183,8 @@ def audit_dataset(
         done, findings = _measured(source, dataset, chosen, (masked, unmasked), folder, reads)
         if home is not None:
             findings.save(home.stage)
-            for found in done.axes:
-                _save_tables(home.stage, dataset, found, chosen)
+            for of_axis in done.axes:
+                _save_tables(home.stage, dataset, of_axis, chosen)
             write_whole(home.stage / "report.txt", f"{done}\n".encode())
             home.publish()
     return done
@@ -276,27 +276,27 @@ def _on_axis(part: AxisPart, masked: Any, unmasked: Any) -> AxisFindings | None:
     )
 
 
-def _save_tables(folder: Path, dataset: Dataset, found: AxisFindings, settings: DatasetSettings) -> None:
-    name = re.sub(r"[^\w-]+", "_", found.axis)
-    counts = pd.DataFrame({"group": list(found.counts.counts), "images": list(found.counts.counts.values())})
+def _save_tables(folder: Path, dataset: Dataset, findings: AxisFindings, settings: DatasetSettings) -> None:
+    name = re.sub(r"[^\w-]+", "_", findings.axis)
+    counts = pd.DataFrame({"group": list(findings.counts.counts), "images": list(findings.counts.counts.values())})
     _csv(folder / f"counts_{name}.csv", counts)
-    if found.leanings:
-        _csv(folder / f"leanings_{name}.csv", table_frame(found.leanings))
-    if found.activities is not None:
-        _csv(folder / f"activities_{name}.csv", found.activities.table.reset_index(names="activity"))
-    if found.clusters is not None:
-        table = found.clusters.found.leaning.table.rename(columns={"item": "cluster"})
+    if findings.leanings:
+        _csv(folder / f"leanings_{name}.csv", table_frame(findings.leanings))
+    if findings.activities is not None:
+        _csv(folder / f"activities_{name}.csv", findings.activities.table.reset_index(names="activity"))
+    if findings.clusters is not None:
+        table = findings.clusters.found.leaning.table.rename(columns={"item": "cluster"})
         number = table["cluster"].astype(int)
-        table["words"] = [" ".join(found.clusters.found.top_words[i]) for i in number]
-        table["distinctive_words"] = [" ".join(found.clusters.found.distinctive_words[i]) for i in number]
+        table["words"] = [" ".join(findings.clusters.found.top_words[i]) for i in number]
+        table["distinctive_words"] = [" ".join(findings.clusters.found.distinctive_words[i]) for i in number]
         _csv(folder / f"clusters_{name}.csv", table)
-        _save_map(folder, name, dataset, found, found.clusters, settings)
+        _save_map(folder, name, dataset, findings, findings.clusters, settings)
 
 
 def _save_map(
-    folder: Path, name: str, dataset: Dataset, found: AxisFindings, clusters: CaptionMap, settings: DatasetSettings
+    folder: Path, name: str, dataset: Dataset, findings: AxisFindings, clusters: CaptionMap, settings: DatasetSettings
 ) -> None:
-    groups = dataset.groups[found.axis]
+    groups = dataset.groups[findings.axis]
     rows = clusters.rows.tolist()
     points = caption_map(
         clusters.texts,
@@ -308,7 +308,7 @@ def _save_map(
     )
     _csv(folder / f"map_{name}.csv", points)
     words = {i: " ".join(some[:2]) for i, some in enumerate(clusters.found.distinctive_words)}
-    figure = caption_map_figure(points, words, f"the same by {found.axis}")
+    figure = caption_map_figure(points, words, f"the same by {findings.axis}")
     write_whole(folder / f"map_{name}.svg", figure.encode())
 
 

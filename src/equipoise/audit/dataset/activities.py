@@ -35,10 +35,10 @@ def read_candidates(path: str | Path) -> list[str]:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from None
-    found = dict.fromkeys(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    if not found:
+    activities = dict.fromkeys(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    if not activities:
         raise InputError(f"{path}: holds no activity; write one per line, such as: riding a horse")
-    return list(found)
+    return list(activities)
 
 
 def mined_activities(

@@ -95,15 +95,15 @@ class QuestionFamily:
         """What to think of each row, by metric, axis and group; the notes of the rows say it too.
 
         >>> row = {"metric": "group_share", "axis": "sex", "group": "f", "p_value": 0.01, "excess": 0.2, "n_groups": 2}
-        >>> found = QuestionFamily({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
-        >>> found["group_share", "sex", "f"].lopsided
+        >>> judgements = QuestionFamily({"sex": {"f": 0.01, "m": 0.01}}).judge([row | {"notes": ""}])
+        >>> judgements["group_share", "sex", "f"].lopsided
         True
         """
         contents = [row for row in rows if str(row["metric"]).endswith("_distance") and row["p_value"] is not None]
         axes = list(self.shares)
         place = {id(row): len(axes) + number for number, row in enumerate(contents)}
         asked = [min(self.shares[axis].values()) for axis in axes] + [float(row["p_value"]) for row in contents]
-        found: dict[tuple[str, str, str | None], Judged] = {}
+        judgements: dict[tuple[str, str, str | None], Judged] = {}
         for row in rows:
             metric, axis, group = str(row["metric"]), str(row["axis"]), row["group"]
             if metric == "group_share":
@@ -122,8 +122,8 @@ class QuestionFamily:
             add_notes(row, note("holm_over", p=adjusted, tests=len(asked), unit="questions about the dataset"))
             if metric != "group_evenness":
                 add_notes(row, note("margin", side="beyond" if judged.matters else "within", margin=margin))
-            found[metric, axis, group] = judged
-        return found
+            judgements[metric, axis, group] = judged
+        return judgements
 
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -220,12 +220,12 @@ def counts_of(part: AxisPart) -> GroupCounts | None:
     if part.groups.n_groups < 2:
         part.findings.note(f"{part.axis}: only one group, {part.groups.names[0]!r}; nothing is compared")
         return None
-    found = group_counts(part.groups, clusters=part.sources(), seed=part.settings.seed, level=part.settings.level)
-    for group, share in found.shares.items():
+    counts = group_counts(part.groups, clusters=part.sources(), seed=part.settings.seed, level=part.settings.level)
+    for group, share in counts.shares.items():
         part.add(share, "group_share", group=group)
-    part.add(found.evenness, "group_evenness")
-    part.family.shares[part.axis] = found.p_together
-    return found
+    part.add(counts.evenness, "group_evenness")
+    part.family.shares[part.axis] = counts.p_together
+    return counts
 
 
 def joint_counts(parts: Sequence[AxisPart]) -> None:
@@ -233,30 +233,30 @@ def joint_counts(parts: Sequence[AxisPart]) -> None:
     groups = intersect(*(part.groups for part in parts))
     if groups.counts().any():
         settings = parts[0].settings
-        found = group_counts(groups, clusters=parts[0].sources(), seed=settings.seed, level=settings.level)
+        counts = group_counts(groups, clusters=parts[0].sources(), seed=settings.seed, level=settings.level)
         axis = " x ".join(part.axis for part in parts)
-        parts[0].family.shares[axis] = found.p_together
+        parts[0].family.shares[axis] = counts.p_together
         note = f"{int((groups.counts() == 0).sum())} of {groups.n_groups} groups empty"
-        parts[0].add(found.evenness.with_notes(note), "group_evenness", axis=axis)
-        for group, share in found.shares.items():
+        parts[0].add(counts.evenness.with_notes(note), "group_evenness", axis=axis)
+        for group, share in counts.shares.items():
             parts[0].add(share, "group_share", group=group, axis=axis)
 
 
 def leanings_of(part: AxisPart) -> dict[str, Leaning]:
     """How far subjects, objects, words of the captions and groups of other axes lean to each group."""
-    frame, found = part.dataset.frame, {}
+    frame, leanings = part.dataset.frame, {}
     if "subject" in frame and frame["subject"].nunique() > 1:
         subjects = frame["subject"].astype(object).where(frame["subject"].notna(), None)
-        found["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects], "subjects")
+        leanings["subject"] = _leaning(part, [() if s is None else (s,) for s in subjects], "subjects")
     if "objects" in frame and frame["objects"].notna().any():
-        found["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]], "objects")
+        leanings["object"] = _leaning(part, [() if o is None else tuple(o) for o in frame["objects"]], "objects")
     if any(part.dataset.captions):
-        found["word"] = _leaning(part, _words(part), "words")
+        leanings["word"] = _leaning(part, _words(part), "words")
     for other, groups in part.dataset.groups.items():
         if other != part.axis:
             values = [() if g < 0 else (groups.names[g],) for g in groups.labels]
-            found[other] = _leaning(part, values, f"groups of {other}")
-    kept = {kind: leaning for kind, leaning in found.items() if leaning is not None}
+            leanings[other] = _leaning(part, values, f"groups of {other}")
+    kept = {kind: leaning for kind, leaning in leanings.items() if leaning is not None}
     for kind, leaning in kept.items():
         _add_leaning(part, leaning, kind)
     return kept
@@ -289,16 +289,18 @@ def _leaning(part: AxisPart, items: Iterable[Iterable[str]], what: str) -> Leani
 def _tell_rare(part: AxisPart, images: NDArray[np.float64], what: str) -> None:
     """Say how many items are on too few ``images`` to be compared, where few are left, and what would keep more."""
     least = part.settings.min_images
-    kept, found = int((images >= least).sum()), int((images > 0).sum())
-    if kept >= min(_ENOUGH_ITEMS, found):
+    kept, seen = int((images >= least).sum()), int((images > 0).sum())
+    if kept >= min(_ENOUGH_ITEMS, seen):
         return
     of = f"{int(part.groups.defined.sum()):,} images with a label"
-    told = f"{part.axis}: {found - kept:,} of {found:,} {what} are on fewer than {least} of {of} and were left out"
+    sentence = f"{part.axis}: {seen - kept:,} of {seen:,} {what} are on fewer than {least} of {of} and were left out"
     # the highest that keeps enough of them, for the more images the more can be told
-    lower = int(np.sort(images)[::-1][min(_ENOUGH_ITEMS, found) - 1])
+    lower = int(np.sort(images)[::-1][min(_ENOUGH_ITEMS, seen) - 1])
     lower = max(lower, _LEAST_IMAGES)
     keeps = int((images >= lower).sum())
-    part.findings.note(f"{told}; --min-images {lower} keeps {keeps:,}" if lower < least and keeps > kept else told)
+    part.findings.note(
+        f"{sentence}; --min-images {lower} keeps {keeps:,}" if lower < least and keeps > kept else sentence
+    )
 
 
 def _words(part: AxisPart) -> list[set[str]]:
@@ -334,12 +336,12 @@ def _add_leaning(part: AxisPart, leaning: Leaning, kind: str) -> None:
 
 
 def _row_notes(row: dict[Any, Any], correction: str, lone: bool) -> tuple[str, ...]:
-    told = [f"{correction} p {row['p_adjusted']:.2g}"]
+    notes = [f"{correction} p {row['p_adjusted']:.2g}"]
     if correction != "Holm":
-        told.append(f"from {row['sources']:,} sources or sets")
+        notes.append(f"from {row['sources']:,} sources or sets")
     if lone:
-        told.append(no_interval("one source or set has them all"))
-    return tuple(told)
+        notes.append(no_interval("one source or set has them all"))
+    return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -366,7 +368,7 @@ def clusters_of(part: AxisPart) -> CaptionMap | None:
     vectors = part.text_vectors(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captions that are alike may fill fewer clusters than asked for
-        found = caption_clusters(
+        clustering = caption_clusters(
             part.groups.take(rows),
             texts,
             vectors,
@@ -380,15 +382,15 @@ def clusters_of(part: AxisPart) -> CaptionMap | None:
         part.findings.note(f"{part.axis}: captions are clustered by the vectors of a text encoder, not by their words")
     if count < part.settings.clusters:
         part.findings.note(f"{part.axis}: {count} clusters, because only {said}")
-    _add_leaning(part, found.leaning, "cluster")
-    return CaptionMap(found, rows, texts, vectors)
+    _add_leaning(part, clustering.leaning, "cluster")
+    return CaptionMap(clustering, rows, texts, vectors)
 
 
 def captions_part(part: AxisPart) -> CaptionProbe | None:
     """How well neutral captions tell the group."""
     rows = part.chosen_rows()
     try:
-        found = caption_probe(
+        probe = caption_probe(
             part.neutral(rows),
             part.groups.take(rows),
             clusters=None if (keys := part.sources()) is None else keys[rows],
@@ -399,8 +401,8 @@ def captions_part(part: AxisPart) -> CaptionProbe | None:
     except InputError as error:
         part.findings.note(f"{part.axis}: no guess from captions: {error}")
         return None
-    part.add(found.auc, "attribute_auc", "captions_tfidf")
-    return found
+    part.add(probe.auc, "attribute_auc", "captions_tfidf")
+    return probe
 
 
 def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | None:
@@ -416,7 +418,7 @@ def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | Non
         groups, unmasked = groups.take(read), unmasked[read]
         masked = None if masked is None else masked[read]
         sources = None if sources is None else sources[read]
-    found = image_probes(
+    probes = image_probes(
         groups,
         masked=masked,
         unmasked=unmasked,
@@ -425,13 +427,13 @@ def images_part(part: AxisPart, masked: Any, unmasked: Any) -> ImageProbes | Non
         seed=part.settings.seed,
         level=part.settings.level,
     )
-    for variant, probe in (("images_masked", found.masked), ("images", found.unmasked)):
+    for variant, probe in (("images_masked", probes.masked), ("images", probes.unmasked)):
         if probe is not None:
             part.add(probe.auc, "attribute_auc", variant)
             part.add(probe.balanced_accuracy, "attribute_balanced_accuracy", variant)
-    if found.person_adds is not None:
-        part.add(found.person_adds, "attribute_balanced_accuracy", "images_minus_masked")
-    return found
+    if probes.person_adds is not None:
+        part.add(probes.person_adds, "attribute_balanced_accuracy", "images_minus_masked")
+    return probes
 
 
 def table_frame(found: dict[str, Leaning]) -> pd.DataFrame:

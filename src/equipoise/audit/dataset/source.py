@@ -113,21 +113,21 @@ def read_dataset(
     if not asked:
         asked = tuple(axis for axis in known if frame[axis].notna().any())
         notes += [f"the axis {axis!r} is undefined for every image" for axis in known if axis not in asked]
-    found = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
-    unfit = words.unfit_for(text for some in captions for text in some) if words.axis in found else ""
+    by_axis = {axis: _groups(frame, captions, axis, words, path) for axis in asked or (words.axis,)}
+    unfit = words.unfit_for(text for some in captions for text in some) if words.axis in by_axis else ""
     notes += [unfit] if unfit else []
-    if words.axis in found and words.language != "en" and any(captions):
+    if words.axis in by_axis and words.language != "en" and any(captions):
         firsts = [some[0] if some else "" for some in captions]
-        groups = found[words.axis][0]
+        groups = by_axis[words.axis][0]
         names = [groups.names[label] if label >= 0 else None for label in groups.labels.tolist()]
         notes += filter(None, [words.warning, words.still_told(words.neutralise_all(firsts), names)])
     return Dataset(
         path.name,
         frame,
         captions,
-        {axis: groups for axis, (groups, _) in found.items()},
-        _lexicons(found, words),
-        {axis: by for axis, (_, by) in found.items()},
+        {axis: groups for axis, (groups, _) in by_axis.items()},
+        _lexicons(by_axis, words),
+        {axis: by for axis, (_, by) in by_axis.items()},
         pool_name(frame),
         notes,
     )
@@ -179,13 +179,13 @@ def _some(frame: pd.DataFrame, limit: int, sample: int, seed: int) -> pd.DataFra
 
 
 def _from_captions(path: Path) -> pd.DataFrame:
-    found = caption_frame(path)
-    if found.empty:
+    frame = caption_frame(path)
+    if frame.empty:
         raise InputError(f"{path}: holds no captions")
-    nameless = found["image_id"].isna()
+    nameless = frame["image_id"].isna()
     if nameless.any():
         raise InputError(f"{path}: annotation {int(nameless.argmax())} has no image_id")
-    together = found.groupby("image_id", sort=False)["caption"].apply(list)
+    together = frame.groupby("image_id", sort=False)["caption"].apply(list)
     return pd.DataFrame({"image_id": together.index.astype(str), "captions": together.to_numpy()})
 
 
@@ -209,5 +209,5 @@ def _groups(
 def _lexicons(axes: Iterable[str], words: Lexicon) -> dict[str, Lexicon]:
     """The given lexicon for its own axis; for others the shipped one that has the axis's name."""
     ids = {axis: axis for axis in axes if axis in LEXICONS and axis != words.axis}
-    found = {axis: Lexicon.load(name) for axis, name in ids.items()}
-    return found | ({words.axis: words} if words.axis in set(axes) else {})
+    shipped = {axis: Lexicon.load(name) for axis, name in ids.items()}
+    return shipped | ({words.axis: words} if words.axis in set(axes) else {})

@@ -59,34 +59,34 @@ def activities_of(part: AxisPart) -> ActivityBias | None:
     if others:
         part.findings.note(f"{part.axis}: activities compare the two groups with most, {first} and {second}")
     try:
-        found = activity_bias(counts, first, second, min_count=part.settings.min_activities)
+        bias = activity_bias(counts, first, second, min_count=part.settings.min_activities)
     except InputError as error:
         part.findings.note(f"{part.axis}: no activities: {error}")
         return None
     if part.sources() is None:
-        found = _with_exact_p(found, sizes[first] / (sizes[first] + sizes[second]))
+        bias = _with_exact_p(bias, sizes[first] / (sizes[first] + sizes[second]))
     else:
-        found = _with_clusters(part, counts, found)
-    _add_activities(part, found)
-    return found
+        bias = _with_clusters(part, counts, bias)
+    _add_activities(part, bias)
+    return bias
 
 
-def _with_exact_p(found: ActivityBias, share: float) -> ActivityBias:
+def _with_exact_p(bias: ActivityBias, share: float) -> ActivityBias:
     """The normal approximation calls 46 to 0 uncertain; the binomial law does not."""
-    pairs = list(zip(found.table[found.first], found.table[found.second], strict=True))
+    pairs = list(zip(bias.table[bias.first], bias.table[bias.second], strict=True))
     exact = [min(1.0, float(sps.binomtest(int(a), int(a + b), share).pvalue)) for a, b in pairs]
     error = [float(np.sqrt(1 / (a + 0.5) + 1 / (b + 0.5))) for a, b in pairs]
-    return replace(found, table=found.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact), error=error))
+    return replace(bias, table=bias.table.assign(p_exact=exact, q_exact=benjamini_hochberg(exact), error=error))
 
 
-def _with_clusters(part: AxisPart, counts: ActivityCounts, found: ActivityBias) -> ActivityBias:
+def _with_clusters(part: AxisPart, counts: ActivityCounts, bias: ActivityBias) -> ActivityBias:
     """Mentions of one source exchange their group as one, or inside the source where it shows both."""
-    sides = {found.first: 0, found.second: 1}
+    sides = {bias.first: 0, bias.second: 1}
     kept = [(image, activity, sides[group]) for image, activity, group in counts.mentions if group in sides]
     rows, row_of = np.unique(np.array([(image, side) for image, _, side in kept]), axis=0, return_inverse=True)
     row_of = row_of.ravel()
     sources = np.unique(np.asarray(part.sources()), return_inverse=True)[1][rows[:, 0]]
-    place = {str(name): column for column, name in enumerate(found.table.index)}
+    place = {str(name): column for column, name in enumerate(bias.table.index)}
     inside = np.array([activity in place for _, activity, _ in kept])
     columns = np.array([place.get(activity, -1) for _, activity, _ in kept])
     matrix = sparse.csr_matrix(
@@ -102,9 +102,9 @@ def _with_clusters(part: AxisPart, counts: ActivityCounts, found: ActivityBias) 
         seed=part.settings.seed,
     )
     p_value = lean.p_value[:, 0]
-    first, second = (found.table[name].to_numpy(float) for name in (found.first, found.second))
+    first, second = (bias.table[name].to_numpy(float) for name in (bias.first, bias.second))
     error = np.sqrt(1 / (first + 0.5) + 1 / (second + 0.5)) * _inflation(matrix, rows[:, 1], sources)
-    return replace(found, table=found.table.assign(p_exact=p_value, q_exact=benjamini_hochberg(p_value), error=error))
+    return replace(bias, table=bias.table.assign(p_exact=p_value, q_exact=benjamini_hochberg(p_value), error=error))
 
 
 def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArray[np.float64]:
@@ -128,22 +128,22 @@ def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArr
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
 
 
-def _add_activities(part: AxisPart, found: ActivityBias) -> None:
+def _add_activities(part: AxisPart, bias: ActivityBias) -> None:
     reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
-    for row in found.table.reset_index(names="activity").to_dict("records"):
-        side = f"{found.first} over {found.second}"
+    for row in bias.table.reset_index(names="activity").to_dict("records"):
+        side = f"{bias.first} over {bias.second}"
         estimate = Estimate(
             row["log_ratio"],
             row["log_ratio"] - reach * row["error"],
             row["log_ratio"] + reach * row["error"],
-            null_mean=found.chance,
+            null_mean=bias.chance,
             null_sd=row["error"],
             p_value=min(1.0, row["p_exact"]),
-            n=int(row[found.first] + row[found.second]),
+            n=int(row[bias.first] + row[bias.second]),
             n_groups=2,
             notes=(f"{side}; q {row['q_exact']:.2g}; z among activities {row['z_across']:.2f}",),
         )
-        part.add(estimate, "activity_log_ratio", subject=row["activity"], group=found.first)
+        part.add(estimate, "activity_log_ratio", subject=row["activity"], group=bias.first)
 
 
 ROWS = 12
@@ -180,12 +180,12 @@ def told(
 ) -> str:
     """The whole report. An item leans where it stands out of its table at 5% over all tables of all axes."""
     lines = [f"{dataset.name}: {len(dataset):,} images, {dataset.n_captions:,} different captions", ""]
-    sure = SURE / max(1, sum(one.tables for one in found))
-    lopsided = any(one.lopsided for one in judged.values())
+    sure = SURE / max(1, sum(of_axis.tables for of_axis in found))
+    lopsided = any(judgement.lopsided for judgement in judged.values())
     lines += ["Where it is lopsided" if lopsided else "Nothing is lopsided, beyond chance and by enough to matter"]
-    lines += [*(f"  {line}" for one in found for line in _summary(one, judged, sure)), ""]
-    for one in found:
-        lines += _axis_tables(one, sure)
+    lines += [*(f"  {line}" for of_axis in found for line in _summary(of_axis, judged, sure)), ""]
+    for of_axis in found:
+        lines += _axis_tables(of_axis, sure)
     joint = results[(results["metric"] == "group_evenness") & results["axis"].str.contains(" x ", regex=False)]
     for row in joint.to_dict("records"):
         even = f"{row['value']:.3f} (even sampling gives {row['null_mean']:.3f}); {row['notes']}"
@@ -193,73 +193,88 @@ def told(
     return "\n".join(lines).rstrip()
 
 
-def _summary(found: AxisFindings, judged: Mapping[tuple[str, str, str | None], Judged], level: float) -> Iterable[str]:
-    largest = max(found.counts.shares, key=lambda name: found.counts.shares[name].value)
-    estimate = found.counts.shares[largest]
-    verdict = _verdict(judged["group_share", found.axis, largest])
+def _summary(
+    findings: AxisFindings, judged: Mapping[tuple[str, str, str | None], Judged], level: float
+) -> Iterable[str]:
+    largest = max(findings.counts.shares, key=lambda name: findings.counts.shares[name].value)
+    estimate = findings.counts.shares[largest]
+    verdict = _verdict(judged["group_share", findings.axis, largest])
     yield (
-        f"{found.axis}: {largest} in {share(estimate.value, 1)} {_interval(estimate, 100)} of {estimate.n:,} images "
+        f"{findings.axis}: {largest} in {share(estimate.value, 1)} {_interval(estimate, 100)} of {estimate.n:,} images "
         f"with a group; {share(estimate.null_mean, 1)} would be even: {verdict}"
     )
-    if found.counts.n_clusters < estimate.n:
+    if findings.counts.n_clusters < estimate.n:
         yield (
-            f"{found.axis}: these images come from {found.counts.n_clusters:,} sources or sets and are as certain as "
-            f"{found.counts.effective_n:,.0f} independent ones"
+            f"{findings.axis}: these images come from {findings.counts.n_clusters:,} sources or sets and are as "
+            f"certain as {findings.counts.effective_n:,.0f} independent ones"
         )
-    for kind, leaning in found.leanings.items():
+    for kind, leaning in findings.leanings.items():
         sure, items = leaning.lopsided(level), leaning.table["item"].nunique()
         if len(sure):
             most = ", ".join(f"{r['item']} to {r['group']} ({_points(r['excess'])})" for r in _leaders(sure, 3))
-            yield f"{found.axis}: {sure['item'].nunique()} of {items} {_plural(kind)} lean beyond chance, most {most}"
+            of = f"{sure['item'].nunique()} of {items} {_plural(kind)}"
+            yield f"{findings.axis}: {of} lean beyond chance, most {most}"
         else:
-            yield f"{found.axis}: none of {items} {_plural(kind)} leans beyond chance"
-    if found.clusters is not None:
-        leaning = found.clusters.found.leaning
+            yield f"{findings.axis}: none of {items} {_plural(kind)} leans beyond chance"
+    if findings.clusters is not None:
+        leaning = findings.clusters.found.leaning
         sure = leaning.lopsided(level)
         of = f"{sure['item'].nunique()} of {leaning.table['item'].nunique()} clusters of neutral captions"
         most = "; ".join(
-            f"{' '.join(_words_of(found.clusters, r['item'])[:3])} to {r['group']} ({_points(r['excess'])})"
+            f"{' '.join(_words_of(findings.clusters, r['item'])[:3])} to {r['group']} ({_points(r['excess'])})"
             for r in _leaders(sure, 3)
         )
-        yield f"{found.axis}: {of} lean beyond chance" + (f", most {most}" if most else "")
-    if found.activities is not None:
-        bias = found.activities
+        yield f"{findings.axis}: {of} lean beyond chance" + (f", most {most}" if most else "")
+    if findings.activities is not None:
+        bias = findings.activities
         sure_rows = bias.table[bias.table["q_exact"] < level]
         ends = dict.fromkeys(map(str, (*sure_rows.index[:2], *sure_rows.index[:-3:-1])))
         named = f", at the ends {', '.join(ends)}" if ends else ""
         of = f"{len(sure_rows)} of {len(bias.table)} activities"
-        yield f"{found.axis}: {of} lean beyond chance (q < {level:.2g}){named}"
-    if found.captions is not None:
-        yield f"{found.axis} guessed from neutral captions: {_auc(found.captions.auc)}"
-    if found.images is not None:
-        for name, probe in (("person-masked images", found.images.masked), ("whole images", found.images.unmasked)):
+        yield f"{findings.axis}: {of} lean beyond chance (q < {level:.2g}){named}"
+    if findings.captions is not None:
+        yield f"{findings.axis} guessed from neutral captions: {_auc(findings.captions.auc)}"
+    if findings.images is not None:
+        for name, probe in (
+            ("person-masked images", findings.images.masked),
+            ("whole images", findings.images.unmasked),
+        ):
             if probe is not None:
-                yield f"{found.axis} guessed from {name}: {_auc(probe.auc)}"
+                yield f"{findings.axis} guessed from {name}: {_auc(probe.auc)}"
 
 
-def _axis_tables(found: AxisFindings, level: float) -> list[str]:
-    lines = [f"Groups on {found.axis} (labels: {found.labelled_by}; {found.counts.n_undefined:,} images undefined)"]
-    rows = [
-        (name, f"{found.counts.counts[name]:,}", plain(e.value), _interval(e), plain(e.null_mean), p_plain(e.p_value))
-        for name, e in found.counts.shares.items()
+def _axis_tables(findings: AxisFindings, level: float) -> list[str]:
+    lines = [
+        f"Groups on {findings.axis} (labels: {findings.labelled_by}; {findings.counts.n_undefined:,} images undefined)"
     ]
-    even = found.counts.evenness
+    rows = [
+        (
+            name,
+            f"{findings.counts.counts[name]:,}",
+            plain(e.value),
+            _interval(e),
+            plain(e.null_mean),
+            p_plain(e.p_value),
+        )
+        for name, e in findings.counts.shares.items()
+    ]
+    even = findings.counts.evenness
     rows.append(("evenness", "", plain(even.value), _interval(even), plain(even.null_mean), p_plain(even.p_value)))
     lines += _table(("group", "images", "share", "95% interval", "even", "p"), rows)
-    for kind, leaning in found.leanings.items():
+    for kind, leaning in findings.leanings.items():
         distance = leaning.distance
         lines += [
-            f"{_plural(kind).capitalize()} by {found.axis}: mean distance from the dataset's shares "
+            f"{_plural(kind).capitalize()} by {findings.axis}: mean distance from the dataset's shares "
             f"{distance.value:.3f}, by chance {plain(distance.null_mean)}, p {p_plain(distance.p_value)}"
         ]
         lines += _leaning_rows(leaning, kind, level)
-    if found.clusters is not None:
-        lines += [f"Clusters of neutral captions by {found.axis}", *_cluster_rows(found.clusters)]
-    if found.activities is not None:
-        lines += _activity_rows(found.activities, level)
-    if found.captions is not None:
-        lines += [f"{found.axis.capitalize()} from neutral captions: {_auc(found.captions.auc)}; words that tell"]
-        lines += _table(("group", "words"), [(g, " ".join(words)) for g, words in found.captions.telling.items()])
+    if findings.clusters is not None:
+        lines += [f"Clusters of neutral captions by {findings.axis}", *_cluster_rows(findings.clusters)]
+    if findings.activities is not None:
+        lines += _activity_rows(findings.activities, level)
+    if findings.captions is not None:
+        lines += [f"{findings.axis.capitalize()} from neutral captions: {_auc(findings.captions.auc)}; words that tell"]
+        lines += _table(("group", "words"), [(g, " ".join(words)) for g, words in findings.captions.telling.items()])
     return lines
 
 

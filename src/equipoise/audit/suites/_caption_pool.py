@@ -156,9 +156,15 @@ def _estimate(
     alternative, bounds = METRICS.get(metric).alternative, METRICS.get(metric).bounds
     possible = (0.0, np.inf) if callable(bounds) else bounds  # the one with bounds by pool is MaxSkew
     if len(values) > 1:
-        n = len(queries)
-        told: dict[str, Any] = {"alternative": alternative, "n": n, "n_groups": ranked.n_groups}
-        seeded = seeded_estimate(values, drawn, config, possible=possible, **told)
+        seeded = seeded_estimate(
+            values,
+            drawn,
+            config,
+            possible=possible,
+            alternative=alternative,
+            n=len(queries),
+            n_groups=ranked.n_groups,
+        )
         return seeded.with_notes(*of_sources(ranked.cluster))
     value, null = float(values[0]), drawn[0]
     p = p_values(value, null, alternative=alternative, rng=np.random.default_rng(config.seed))

@@ -78,8 +78,8 @@ def own_text_means(
 
     >>> groups = Groups.from_values(["a"] * 30 + ["b"] * 30)
     >>> blind = np.tile([[0.0, 1.0]], (60, 1))  # text "a" always loses, text "b" always wins, whoever is shown
-    >>> found = own_text_means(blind, groups)
-    >>> found.gap.value, found.gap.excess, found.by_group["b"].excess
+    >>> means = own_text_means(blind, groups)
+    >>> means.gap.value, means.gap.excess, means.by_group["b"].excess
     (1.0, 0.0, 0.0)
     """
     table = np.asarray(worth, dtype=np.float64)
@@ -127,8 +127,8 @@ def prompt_sensitivity(
     with the same number of 1s are exchangeable). The interval is that of the range over all templates,
     whichever two are the extremes.
 
-    >>> found = prompt_sensitivity([[1, 0], [1, 0], [1, 1], [0, 0]] * 10, ["a photo", "a picture"])
-    >>> found.value, found.notes
+    >>> sensitivity = prompt_sensitivity([[1, 0], [1, 0], [1, 1], [0, 0]] * 10, ["a photo", "a picture"])
+    >>> sensitivity.value, sensitivity.notes
     (0.5, ('highest with "a photo", lowest with "a picture"',))
     """
     given = np.asarray(outcomes, dtype=np.int64)
@@ -220,8 +220,8 @@ def caption_probe(
     that shows several groups.
 
     >>> texts = ["a person on a skateboard", "a person with a horse"] * 20
-    >>> found = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
-    >>> found.auc.value, found.telling["m"]
+    >>> probe = caption_probe(texts, Groups.from_values(["m", "f"] * 20), permutations=9)
+    >>> probe.auc.value, probe.telling["m"]
     (1.0, ('on', 'skateboard'))
     """
     if len(texts) != len(groups):
@@ -385,8 +385,8 @@ def image_probes(
     >>> rng = np.random.default_rng(0)
     >>> groups = Groups.from_values(["a", "b"] * 50)
     >>> seen = rng.normal(size=(100, 4)) + 3 * groups.labels[:, None]
-    >>> found = image_probes(groups, masked=rng.normal(size=(100, 4)), unmasked=seen, permutations=9)
-    >>> found.unmasked.auc.value > 0.95 > 0.65 > found.masked.auc.value, found.person_adds.value > 0.2
+    >>> probes = image_probes(groups, masked=rng.normal(size=(100, 4)), unmasked=seen, permutations=9)
+    >>> probes.unmasked.auc.value > 0.95 > 0.65 > probes.masked.auc.value, probes.person_adds.value > 0.2
     (True, True)
     """
     if masked is None and unmasked is None:

@@ -68,8 +68,8 @@ def seeded_estimate(
 
     >>> draws = [[0.0, 0.1], [0.1, 0.2]]
     >>> about = {"alternative": "greater", "n": 9, "n_groups": 2, "possible": (0, 1)}
-    >>> found = seeded_estimate([0.2, 0.3], draws, AuditConfig(), **about)
-    >>> found.value, found.ci_low == 0 < found.ci_high, found.notes
+    >>> estimate = seeded_estimate([0.2, 0.3], draws, AuditConfig(), **about)
+    >>> estimate.value, estimate.ci_low == 0 < estimate.ci_high, estimate.notes
     (0.25, True, ('mean of 2 seeds, sd 0.071', 'the interval is over seeds, and at least as wide as chance spreads'))
     """
     means, null = np.asarray(values, dtype=np.float64), np.asarray(draws, dtype=np.float64)
@@ -175,7 +175,7 @@ def add_retrieval(
         _add_notes(findings, retrieved, null, f"{axis}, K = {k}")
 
 
-def favoured_groups(found: Retrieved) -> dict[int, Note]:
+def favoured_groups(retrieved: Retrieved) -> dict[int, Note]:
     """For each query the group that has most times its share of the pool among the first K, with both shares.
 
     That is the group whose skew MaxSkew is. A query that gives no group more than its share has no note.
@@ -185,48 +185,51 @@ def favoured_groups(found: Retrieved) -> dict[int, Note]:
     >>> favoured_groups(evaluate(Scores([[3, 2, 1, 0, 5, 4]]), groups, k=2))
     {0: 'favours m: 2 of the first 2, 33% of the pool'}
     """
-    told = {}
-    for place, query in enumerate(found.queries if SHARE in found.by_group else ()):
-        shares, pool = found.by_group[SHARE][place], found.pool_counts[found.pool[place]]
+    notes = {}
+    for place, query in enumerate(retrieved.queries if SHARE in retrieved.by_group else ()):
+        shares, pool = retrieved.by_group[SHARE][place], retrieved.pool_counts[retrieved.pool[place]]
         times = np.divide(shares * pool.sum(), pool, out=np.zeros(len(pool)), where=pool > 0)
         most = int(times.argmax())
         if times[most] > 1 + 1e-9:
-            told[int(query)] = note("favours", group=found.groups.names[most], **_counts(found, place, most))
-    return told
+            notes[int(query)] = note("favours", group=retrieved.groups.names[most], **_counts(retrieved, place, most))
+    return notes
 
 
-def shares_by_query(found: Retrieved, null: Chance) -> Iterator[Measured]:
+def shares_by_query(retrieved: Retrieved, null: Chance) -> Iterator[Measured]:
     """The share of each group among the first K of each query, beside what chance gives and its share of the pool.
 
     >>> from equipoise.measure.retrieval.sources import Scores
-    >>> found = evaluate(Scores([[3, 2, 1, 0, 5, 4]]), Groups.from_values([*"ffffmm"]), k=2)
-    >>> rows = shares_by_query(found, chance(found, draws=9))
+    >>> retrieved = evaluate(Scores([[3, 2, 1, 0, 5, 4]]), Groups.from_values([*"ffffmm"]), k=2)
+    >>> rows = shares_by_query(retrieved, chance(retrieved, draws=9))
     >>> [(row.group, row.estimate.value, row.estimate.notes[0]) for row in rows]
     [('f', 0.0, '0 of the first 2, 67% of the pool'), ('m', 1.0, '2 of the first 2, 33% of the pool')]
     """
-    if SHARE not in found.by_group or SHARE not in null.mean:
+    if SHARE not in retrieved.by_group or SHARE not in null.mean:
         return
-    for place, query in enumerate(found.queries):
-        if found.all_equal[place]:
+    for place, query in enumerate(retrieved.queries):
+        if retrieved.all_equal[place]:
             continue
-        for number, group in enumerate(found.groups.names):
+        for number, group in enumerate(retrieved.groups.names):
             estimate = Estimate(
-                float(found.by_group[SHARE][place, number]),
+                float(retrieved.by_group[SHARE][place, number]),
                 null_mean=float(null.mean[SHARE][place, number]),
                 null_sd=float(null.sd[SHARE][place, number]),
                 n=1,
-                n_groups=found.groups.n_groups,
-                notes=(note("shown", **_counts(found, place, number)), "no p-value of one group alone: see max_skew"),
+                n_groups=retrieved.groups.n_groups,
+                notes=(
+                    note("shown", **_counts(retrieved, place, number)),
+                    "no p-value of one group alone: see max_skew",
+                ),
             )
-            yield Measured(SHARE, estimate, group, int(query), found.recipe.k, found.recipe.variant.name)
+            yield Measured(SHARE, estimate, group, int(query), retrieved.recipe.k, retrieved.recipe.variant.name)
 
 
-def _counts(found: Retrieved, place: int, group: int) -> dict[str, Any]:
+def _counts(retrieved: Retrieved, place: int, group: int) -> dict[str, Any]:
     """How many of a query's first K are of a group, of how many, and the group's share of the pool."""
-    pool = found.pool_counts[found.pool[place]]
+    pool = retrieved.pool_counts[retrieved.pool[place]]
     size = int(pool.sum())
-    k = min(found.recipe.k, size)
-    first = round(float(found.by_group[SHARE][place, group]) * k)
+    k = min(retrieved.recipe.k, size)
+    first = round(float(retrieved.by_group[SHARE][place, group]) * k)
     return {"first": first, "k": k, "pool_share": float(pool[group] / size)}
 
 

@@ -242,8 +242,8 @@ class _Asked:
                     n_groups=self.groups.n_groups,
                     possible=possible_range(retrieved, metric),
                 )
-                told = estimate.with_notes(*of_sources(parts[0]["clusters"]))
-                findings.add(told, metric=metric, variant=variant, k=k, **of_pair(metric, self.pair), **keys)
+                noted = estimate.with_notes(*of_sources(parts[0]["clusters"]))
+                findings.add(noted, metric=metric, variant=variant, k=k, **of_pair(metric, self.pair), **keys)
                 if all(shuffles):
                     together: dict[str, Key] = {"n": len(parts[0]["queries"]), "shuffle": " ".join(shuffles)}
                     findings.add_draws(np.mean(draws, axis=0), metric=metric, variant=variant, k=k, **together, **keys)

@@ -163,8 +163,8 @@ def _correct(findings: Findings, config: AuditConfig, axis: str) -> None:
             add_notes(row, note("holm_over", unit="prompts", **facts))
     if tested:
         findings.note(f"{axis}: p-values of single prompts are corrected over the prompts of each metric (Holm)")
-    if told := advice(most, config.draws):
-        findings.note(f"{axis}: {told}")
+    if warning := advice(most, config.draws):
+        findings.note(f"{axis}: {warning}")
 
 
 def _advice(config: AuditConfig) -> str:
@@ -200,15 +200,15 @@ def _add_closest(
         )
         keys = {"axis": f"{axis} | prompts={kind}", "pool": pool_name(frame), "variant": "equipoise"}
         for group, estimate in means.by_group.items():
-            told = estimate.with_notes(no_null("it depends on the prompts; see the gap"))
-            findings.add(told, metric="closest_kind", group=group, **keys)
+            noted = estimate.with_notes(no_null("it depends on the prompts; see the gap"))
+            findings.add(noted, metric="closest_kind", group=group, **keys)
         findings.add(means.gap, metric="closest_kind_gap", **keys)
 
 
 def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, prompts: Sequence[str]) -> None:
     deepest = max(RANKED, *(row["k"] or 0 for row in findings.rows))
-    found = rank(evidence.source(prompts), min(deepest, len(evidence.frame)), order=evidence.tie_order(config.seed))
-    findings.add_ranking(found, list(prompts), evidence.frame["image_id"].astype(str).tolist())
+    ranking = rank(evidence.source(prompts), min(deepest, len(evidence.frame)), order=evidence.tie_order(config.seed))
+    findings.add_ranking(ranking, list(prompts), evidence.frame["image_id"].astype(str).tolist())
 
 
 SUITE = Suite(

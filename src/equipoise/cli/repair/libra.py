@@ -79,7 +79,7 @@ def synthesise(
         typer.echo(f"{len(named.texts):,} of {len(texts):,} captions name one group of {', '.join(named.groups)}")
         typer.echo(f"the filler ({filler}) would be asked for at most {asked:,} captions")
         return
-    made = synthesise_into(
+    synthesis = synthesise_into(
         out,
         texts,
         images,
@@ -89,9 +89,9 @@ def synthesise(
         say=lambda line: typer.echo(line, err=True),
         overwrite=overwrite,
     )
-    for line in _summary(made.counts):
+    for line in _summary(synthesis.counts):
         typer.echo(line)
-    typer.echo(f"{len(made.pairs):,} pairs in {out}/pairs.jsonl")
+    typer.echo(f"{len(synthesis.pairs):,} pairs in {out}/pairs.jsonl")
 
 
 @app.command()
@@ -131,7 +131,7 @@ def fit(
 
     if bool(init) == bool(encoder or decoder) or bool(encoder) != bool(decoder):
         raise InputError("say what to start from: --init mini:dcg (or a reviser's folder), or --encoder and --decoder")
-    found = pairs_in(pairs)
+    pair_rows = pairs_in(pairs)
     pictures = _pictures(images)
     own: dict[str, Any] = {"steps": steps, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     more = fitting_all(TrainSettings, _more(setting, own), what="setting of training")
@@ -142,11 +142,11 @@ def fit(
     # What lies beside the model belongs to one run as well: another with other pairs would replace them meanwhile.
     with locked(lock_of(pairs_place), what=f"the folder {out}"):
         start = init or start_of(encoder, decoder, beside(out, "start"), share=share, seed=seed)
-        made = fit_reviser(
-            found, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
+        trained = fit_reviser(
+            pair_rows, pictures, out, init=start, options=options, device=device, overwrite=overwrite, **settings
         )
-    judged = "" if made.validation is None else f", on images that it has not seen {made.validation:.3f}"
-    typer.echo(f"{made.steps:,} steps; the loss is {made.loss:.3f}{judged}; apply it with --reviser hf:{out}")
+    judged = "" if trained.validation is None else f", on images that it has not seen {trained.validation:.3f}"
+    typer.echo(f"{trained.steps:,} steps; the loss is {trained.loss:.3f}{judged}; apply it with --reviser hf:{out}")
 
 
 @app.command()
@@ -192,11 +192,11 @@ def apply(
     if not images:
         raise InputError("the reviser looks at the images; say where they are with --images (a table or a folder)")
     pictures = _pictures(images)
-    given = fitting_all(Revising, _more(setting, {}), what="setting of a reviser")
-    model = load(reviser, kind="reviser", **given, **({"device": device} if device else {}))
-    rows = [CaptionRow(one.image_id, text, one.fields) for one in records for text in one.captions]
+    options = fitting_all(Revising, _more(setting, {}), what="setting of a reviser")
+    model = load(reviser, kind="reviser", **options, **({"device": device} if device else {}))
+    rows = [CaptionRow(record.image_id, text, record.fields) for record in records for text in record.captions]
     suffix = suffix_of(source)
-    made = apply_into(
+    revision = apply_into(
         out,
         model,
         rows,
@@ -208,11 +208,11 @@ def apply(
         overwrite=overwrite,
         say=lambda line: typer.echo(line, err=True),
     )
-    counts = made.counts
-    kept = ", ".join(f"{counts[name]:,} {name}" for name in list(counts)[3:] if counts[name])
+    counts = revision.counts
+    unchanged = ", ".join(f"{counts[name]:,} {name}" for name in list(counts)[3:] if counts[name])
     typer.echo(f"{counts['revised']:,} of {counts['captions']:,} captions revised, {counts['changed']:,} changed")
-    if kept:
-        typer.echo(f"left as they were: {kept}")
+    if unchanged:
+        typer.echo(f"left as they were: {unchanged}")
 
 
 def _pictures(place: str) -> Any:

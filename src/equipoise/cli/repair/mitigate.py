@@ -97,9 +97,15 @@ def mitigate(
         return
     if remedy == "libra":
         raise InputError("libra repairs captions, not an encoder: equipoise libra synthesise CAPTIONS -o DIR")
-    for given, told in ((remedy, "a REMEDY, such as projection"), (model, "a MODEL"), (table, "a table with --table")):
-        if not given:
-            raise InputError(f"give {told}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR")
+    for value, lacking in (
+        (remedy, "a REMEDY, such as projection"),
+        (model, "a MODEL"),
+        (table, "a table with --table"),
+    ):
+        if not value:
+            raise InputError(
+                f"give {lacking}: equipoise mitigate projection mini:clip --table sets --axis gender -o DIR"
+            )
     if not out and not dry_run:
         raise InputError("say where to keep the remedy with -o")
     images = opened(table, layer, limit, sample, seed)
@@ -128,17 +134,17 @@ def mitigate(
             return
         _learn_tokens(model, images, axis, out, apart_share, setting, seed, how, device, overwrite)
         return
-    made = _made(remedy, setting, variant)
-    if prompts and made.learns_from != "texts":
+    method = _made(remedy, setting, variant)
+    if prompts and method.learns_from != "texts":
         raise InputError(f"--prompts: {remedy} learns from images, not from prompts; leave it out")
     if dry_run:
-        _tell_dry_run(images, axis, apart_share, seed, texts=made.learns_from == "texts")
+        _tell_dry_run(images, axis, apart_share, seed, texts=method.learns_from == "texts")
         return
     home = check_folder(out, "remedy", overwrite=overwrite)
     encoder = load(model, **({"device": device} if device else {}))
     pairs = read_prompts(prompts, axis) if prompts else None
-    made, apart = fit_into_folder(
-        made,
+    method, apart = fit_into_folder(
+        method,
         encoder,
         images,
         axis,
@@ -149,20 +155,20 @@ def mitigate(
         prompts=pairs,
         overwrite=overwrite,
     )
-    about = made.fitted_on
+    about = method.fitted_on
     assert about is not None
     what = "texts" if about.learnt_from == "texts" else "images"
     of = f" of {len(about.subjects)} subjects" if about.subjects else ""
     left = f"; {about.n_left_out:,} {what} could not be used" if about.n_left_out else ""
-    typer.echo(f"{made.name} fitted on {about.n:,} {what} in {about.n_sets:,} sets{of}, in {home}{left}")
+    typer.echo(f"{method.name} fitted on {about.n:,} {what} in {about.n_sets:,} sets{of}, in {home}{left}")
     for note in about.notes:
         typer.echo(f"note: {note}", err=True)
     if not apart:
         typer.echo("note: no subject is kept apart, so judge the remedy on another table", err=True)
         return
     typer.echo(f"kept apart to judge it by ({home / HELD_OUT}): {', '.join(apart)}")
-    layers = "".join(f" --layer {one}" for one in [*layer, str(home / HELD_OUT)])
-    axes = "".join(f" --axis {one}" for one in axis)
+    layers = "".join(f" --layer {name}" for name in [*layer, str(home / HELD_OUT)])
+    axes = "".join(f" --axis {name}" for name in axis)
     audit = f"equipoise audit {model} -s intersectional -t {table}{layers}{axes}"
     typer.echo(f"now audit the model before and after it, on those:\n  {audit} -o runs/before")
     typer.echo(f"  {audit} --remedy {home} -o runs/after")
@@ -231,16 +237,16 @@ def _settings(settings: list[str]) -> dict[str, Any]:
     """What ``--set name=value`` says; a value is JSON, or else a text."""
     import json
 
-    given: dict[str, Any] = {}
-    for one in settings:
-        name, equals, text = one.partition("=")
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
         if not equals:
-            raise InputError(f"--set {one}: give name=value, such as m=100")
+            raise InputError(f"--set {setting}: give name=value, such as m=100")
         try:
-            given[name.strip()] = json.loads(text)
+            values[name.strip()] = json.loads(text)
         except ValueError:
-            given[name.strip()] = text.strip()
-    return given
+            values[name.strip()] = text.strip()
+    return values
 
 
 def _check(name: str) -> None:
@@ -249,10 +255,10 @@ def _check(name: str) -> None:
 
     if not name:
         raise InputError("give the name of a registered remedy: equipoise mitigate check projection")
-    found = check(name)
-    for one in found:
-        typer.echo(f"{'failed' if one.problem else 'ok':7} {one.name:24} {one.problem or one.what}")
-    if any(one.problem for one in found):
+    results = check(name)
+    for result in results:
+        typer.echo(f"{'failed' if result.problem else 'ok':7} {result.name:24} {result.problem or result.what}")
+    if any(result.problem for result in results):
         raise typer.Exit(1)
 
 
@@ -292,8 +298,8 @@ def finetune_command(
         typer.echo("note: no subject is kept apart, so judge the model on another table", err=True)
         return
     typer.echo(f"kept apart to judge it by ({done.trained.folder / HELD_OUT}): {', '.join(done.held_out)}")
-    layers = "".join(f" --layer {one}" for one in [*layer, str(done.trained.folder / HELD_OUT)])
-    axes = "".join(f" --axis {one}" for one in axis)
+    layers = "".join(f" --layer {name}" for name in [*layer, str(done.trained.folder / HELD_OUT)])
+    axes = "".join(f" --axis {name}" for name in axis)
     audit = f"-s intersectional -t {table}{layers}{axes}"
     typer.echo(f"now audit it before and after, on those:\n  equipoise audit {model} {audit} -o runs/before")
     typer.echo(f"  equipoise audit {done.model} {audit} -o runs/after")

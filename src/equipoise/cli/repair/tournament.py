@@ -86,16 +86,16 @@ def tournament(
     who, trained = listed(remedies), listed(checkpoints)
     if dry_run:
         parts = splits_of(sets, settings)
-        for one in contenders(who, trained):
-            if one.data and beside is None:
+        for contender in contenders(who, trained):
+            if contender.data and beside is None:
                 continue
-            typer.echo(f"{one.name:28} {len(one.strengths)} strengths")
+            typer.echo(f"{contender.name:28} {len(contender.strengths)} strengths")
         for name in ("fitted", "choosing", "shown"):
             typer.echo(f"{name}: {', '.join(getattr(parts, name))}")
         return
     check_folder(out, "tournament", overwrite=overwrite)
     encoder = load(model, **({"device": device} if device else {}))
-    found = run(
+    outcome = run(
         encoder,
         sets,
         out,
@@ -108,8 +108,8 @@ def tournament(
         say=lambda line: typer.echo(line, err=True),
         overwrite=overwrite,
     )
-    typer.echo(found.table)
+    typer.echo(outcome.table)
     typer.echo("")
-    for sentence in found.sentences:
+    for sentence in outcome.sentences:
         typer.echo(sentence)
     typer.echo(f"page in {out}/report.html", err=True)

@@ -76,9 +76,9 @@ def train(
     by_name = preset_of(preset, task) if preset else None
     init = init or (by_name.init if by_name else "")
     needed = ((task, "a TASK, such as clip"), (table, "a TABLE"), (init, "a model to start from with --init"))
-    for given, told in needed:
-        if not given:
-            raise InputError(f"give {told}: equipoise train clip sets --init mini:clip -o DIR")
+    for value, lacking in needed:
+        if not value:
+            raise InputError(f"give {lacking}: equipoise train clip sets --init mini:clip -o DIR")
     if not out and not dry_run:
         raise InputError("say where to keep the model with -o")
     values: dict[str, Any] = {
@@ -126,9 +126,9 @@ def train(
             err=True,
         )
     if dry_run:
-        told = str(estimated(training))
+        estimate = str(estimated(training))
         if first:
-            typer.echo(told)
+            typer.echo(estimate)
         return
     done = carried_out(training, out, overwrite=overwrite, readers=readers)
     if first:

@@ -124,8 +124,8 @@ def rendered_again(scene: Scene, world: WorldConfig, seed: int) -> Scene:
 
     >>> from equipoise.world import sample
     >>> world = real_world()
-    >>> one = sample(world, 1, seed=4)[0]
-    >>> captions(rendered_again(one, world, 9), 1) == captions(one, 1)
+    >>> scene = sample(world, 1, seed=4)[0]
+    >>> captions(rendered_again(scene, world, 9), 1) == captions(scene, 1)
     True
     """
     other = draw(world, [seed], subject=scene.subject)[0]
@@ -199,8 +199,8 @@ def lean_of(occupations: Sequence[str], genders: Sequence[str]) -> tuple[dict[st
     is 0: whoever is shown has nothing to do with the occupation.
 
     >>> names = [name for name in OCCUPATIONS for _ in range(40)]
-    >>> told, _ = lean_of(names, ["female", "male"] * (len(names) // 2))
-    >>> told["slope"], told["n"]
+    >>> lean, _ = lean_of(names, ["female", "male"] * (len(names) // 2))
+    >>> lean["slope"], lean["n"]
     (0.0, 1120.0)
     """
     frame = pd.DataFrame({"occupation": occupations, "gender": genders})

@@ -50,8 +50,8 @@ Pairs = list[tuple[str, Image.Image]]
 def mixed_pictures(real: Pairs, made: Sequence[Pairs], mode: str, alpha: float, seed: int) -> Pairs:
     """What the next generator learns from; ``made`` holds the pictures of every generation so far, the last one last.
 
-    >>> one = Image.new("RGB", (1, 1))
-    >>> real, first, second = ([(f"{kind}{i}", one) for i in range(4)] for kind in "abc")
+    >>> picture = Image.new("RGB", (1, 1))
+    >>> real, first, second = ([(f"{kind}{i}", picture) for i in range(4)] for kind in "abc")
     >>> len(mixed_pictures(real, [first, second], "accumulate", 0.5, 0))
     8
     >>> [text[0] for text, _ in mixed_pictures(real, [first, second], "replace", 0.5, 0)].count("c")
@@ -133,5 +133,11 @@ def generation_rows(
     return pd.DataFrame(rows)
 
 
-def _cells(metric: str, found: Estimate) -> dict[str, Any]:
-    return {"metric": metric, "value": found.value, "low": found.ci_low, "high": found.ci_high, "n": found.n}
+def _cells(metric: str, estimate: Estimate) -> dict[str, Any]:
+    return {
+        "metric": metric,
+        "value": estimate.value,
+        "low": estimate.ci_low,
+        "high": estimate.ci_high,
+        "n": estimate.n,
+    }

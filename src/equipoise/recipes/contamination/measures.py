@@ -86,12 +86,12 @@ def _groups(scenes: SceneArrays, axis: str) -> Groups:
     return Groups.from_values(merged_ages(labels) if axis == "age" else labels, axis=axis)
 
 
-def _row(metric: str, found: Estimate | float, axis: str = "", group: str = "") -> dict[str, Any]:
+def _row(metric: str, estimate: Estimate | float, axis: str = "", group: str = "") -> dict[str, Any]:
     keys = {"metric": metric, "axis": axis, "group": group}
-    if not isinstance(found, Estimate):
-        return {**keys, "value": float(found)}
-    cells = {"value": found.value, "low": found.ci_low, "high": found.ci_high, "chance": found.null_mean}
-    return {**keys, **cells, "p": found.p_value, "n": found.n}
+    if not isinstance(estimate, Estimate):
+        return {**keys, "value": float(estimate)}
+    cells = {"value": estimate.value, "low": estimate.ci_low, "high": estimate.ci_high, "chance": estimate.null_mean}
+    return {**keys, **cells, "p": estimate.p_value, "n": estimate.n}
 
 
 def clip_rows(folder: Path, n: int, *, sets: int = SETS) -> pd.DataFrame:
@@ -123,19 +123,19 @@ def _of_axis(
     rows = []
     for k in KS:
         recalls = recall_by_group(ranks, groups, k, draws=DRAWS)
-        rows += [_row(f"R@{k}", found, axis, group) for group, found in recalls.by_group.items()]
+        rows += [_row(f"R@{k}", estimate, axis, group) for group, estimate in recalls.by_group.items()]
         rows.append(_row(f"R@{k} gap, {axis}", recalls.gap, axis))
     for variant, name in (("group_mean", ""), ("literal_eq4", " (Eq. 4 as printed)")):
         alike = self_similarity(images, groups, variant=variant, replicates=DRAWS, permutations=DRAWS)
         if variant == "group_mean":
-            rows += [_row("self-similarity", found, axis, group) for group, found in alike.by_group.items()]
+            rows += [_row("self-similarity", estimate, axis, group) for group, estimate in alike.by_group.items()]
         rows += [_row(f"self-similarity{name}, relative", e, axis, group) for group, e in alike.normalised.items()]
         if alike.gap is not None:
             rows.append(_row(f"self-similarity gap{name}, {axis}", alike.gap, axis))
     own = prompts(axis)
     asked = clip.texts(["a photo of a person", *(own[name] for name in groups.names)])
     preferred = person_preference(images, asked[0], asked[1:], groups, permutations=DRAWS)
-    rows += [_row("person preference", found, axis, group) for group, found in preferred.by_group.items()]
+    rows += [_row("person preference", estimate, axis, group) for group, estimate in preferred.by_group.items()]
     return [*rows, _row(f"person preference gap, {axis}", preferred.gap, axis)]
 
 
@@ -147,8 +147,8 @@ def _seeing(clip: ClipFolder, scenes: SceneArrays, images: NDArray[np.float64]) 
         names = list(asked)
         targets = np.array([names.index(label) for label in labels.tolist()])
         by = _groups(scenes, "gender")
-        found = zero_shot_accuracy(images, clip.texts(list(asked.values())), targets, by, permutations=DRAWS)
-        rows.append(_row(f"zero-shot {kind}", found.overall))
+        accuracy = zero_shot_accuracy(images, clip.texts(list(asked.values())), targets, by, permutations=DRAWS)
+        rows.append(_row(f"zero-shot {kind}", accuracy.overall))
     return rows
 
 
@@ -165,7 +165,7 @@ def caption_rows(captioner: Any, encoder: Any, n: int) -> tuple[pd.DataFrame, li
     rows = []
     for axis in ("gender", "skin_tone"):
         labels = scenes.labels(axis).tolist()
-        found = measure_lic(
+        lic = measure_lic(
             dict(zip(ids, said, strict=True)),
             dict(zip(ids, labels, strict=True)),
             dict(zip(ids, references, strict=True)),
@@ -173,9 +173,9 @@ def caption_rows(captioner: Any, encoder: Any, n: int) -> tuple[pd.DataFrame, li
             seeds=LIC_SEEDS,
             permutations=0,
         )
-        rows += [_row(f"LIC_M, {axis}", found.lic_m, axis)]
-        if found.lic is not None:
-            rows.append(_row(f"LIC, {axis}", found.lic, axis))
+        rows += [_row(f"LIC_M, {axis}", lic.lic_m, axis)]
+        if lic.lic is not None:
+            rows.append(_row(f"LIC, {axis}", lic.lic, axis))
     mentions = Mentions.of(said, Lexicon.load("equipoise"))
     by = _groups(scenes, "gender")
     rows.append(_row("Error (Eq. 8)", error(mentions, by, definition="any_opposite", draws=DRAWS), "gender"))

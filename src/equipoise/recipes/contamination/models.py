@@ -134,8 +134,8 @@ class LockedClip(ClipFolder):
         with torch.no_grad():
             if key not in _SEEN:
                 _SEEN[key] = self.model.vision_model(pixel_values=shown).pooler_output
-            made = self.model.visual_projection(_SEEN[key]).numpy().astype(np.float64)
-        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
+            vectors = self.model.visual_projection(_SEEN[key]).numpy().astype(np.float64)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
 def start_clip(out: Path, *, pictures: int, steps: int, rate: float) -> None:

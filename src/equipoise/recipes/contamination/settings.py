@@ -61,9 +61,9 @@ class ContaminationSettings(Settings):
 
     def check(self) -> None:
         """Refuse shares that are given twice, too few of them, and arms that are not there."""
-        told = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        shares = ", ".join(f"{alpha:g}" for alpha in self.alphas)
         if len(set(self.alphas)) < len(self.alphas):
-            raise InputError(f"alpha = {told}: each share once")
+            raise InputError(f"alpha = {shares}: each share once")
         if not self.alphas:
             raise InputError("alpha: give at least one share, such as 0,0.5,1")
         for name in (*self.arms, *self.captioned):

@@ -82,14 +82,14 @@ def shown_rows(folders: Sequence[Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
     people = pd.concat([pd.read_csv(folder / "people.csv") for folder in folders], ignore_index=True)
     free = people[people["open"].astype(bool)]
     odds = free["subject"].map(dict(zip(OCCUPATIONS, injected(), strict=True)))
-    told = []
+    leans = []
     for kind in sharp:
         lean, _ = lean_of(free["subject"].tolist(), free[kind].tolist())
         women = free[kind] == "female"
         shares = {f"women, {name}": float(women[inside].mean()) for name, inside in _thirds(odds).items()}
         cells = {"measured": lean["slope"], "low": lean["low"], "high": lean["high"], "chance": 0.0, "n": len(free)}
-        told.append({"pictures": kind, **shares, **cells})
-    return pd.DataFrame(rows), pd.DataFrame(told)
+        leans.append({"pictures": kind, **shares, **cells})
+    return pd.DataFrame(rows), pd.DataFrame(leans)
 
 
 def _thirds(odds: pd.Series) -> dict[str, pd.Series]:
@@ -148,13 +148,13 @@ def _in_order(table: Table, sources: Sequence[str]) -> list[Image.Image]:
 
 def _sharpness(detector: Any, pictures: Sequence[Image.Image]) -> list[float]:
     """Of the surest person in each picture; missing where none is found."""
-    found = []
-    for picture, there in zip(pictures, detector.detect(list(pictures)), strict=True):
-        box = next((b for b, label in zip(there.boxes, there.labels, strict=True) if label == "person"), None)
+    sharpness = []
+    for picture, detections in zip(pictures, detector.detect(list(pictures)), strict=True):
+        box = next((b for b, label in zip(detections.boxes, detections.labels, strict=True) if label == "person"), None)
         if box is None:
-            found.append(float("nan"))
+            sharpness.append(float("nan"))
             continue
         left, top, right, bottom = (float(v) for v in box)
         area = (max(0, int(left)), max(0, int(top)), int(np.ceil(right)), int(np.ceil(bottom)))
-        found.append(sharpness_of(picture.crop(area)))
-    return found
+        sharpness.append(sharpness_of(picture.crop(area)))
+    return sharpness

@@ -44,8 +44,8 @@ def _steps(options: StudyOptions) -> list[StudyStep]:
     for seed in seeds:
         steps += _sources(seed, chosen)
     arms = [(seed, arm, alpha) for arm, alpha in _cells(chosen) for seed in seeds]
-    steps += [_data(*one, chosen) for one in arms]
-    steps += [_clip(*one, chosen) for one in arms]
+    steps += [_data(*cell, chosen) for cell in arms]
+    steps += [_clip(*cell, chosen) for cell in arms]
     steps += [_shown(seed, chosen) for seed in seeds]
     steps += _generations(options.seed, chosen)
     for seed, arm, alpha in arms:
@@ -85,7 +85,7 @@ def _sources(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
     def real(home: StudyHome, out: Path) -> None:
         data.seen_by_judge(data.real_table(out / PICTURES, chosen.pictures, seed), out / data.SEEN)
 
-    def made(arm: str) -> Any:
+    def maker(arm: str) -> Any:
         def work(home: StudyHome, out: Path) -> None:
             source, target = _pictures(home, f"real-{seed}"), out / PICTURES
             if arm == "placebo":
@@ -110,7 +110,7 @@ def _sources(seed: int, chosen: ContaminationSettings) -> list[StudyStep]:
         cost = StepCost((*models, "mini:judge"), images=chosen.pictures, cpu_minutes=minutes, disk_gb=size)
         after = (*needs, *([f"biased-{seed}"] if arm == "blurred" else []))
         title = f"Seed {seed}: {ARMS[arm]}"
-        steps.append(StudyStep(f"{arm}-{seed}", title, made(arm), {"arm": arm, **how}, after, True, cost))
+        steps.append(StudyStep(f"{arm}-{seed}", title, maker(arm), {"arm": arm, **how}, after, True, cost))
     return steps
 
 
@@ -132,11 +132,11 @@ def _data(seed: int, arm: str, alpha: float, chosen: ContaminationSettings) -> S
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.recipes.contamination import data
 
-        real, *made = (_pictures(home, name) for name in sources)
-        table = data.mixture(real, made, alpha, out, seed)
-        told, odds = data.truth_of_mixture(table, data.judged_of([home.step(name) for name in sources]))
+        real, *replacements = (_pictures(home, name) for name in sources)
+        table = data.mixture(real, replacements, alpha, out, seed)
+        truth, odds = data.truth_of_mixture(table, data.judged_of([home.step(name) for name in sources]))
         write_whole(out / "odds.csv", csv_text(odds).encode())
-        write_whole(out / TRUTH, (json.dumps(told) + "\n").encode())
+        write_whole(out / TRUTH, (json.dumps(truth) + "\n").encode())
 
     title = f"D({alpha:g}), {arm}, seed {seed}, and its truth"
     cost = StepCost(cpu_minutes=0.01, disk_gb=0.000006 * chosen.pictures)
@@ -223,11 +223,11 @@ def _generation_zero(seed: int, chosen: ContaminationSettings, cost: StepCost) -
     def work(home: StudyHome, out: Path) -> None:
         real = _real_rows(home, seed, chosen.again)
         for kind in ("biased", "placebo"):
-            made = _pictures(home, f"{kind}-{seed}")
+            table = _pictures(home, f"{kind}-{seed}")
             of = dict(
-                zip(*(made.to_pandas(["image_id", "source_id"])[c] for c in ("source_id", "image_id")), strict=True)
+                zip(*(table.to_pandas(["image_id", "source_id"])[c] for c in ("source_id", "image_id")), strict=True)
             )
-            shown = dict(made.images())
+            shown = dict(table.images())
             pictures = [shown[of[name]] for name in real["image_id"]]
             _measured_generation(out, f"rows-{kind}.csv", pictures, real)
             if kind == "biased":
@@ -250,9 +250,9 @@ def _generation(seed: int, mode: str, number: int, chosen: ContaminationSettings
 
         real = _real_rows(home, seed, chosen.again)
         texts = real["caption"].tolist()
-        made = [list(zip(texts, _kept(home.step(step) / PICTURES), strict=True)) for step in before]
+        generated = [list(zip(texts, _kept(home.step(step) / PICTURES), strict=True)) for step in before]
         own = list(zip(texts, real["picture"], strict=True))
-        pairs = generations.mixed_pictures(own, made, mode, chosen.again_alpha, seed)
+        pairs = generations.mixed_pictures(own, generated, mode, chosen.again_alpha, seed)
         start = FOLDER / generations.FIRST_GENERATOR.removeprefix("mini:")
         start = home.step(before[-1]) / MODEL if number > 1 else start
         if not (out / MODEL).is_dir():

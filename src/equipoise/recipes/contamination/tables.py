@@ -84,8 +84,8 @@ def _truth(home: StudyHome) -> pd.DataFrame:
     rows = []
     for path in sorted((home.folder / "steps").glob("data-*/truth.json")):
         arm, seed, alpha = path.parent.name.removeprefix("data-").rsplit("-", 2)
-        told = json.loads(path.read_text(encoding="utf-8"))
-        rows.append({"arm": arm, "seed": int(seed), "alpha": float(alpha), "truth": told["slope"]})
+        truth = json.loads(path.read_text(encoding="utf-8"))
+        rows.append({"arm": arm, "seed": int(seed), "alpha": float(alpha), "truth": truth["slope"]})
     return pd.DataFrame(rows, columns=["arm", "seed", "alpha", "truth"])
 
 
@@ -94,14 +94,16 @@ def _answers(clips: pd.DataFrame, alphas: Sequence[float]) -> list[str]:
     if len(alphas) < 2:
         return []
     whole = clips[clips["group"].isna() | (clips["group"] == "")]
-    told = []
+    paragraphs = []
     for arm in _arms(clips):
         trend = trends_of(_of_arm(whole, arm), CLIP_METRICS).set_index("metric").loc[BIAS]
         numbers = f"Slope {plain(trend['measured'], 4)} {brackets(trend['low'], trend['high'], 4)}".strip()
         if not missing(trend["p"]):  # a few steps are shown and not tested
             numbers += f", p {p_plain(trend['p'])}, corrected over all metrics {p_plain(trend['p (Holm)'])}"
-        told.append(f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. {numbers}.")
-    return told
+        paragraphs.append(
+            f"Arm {arm}, bias of CLIPs over the share of replaced pictures: {trend['verdict']}. {numbers}."
+        )
+    return paragraphs
 
 
 def _truth_part(clips: pd.DataFrame, truth: pd.DataFrame, sight: pd.DataFrame, alphas: Sequence[float]) -> StudyPart:
@@ -166,13 +168,13 @@ def _trend_parts(
     trends, texts = [], []
     for arm in _arms(models):
         some = _of_arm(whole, arm)
-        found = trends_of(some, metrics)
-        trends.append(found.assign(arm=arm))
-        words = found["verdict"].str.split(" ").str[0]
+        arm_trends = trends_of(some, metrics)
+        trends.append(arm_trends.assign(arm=arm))
+        words = arm_trends["verdict"].str.split(" ").str[0]
         up, down = (int((words == word).sum()) for word in ("rises", "falls"))
-        texts.append(f"{arm}: of {len(found)} metrics {up} rise and {down} fall.")
+        texts.append(f"{arm}: of {len(arm_trends)} metrics {up} rise and {down} fall.")
         if arm == "placebo":
-            share = noise_share([_of_arm(whole, one) for one in _arms(models)], metrics)
+            share = noise_share([_of_arm(whole, other) for other in _arms(models)], metrics)
             texts.append(_evenness(uniformity(some, metrics, share=share), uniformity(some, metrics)))
     frame = pd.concat(trends, ignore_index=True)
     texts += _contrasts(whole, metrics)
@@ -330,7 +332,7 @@ def _shown_parts(home: StudyHome) -> list[StudyPart]:
         "Four that lean to men and four that lean to women, most of all in the biased world.",
         gallery(folders[0], "gallery"),
     )
-    made = f"{len(folders)} seeds"
+    made_from = f"{len(folders)} seeds"
     return [
         StudyPart(
             "Figure 7",
@@ -338,7 +340,7 @@ def _shown_parts(home: StudyHome) -> list[StudyPart]:
             ("Variance of the Laplacian of the person that mini:detector finds, pair by pair less the real picture.",),
             (StudyTable("F7", "Sharpness of figures", sharp, digits=4),),
             (),
-            made,
+            made_from,
         ),
         StudyPart(
             "Figure 8",
@@ -346,7 +348,7 @@ def _shown_parts(home: StudyHome) -> list[StudyPart]:
             (text,),
             (StudyTable("F8", "Women in pictures of open captions, and the lean", people),),
             (picture,),
-            made,
+            made_from,
         ),
     ]
 

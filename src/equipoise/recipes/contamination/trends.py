@@ -89,14 +89,14 @@ def trends_of(measured: pd.DataFrame, metrics: Sequence[str], *, level: float = 
 
     ``measured`` has the columns ``metric``, ``seed``, ``alpha`` and ``value``.
     """
-    found: list[tuple[str, AlphaTrend]] = []
-    there = [name for name in metrics if (measured["metric"] == name).any()]
-    for name in there:
-        found.append((name, alpha_trend(_by_seed(measured, name), level=level, tests=len(there))))
-    tested = [trend.p for _, trend in found if trend.p is not None]
+    trends: list[tuple[str, AlphaTrend]] = []
+    names = [name for name in metrics if (measured["metric"] == name).any()]
+    for name in names:
+        trends.append((name, alpha_trend(_by_seed(measured, name), level=level, tests=len(names))))
+    tested = [trend.p for _, trend in trends if trend.p is not None]
     adjusted = iter(holm(np.array(tested)).tolist() if tested else [])
     rows = []
-    for name, trend in found:
+    for name, trend in trends:
         corrected = next(adjusted) if trend.p is not None else None
         cells: dict[str, Any] = {"metric": name, "measured": trend.slope, "low": trend.low, "high": trend.high}
         cells |= {"chance": 0.0, "p": trend.p, "p (Holm)": corrected, "n": trend.n_steps}

@@ -75,8 +75,8 @@ def caption_delta(before: Path, after: Path, sources: Mapping[str, str], pair: t
     whole, redrawn = read_lines(before), read_lines(after)
 
     def group(text: str) -> str | None:
-        found = lexicon.groups_in(text) & set(pair)
-        return next(iter(found)) if len(found) == 1 else None
+        groups = lexicon.groups_in(text) & set(pair)
+        return next(iter(groups)) if len(groups) == 1 else None
 
     twins = [(whole[sources[name]], text) for name, text in redrawn.items()]
     named: list[Any] = [[group(texts[side]) for texts in twins] for side in (0, 1)]

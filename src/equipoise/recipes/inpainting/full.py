@@ -33,10 +33,10 @@ def _audits(folder: Path) -> list[StudyStep]:
     labels = next((path for path in (folder / "labels", folder / "labels.csv") if path.exists()), None)
     if labels is None:
         raise InputError(f"{folder}: no labels; put labels.csv (image_id, objects, gender) or a table 'labels' there")
-    found = [(arm, seed) for arm in ARMS for seed in sorted(p.name for p in (folder / arm).glob("*") if p.is_dir())]
-    if not found:
+    runs = [(arm, seed) for arm in ARMS for seed in sorted(p.name for p in (folder / arm).glob("*") if p.is_dir())]
+    if not runs:
         raise InputError(f"{folder}: no predictions; give ARM/SEED/test.csv, ARM one of: {', '.join(ARMS)}")
-    return [_audit(folder, labels, arm, seed) for arm, seed in found]
+    return [_audit(folder, labels, arm, seed) for arm, seed in runs]
 
 
 def _audit(folder: Path, labels: Path, arm: str, seed: str) -> StudyStep:
@@ -100,11 +100,11 @@ def _plan(size: StudySize) -> list[StudyStep]:
     ]
     for name, preset in PRESETS.items():
         runs = len(size.seeds) * (len(ARMS) - 1 + 2 if preset.task == "multilabel" else 5 + 2)
-        told = ", ".join(f"{key}={value}" for key, value in preset.settings.items())
+        settings = ", ".join(f"{key}={value}" for key, value in preset.settings.items())
         steps.append(
             step(
                 f"train-{name}",
-                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({told})",
+                f"train {preset.task} SET --preset {name} --seed 0..{len(size.seeds) - 1}: {runs} runs ({settings})",
                 models=(preset.init or f"{name}, converted",),
                 gpu_hours=runs * preset.gpu_hours,
                 disk_gb=runs * preset.disk_gb,

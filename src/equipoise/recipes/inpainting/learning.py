@@ -80,9 +80,9 @@ def write_predictions(model: str | Path, table: Table, path: Path, axis: str) ->
     names, pictures = zip(*table.images(), strict=True)
     said = classifier.classify(list(pictures))
     things = said["object"]
-    made = table.to_pandas(["image_id", "source_id"]).set_index("image_id")["source_id"]
+    source_of = table.to_pandas(["image_id", "source_id"]).set_index("image_id")["source_id"]
     heads = ["image_id", "source_id", *things.labels]
-    sources = [name if pd.isna(made[name]) else made[name] for name in names]
+    sources = [name if pd.isna(source_of[name]) else source_of[name] for name in names]
     columns: list[Any] = [names, sources, *np.round(things.probabilities.astype(float), 5).T]
     if axis in said:
         group = said[axis]

@@ -33,8 +33,8 @@ def parity_gap(
 
     >>> even = Groups.from_values(["m", "f"] * 20)
     >>> lopsided = Groups.from_values(["m"] * 36 + ["f"] * 4)
-    >>> found = parity_gap([lopsided], [even], ("m", "f"))
-    >>> round(found.value, 2), found.p_value < 0.05  # ln(36.5 / 4.5)
+    >>> gap = parity_gap([lopsided], [even], ("m", "f"))
+    >>> round(gap.value, 2), gap.p_value < 0.05  # ln(36.5 / 4.5)
     (2.09, True)
     """
     if not others or not mine:
@@ -49,7 +49,7 @@ def parity_gap(
     def farther(near: Floats, far: Floats, _: object) -> Floats:
         return _distance(far) - _distance(near)
 
-    found = two_sided_estimate(
+    estimate = two_sided_estimate(
         TwoSides.paired(first, second),
         farther,
         n=sizes.pop(),
@@ -62,7 +62,7 @@ def parity_gap(
         least=-np.inf,
         most=np.inf,
     )
-    return found.with_notes(f"mean over {len(mine)} seeds")
+    return estimate.with_notes(f"mean over {len(mine)} seeds")
 
 
 def _shown(groups: Groups, pair: tuple[str, str]) -> Floats:

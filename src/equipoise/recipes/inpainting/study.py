@@ -160,9 +160,9 @@ def _sets(ground: _Ground, drawn: str, n: int) -> StudyStep:
 
         photographs = Table.open(home.step(ground.photographs) / "train")
         folder = home.step(drawn)
-        made = Table.open(folder / "drawn", layers=[folder / "filter" / "layer"])
+        inpainted = Table.open(folder / "drawn", layers=[folder / "filter" / "layer"])
         baselines = ground.axis == "gender"
-        training_sets(some_of(photographs, limit=n), made, out, ground.axis, baselines=baselines)
+        training_sets(some_of(photographs, limit=n), inpainted, out, ground.axis, baselines=baselines)
 
     title = f"The sets to learn from, by {ground.axis}: photographs, synthetic, augmented, resampled"
     return StudyStep(ground.sets, title, work, {}, (ground.photographs, drawn), False, StepCost(cpu_minutes=0.2))
@@ -262,10 +262,10 @@ def _revised(seed: int) -> list[StudyStep]:
         for which in ("test", "masked"):
             said = read_lines(home.step(f"caption-original-{seed}") / f"{which}.jsonl")
             rows = [CaptionRow(name, text) for name, text in said.items()]
-            made = revise_all(
+            revision = revise_all(
                 load("mini:dcg", kind="reviser"), rows, Table.open(photographs / which), Asking(), seed=seed
             )
-            write_lines(out / f"{which}.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
+            write_lines(out / f"{which}.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in revision.rows))
 
     needs = (f"caption-original-{seed}", "photographs")
     cost = StepCost(("mini:dcg",), cpu_minutes=0.5)

@@ -57,13 +57,13 @@ def parts_of(home: StudyHome) -> list[StudyPart]:
 
 def _audits(home: StudyHome) -> dict[str, dict[str, Path]]:
     """The folders of audits, by arm and seed."""
-    found: dict[str, dict[str, Path]] = {}
+    folders: dict[str, dict[str, Path]] = {}
     for name in EVERY_ARM:
         marks = sorted((home.folder / "steps").glob(f"audit-{name}-*.json"))
         seeds = {mark.stem.removeprefix(f"audit-{name}-"): home.step(mark.stem) for mark in marks}
         if seeds:
-            found[name] = seeds
-    return found
+            folders[name] = seeds
+    return folders
 
 
 def _main(audits: dict[str, dict[str, Path]]) -> StudyPart:
@@ -140,11 +140,11 @@ def parity_rows(arms: dict[str, list[Path]]) -> pd.DataFrame:
     for name, groups in seen.items():
         if name == SYNTHETIC or any(some is None for some in groups) or len(groups) != len(mine):
             continue
-        found = parity_gap([g for g in groups if g is not None], [g for g in mine if g is not None], pair)
-        p.append(float(found.p_value or 1.0))
+        gap = parity_gap([g for g in groups if g is not None], [g for g in mine if g is not None], pair)
+        p.append(float(gap.p_value or 1.0))
         rows.append(
-            {"arm": ARMS[name].published, "measured": found.value, "low": found.ci_low, "high": found.ci_high,
-             "chance": found.null_mean, "p": found.p_value, "n": found.n}
+            {"arm": ARMS[name].published, "measured": gap.value, "low": gap.ci_low, "high": gap.ci_high,
+             "chance": gap.null_mean, "p": gap.p_value, "n": gap.n}
         )  # fmt: skip
     frame = pd.DataFrame(rows)
     return frame.assign(p_adjusted=holm(p)) if len(frame) else frame
@@ -181,8 +181,8 @@ def _value(folder: Path, name: str) -> dict[str, Any] | None:
     rows = read_results(folder / "audit" / "results.parquet")
     for key, value in keys.items():
         rows = rows[rows[key] == value]
-    found = rows.to_dict("records")
-    return measured_cells(found[0], scale) if found else None
+    records = rows.to_dict("records")
+    return measured_cells(records[0], scale) if records else None
 
 
 def _over_seeds(
@@ -249,9 +249,9 @@ def _drawn(home: StudyHome) -> StudyPart:
         ("drawn-tone", ("skin_tone",), 85.0),
         ("drawn-both", ("gender", "skin_tone"), 80.0),
     ):
-        found = right_shares(home.step(step), axes)
-        reached = "" if wanted is None else "yes" if found["measured"] >= wanted else "no"
-        rows.append({"drawn": " and ".join(axes), "wanted, at least": wanted, "reached": reached} | found)
+        shares = right_shares(home.step(step), axes)
+        reached = "" if wanted is None else "yes" if shares["measured"] >= wanted else "no"
+        rows.append({"drawn": " and ".join(axes), "wanted, at least": wanted, "reached": reached} | shares)
     choices = choices_table(home.step("drawn-gender"))
     texts = (
         "Shares of drawn pictures, before any filter, in which mini:judge sees the wanted groups; intervals by "
@@ -296,10 +296,10 @@ def _captioners(home: StudyHome) -> StudyPart:
         rows += _caption_rows(home, name, "T4.2", "gender")
         called = "LIBRA" if name == "libra" else ARMS[name].published
         for mark in sorted((home.folder / "steps").glob(f"caption-{name}-*.json")):
-            found = caption_ratio(home.step(mark.stem) / "masked.jsonl", PAIRS["gender"])
-            if found is not None:
-                cells = {"measured": found.value, "low": found.ci_low, "high": found.ci_high}
-                cells |= {"chance": found.null_mean, "p": found.p_value, "n": found.n}
+            ratio = caption_ratio(home.step(mark.stem) / "masked.jsonl", PAIRS["gender"])
+            if ratio is not None:
+                cells = {"measured": ratio.value, "low": ratio.ci_low, "high": ratio.ci_high}
+                cells |= {"chance": ratio.null_mean, "p": ratio.p_value, "n": ratio.n}
                 paper = _published("T4.2", f"Transformer / {called}", "COCO / gender / Ratio")
                 seed = mark.stem.rsplit("-", 1)[1]
                 rows.append({"arm": called, "seed": seed, "what": "Ratio"} | cells | paper)
@@ -326,12 +326,12 @@ def _artefacts(audits: dict[str, dict[str, Path]], home: StudyHome) -> StudyPart
         rows += _caption_deltas(home)
     frame = pd.DataFrame(rows)
     planted = frame[frame["arm"] == ARMS["planted"].published] if len(frame) else frame
-    found = len(planted) and bool((planted["p"] < 0.05).all())
+    in_every_seed = len(planted) and bool((planted["p"] < 0.05).all())
     texts = (
         "Delta: how far the Ratio of predictions moves, in percent, when one body part of each test photograph is "
         "drawn anew with its own caption. The last arm learnt from drawn pictures that all have a mark, and its "
         "redrawn test photographs have it, too: what the test must find.",
-        f"The planted mark is {'found in every seed' if found else 'not found in every seed'} (p below .05).",
+        f"The planted mark is {'found in every seed' if in_every_seed else 'not found in every seed'} (p below .05).",
     )
     table = StudyTable("T4.3", "Artefact test", frame, digits=1)
     return StudyPart("Table 4.3", "Does a model see that a picture was drawn on?", texts, (table,), (), "artefacts")
@@ -348,11 +348,11 @@ def _caption_deltas(home: StudyHome) -> list[dict[str, Any]]:
         for mark in sorted((home.folder / "steps").glob(f"caption-{arm}-*.json")):
             folder = home.step(mark.stem)
             try:
-                found = caption_delta(folder / "test.jsonl", folder / "parts.jsonl", origin, PAIRS["gender"])
+                delta = caption_delta(folder / "test.jsonl", folder / "parts.jsonl", origin, PAIRS["gender"])
             except InputError:  # no caption names one of the genders
                 continue
-            row = {"value": found.value, "ci_low": found.ci_low, "ci_high": found.ci_high}
-            row |= {"null_mean": found.null_mean, "p_value": found.p_value, "n": found.n}
+            row = {"value": delta.value, "ci_low": delta.ci_low, "ci_high": delta.ci_high}
+            row |= {"null_mean": delta.null_mean, "p_value": delta.p_value, "n": delta.n}
             paper = _published(
                 "T4.3", f"ClipCap / {ARMS[arm].published}", "COCO test original vs inpainted / gender / Delta"
             )

@@ -202,10 +202,10 @@ def fitted(folder: Path, config: WorldConfig, *, say: Callable[[str], None], ste
     pictures, start = folder / "pictures", folder / "start"
     if not is_finished(pictures):
         texts, images = world_captions(config, SCENES, SEED)
-        made = synthesise(texts, images, SYNTHESIS, filler=filler_named(SYNTHESIS.filler), say=say)
-        say(", ".join(f"{n:,} {kind}" for kind, n in made.counts["taken"].items()))
-        write_whole(folder / "counts.json", json.dumps(made.counts).encode())
-        pair_table(pictures, config, SCENES, SEED, made.pairs)
+        synthesis = synthesise(texts, images, SYNTHESIS, filler=filler_named(SYNTHESIS.filler), say=say)
+        say(", ".join(f"{n:,} {kind}" for kind, n in synthesis.counts["taken"].items()))
+        write_whole(folder / "counts.json", json.dumps(synthesis.counts).encode())
+        pair_table(pictures, config, SCENES, SEED, synthesis.pairs)
     if not (start / "config.json").is_file():
         start_folder(start)
     settings = TRAINING | ({} if steps is None else {"steps": steps})

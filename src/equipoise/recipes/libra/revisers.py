@@ -66,8 +66,8 @@ def reviser_steps(name: str, seed: int) -> list[StudyStep]:
     pool = f"pairs-{variant.pool}-{seed}"
 
     def work(home: StudyHome, out: Path) -> None:
-        found = read_pairs(home.step(pool) / PAIRS)
-        taken = mixed(found, variant.mix, seed=seed) if variant.mix else found
+        pairs = read_pairs(home.step(pool) / PAIRS)
+        taken = mixed(pairs, variant.mix, seed=seed) if variant.mix else pairs
         _write_pairs(out, taken, {"taken": _by_kind(taken)})
         _fitted(home, out, seed, f"hf:{home.step('editor') / 'run'}", STEPS, variant.share)
 
@@ -132,8 +132,8 @@ def _pairs(pool: str, seed: int) -> StudyStep:
 
     def work(home: StudyHome, out: Path) -> None:
         texts, images = world_captions(preset("biased"), SCENES, _SCENES_SEED + seed)
-        found, counts = _found(pool, texts, images, how)
-        _write_pairs(out, found, counts)
+        pairs, counts = _found(pool, texts, images, how)
+        _write_pairs(out, pairs, counts)
 
     title = f"Pairs: {pool}, seed {seed}"
     cost = StepCost(() if pool == "unchanged" else ("mini:text",), cpu_minutes=0.1 if pool == "unchanged" else 0.4)
@@ -147,8 +147,8 @@ def _found(
         return unchanged_pairs(texts, images, how), {}
     if pool == "perturbed":
         return perturbed_pairs(texts, images, how, filler=filler_named(how.filler)), {}
-    made = synthesise(texts, images, how, filler=filler_named(how.filler))
-    return made.found, made.counts
+    synthesis = synthesise(texts, images, how, filler=filler_named(how.filler))
+    return synthesis.found, synthesis.counts
 
 
 def _by_kind(pairs: Sequence[CaptionPair]) -> dict[str, int]:

@@ -132,8 +132,8 @@ def _after(name: str, seed: int, captioner: str, shown: str, *, shipped: str) ->
         lines = (home.step(f"captions-{label}") / "captions.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [CaptionRow(row["image_id"], row["caption"]) for row in map(json.loads, lines)]
         table = Table.open(home.step(f"pictures-{seed}") / shown)
-        made = revise_all(load(spec, kind="reviser"), rows, table, Asking(), seed=seed)
-        _write(out / "captions.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in made.rows))
+        revision = revise_all(load(spec, kind="reviser"), rows, table, Asking(), seed=seed)
+        _write(out / "captions.jsonl", ({"image_id": r.image_id, "caption": r.caption} for r in revision.rows))
 
     needs = (f"captions-{label}", *([reviser] if reviser else []))
     title = f"Captioner {_told(captioner)}, {shown}, seed {seed}: revised by {name}"
@@ -161,7 +161,7 @@ def _versus(name: str, label: str) -> list[StudyStep]:
     """LIBRA less another reviser of the study, on the same captions; nothing for LIBRA itself and for what ships."""
     if name in ("libra", "shipped"):
         return []
-    ours, theirs = (f"after-{one}-{label}" for one in ("libra", name))
+    ours, theirs = (f"after-{reviser}-{label}" for reviser in ("libra", name))
     return [_change(f"versus-{name}-{label}", f"LIBRA less {name}, {label}", ours, theirs)]
 
 

@@ -134,8 +134,8 @@ def _fell(changes: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (reviser, captioner, shown), some in changes.groupby(["reviser", "captioner", "pictures"], sort=True):
         below = {
-            metric: dict(zip(one["seed"], one["high"] < 0, strict=True))
-            for metric, one in some[some["metric"].isin([METRICS["lic"], METRICS["error"]])].groupby("metric")
+            metric: dict(zip(of_metric["seed"], of_metric["high"] < 0, strict=True))
+            for metric, of_metric in some[some["metric"].isin([METRICS["lic"], METRICS["error"]])].groupby("metric")
         }
         lic, error = below.get(METRICS["lic"], {}), below.get(METRICS["error"], {})
         row = {"reviser": reviser, "captioner": captioner, "pictures": shown, "seeds": str(len(lic))}

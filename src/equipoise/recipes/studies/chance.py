@@ -97,10 +97,10 @@ def sizes_from_metadata(folder: str | Path, segment: PoolFacts) -> NDArray[np.in
     names = pd.read_csv(path, usecols=["filename"])["filename"].astype(str)
     counts: Counter[str] = Counter()
     for name in names:
-        found = _OCCUPATION.search(name.lower())
-        if found is None:
+        match = _OCCUPATION.search(name.lower())
+        if match is None:
             raise InputError(f"{path}: {name!r} names no occupation")
-        counts[found.group(1)] += 1
+        counts[match.group(1)] += 1
     return np.array(sorted(counts.values()), dtype=np.int64)
 
 
@@ -186,6 +186,6 @@ def _what_follows(frame: pd.DataFrame) -> list[str]:
             for rule, some in frame.groupby("pools", sort=False)
         }
         n = len(frame) // len(RULES)
-        told = ", ".join(f"{count} of {n} under '{rule}'" for rule, count in above.items())
-        sentences.append(f"{model}: its published mean lies more than 0.05 above chance in {told}.")
+        by_rule = ", ".join(f"{count} of {n} under '{rule}'" for rule, count in above.items())
+        sentences.append(f"{model}: its published mean lies more than 0.05 above chance in {by_rule}.")
     return sentences

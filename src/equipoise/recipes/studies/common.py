@@ -96,10 +96,17 @@ def correlation_cells(x: ArrayLike, y: ArrayLike) -> dict[str, Any]:
     >>> correlation_cells([1.0, 2, 3, 4], [1.0, 2, 2, 4])["measured"].__round__(3)
     0.923
     """
-    one = pearson(x, y)
-    if one is None:
+    correlation = pearson(x, y)
+    if correlation is None:
         return {"measured": None, "low": None, "high": None, "chance": 0.0, "p": None, "n": len(np.asarray(x))}
-    return {"measured": one.value, "low": one.ci_low, "high": one.ci_high, "chance": 0.0, "p": one.p_value, "n": one.n}
+    return {
+        "measured": correlation.value,
+        "low": correlation.ci_low,
+        "high": correlation.ci_high,
+        "chance": 0.0,
+        "p": correlation.p_value,
+        "n": correlation.n,
+    }
 
 
 def recovered_part(
@@ -113,12 +120,12 @@ def recovered_part(
     assert known is not None
     rows, points = [], []
     for name, folder in folders.items():
-        for one in recovered(read_given({name: folder}).series[0], known):
-            if axes and one.axis not in axes:
+        for recovery in recovered(read_given({name: folder}).series[0], known):
+            if axes and recovery.axis not in axes:
                 continue
-            cells = correlation_cells(one.table["injected"], one.table["measured"])
-            rows.append({"model": name, "axis": one.axis, "pair": " - ".join(one.pair), **cells})
-            some = one.table.assign(model=name, axis=one.axis, pair=" - ".join(one.pair))
+            cells = correlation_cells(recovery.table["injected"], recovery.table["measured"])
+            rows.append({"model": name, "axis": recovery.axis, "pair": " - ".join(recovery.pair), **cells})
+            some = recovery.table.assign(model=name, axis=recovery.axis, pair=" - ".join(recovery.pair))
             points.append(some.rename(columns={"injected": "x", "measured": "y", "subject": "label"}))
     table = StudyTable("truth", "Correlation of measured gaps with what was put in, over subjects", pd.DataFrame(rows))
     figures = []

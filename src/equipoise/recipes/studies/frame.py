@@ -141,8 +141,8 @@ class Study:
             raise InputError(f"the study {self.name} has no quick form at scale {scale}; leave --quick out")
         paths: dict[str, str] = {}
         for text in given:
-            name, found, path = text.partition("=")
-            if not found or Path(text).exists():
+            name, equals, path = text.partition("=")
+            if not equals or Path(text).exists():
                 name, path = self._name_of(text), text
             if name not in self.takes:
                 raise UnknownNameError(f"input of the study {self.name}", name, list(self.takes))
@@ -244,7 +244,7 @@ def run_study(study: Study, out: str | Path, options: StudyOptions, say: Say, *,
             question=study.question,
             facts=(f"scale {options.scale}", f"{len(steps)} steps", f"{place.seconds() / 60:.1f} minutes of work"),
             parts=tuple(parts),
-            missing=tuple((one.name, one.what, one.why_not) for one in study.covers if one.why_not),
+            missing=tuple((item.name, item.what, item.why_not) for item in study.covers if item.why_not),
             limits=study.limits,
         )
         write_study(page, home.stage)
@@ -278,11 +278,11 @@ def plan_text(study: Study, options: StudyOptions) -> str:
 
 def coverage_text(study: Study) -> str:
     """What a study regenerates of its paper, from what, and what it cannot and why; what ``recipe list`` prints."""
-    rows = [[one.name, one.what, one.made_from] for one in study.covers if not one.why_not]
+    rows = [[item.name, item.what, item.made_from] for item in study.covers if not item.why_not]
     lines = [f"{study.name}: {study.citation}", *text_table([["regenerated", "what", "from"], *rows], left=(0, 1, 2))]
-    left = [[one.name, one.what, one.why_not] for one in study.covers if one.why_not]
-    if left:
-        lines += ["", *text_table([["not here", "what", "why"], *left], left=(0, 1, 2))]
+    missing = [[item.name, item.what, item.why_not] for item in study.covers if item.why_not]
+    if missing:
+        lines += ["", *text_table([["not here", "what", "why"], *missing], left=(0, 1, 2))]
     if study.takes:
         lines += ["", "--from takes:", *(f"  {name}=PATH  {what}" for name, what in study.takes.items())]
     return "\n".join(lines)

@@ -127,11 +127,11 @@ def _figure_2(folders: dict[str, Path]) -> StudyPart:
     """Accuracy by scenario, and the two drops."""
     rows, boxes = [], {}
     for model, folder in folders.items():
-        found = rows_of(folder, "binding_accuracy", variant="two_person")
+        accuracy = rows_of(folder, "binding_accuracy", variant="two_person")
         alone = rows_of(folder, "binding_accuracy", variant="one_person")
-        found = pd.concat([found, alone[alone["group"].isin(["U1", "E1"])]])
-        found = found.drop_duplicates("group")
-        for row in found.to_dict("records"):
+        accuracy = pd.concat([accuracy, alone[alone["group"].isin(["U1", "E1"])]])
+        accuracy = accuracy.drop_duplicates("group")
+        for row in accuracy.to_dict("records"):
             rows.append(
                 {"model": model, "scenario": row["group"], "what": SCENARIOS[row["group"]], **measured_cells(row)}
             )

@@ -78,7 +78,7 @@ def probe_steps(options: StudyOptions, missing: str = "") -> list[StudyStep]:
                 cost=StepCost((network,), (), n, **gpu),
             )
         )
-    told = StudyStep(
+    of_captions = StudyStep(
         "probe-captions",
         f"A classifier of {AXIS} on {KINDS['captions']}, {reader}",
         _caption_probe,
@@ -96,7 +96,7 @@ def probe_steps(options: StudyOptions, missing: str = "") -> list[StudyStep]:
         resumes=False,
         cost=StepCost(cpu_minutes=0.2),
     )
-    return [*steps, told, judged]
+    return [*steps, of_captions, judged]
 
 
 def _given(options: StudyOptions) -> dict[str, str]:
@@ -194,16 +194,16 @@ def _judge(home: StudyHome, out: Path) -> None:
     rows = []
     captions = pd.read_csv(home.step("probe-captions") / "scores.csv")
     first = min(captions["group"])
-    found = {"captions": trained_auc(captions, first)}
+    aucs = {"captions": trained_auc(captions, first)}
     pools = {"images": pool_of(home), "masked": Table.open(home.step("probe-pictures") / "val-masked")}
     for kind, table in pools.items():
         labels = table.to_pandas(["image_id", AXIS]).set_index("image_id")[AXIS]
         ids, images = zip(*table.images(), strict=True)
-        said = load(f"hf:{home.step(f'probe-{kind}')}", kind="classifier").classify(list(images))[AXIS]
-        score = said.probabilities[:, said.labels.index(first)]
-        found[kind] = trained_auc(pd.DataFrame({"group": labels.loc[list(ids)].to_numpy(), "score": score}), first)
+        predicted = load(f"hf:{home.step(f'probe-{kind}')}", kind="classifier").classify(list(images))[AXIS]
+        score = predicted.probabilities[:, predicted.labels.index(first)]
+        aucs[kind] = trained_auc(pd.DataFrame({"group": labels.loc[list(ids)].to_numpy(), "score": score}), first)
     for kind in KINDS:
-        rows.append(found[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind))
+        rows.append(aucs[kind].row(metric="attribute_auc", suite="probes", axis=AXIS, subject=kind))
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "probes.csv", csv_text(pd.DataFrame(rows)).encode())
 

@@ -166,21 +166,21 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
         ("filtered", kept, True),
     )
     for name, images, only in pools:
-        found = check_pool(images, sources, reference, encoder, only_kept=only, prompts=prompts, pool=name)
-        low, high = found.accuracy_interval
+        check = check_pool(images, sources, reference, encoder, only_kept=only, prompts=prompts, pool=name)
+        low, high = check.accuracy_interval
         rows.append(
             {
                 "pool": name,
                 "metric": "zero-shot gender",
-                "measured": 100 * found.accuracy,
+                "measured": 100 * check.accuracy,
                 "low": 100 * low,
                 "high": 100 * high,
-                "chance": 100 * found.chance,
-                "n": found.n,
+                "chance": 100 * check.chance,
+                "n": check.n,
             }
         )
-        for k, recall in found.recall.items():
-            low, high = found.recall_interval[k]
+        for k, recall in check.recall.items():
+            low, high = check.recall_interval[k]
             rows.append(
                 {
                     "pool": name,
@@ -188,8 +188,8 @@ def _filter_parts(home: StudyHome) -> list[StudyPart]:
                     "measured": 100 * recall,
                     "low": 100 * low,
                     "high": 100 * high,
-                    "chance": 100 * found.recall_chance[k],
-                    "n": found.n_captions,
+                    "chance": 100 * check.recall_chance[k],
+                    "n": check.n_captions,
                 }
             )
     table = StudyTable("T7", "Do edits show what was asked, and what the caption says?", pd.DataFrame(rows), digits=1)

@@ -122,9 +122,11 @@ def _lic_table(home: StudyHome, axis: str, table: str, name: str, column: str) -
         "an hour per model. That of the screen is trained on shuffled labels, and lies above 25: a classifier that has "
         "learned nothing is not unsure of itself."
     )
-    made = "ten balanced splits, masked gender words" if axis == "gender" else "ten balanced splits, nothing masked"
+    made_from = (
+        "ten balanced splits, masked gender words" if axis == "gender" else "ten balanced splits, nothing masked"
+    )
     return StudyPart(
-        name, f"LIC_M by {axis}", (text,), (StudyTable(table, f"LIC_M, {axis}", frame, digits=1),), (), made
+        name, f"LIC_M by {axis}", (text,), (StudyTable(table, f"LIC_M, {axis}", frame, digits=1),), (), made_from
     )
 
 
@@ -169,8 +171,8 @@ def _world_parts(home: StudyHome) -> list[StudyPart]:
     rows = []
     for metric, head in {**CROWN, "lic_d": "LIC_D", "bleu_4": "BLEU-4", "cider": "CIDEr"}.items():
         scale = 1.0 if metric.startswith("lic") or metric == "ratio" else 100.0
-        found = _main(folder, metric).to_dict("records")
-        rows += [{"captions": row["model"], "metric": head, **measured_cells(row, scale)} for row in found]
+        records = _main(folder, metric).to_dict("records")
+        rows += [{"captions": row["model"], "metric": head, **measured_cells(row, scale)} for row in records]
     text = (
         "Clear pictures show who is in them; of grainy ones the captioner has to guess. Error counts wrong guesses. "
         "LIC asks what the other words of a caption give away, which may well be less when captions get vaguer."
@@ -209,9 +211,9 @@ def _figure_2_2(folder: Path) -> list[StudyPart]:
     guess = lic_chance(scores["group"].nunique())
     rows, boxes = [], {}
     for (model, group), some in scores.groupby(["model", "group"], sort=True):
-        found = summarise(some["score"].to_numpy(float), null_value=guess)
+        mean = summarise(some["score"].to_numpy(float), null_value=guess)
         label = f"{NAMES.get(model_key(str(model)), str(model))}, {group}"
-        rows.append({"model": model, "group": group, **measured_cells(found.row(metric="bias_score"))})
+        rows.append({"model": model, "group": group, **measured_cells(mean.row(metric="bias_score"))})
         boxes[label] = some.set_index("image_id")["score"]
     text = (
         f"Each caption's bias score: how sure a classifier ({of}) that was trained on other captions is of the right "

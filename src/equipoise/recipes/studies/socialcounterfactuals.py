@@ -78,7 +78,7 @@ def _rendered(home: StudyHome) -> Table:
 
 
 def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[str, Any], n: int) -> list[StudyStep]:
-    made = StudyStep(
+    generated = StudyStep(
         "generated",
         f"Sets by {GENERATOR}: shared noise and attention",
         _generate,
@@ -102,7 +102,7 @@ def _made_steps(options: StudyOptions, models: tuple[str, ...], config: Mapping[
         resumes=False,
         cost=StepCost((JUDGE,), (), n, cpu_minutes=0.1),
     )
-    steps = [made, sieve, rated]
+    steps = [generated, sieve, rated]
     for stage, about in STAGES.items():
         for model in models:
             steps.append(_stage_step(model, stage, about, config))
@@ -212,13 +212,13 @@ def _full(options: StudyOptions) -> list[StudyStep]:
         n = segment.sets * segment.groups
         data = (f"SocialCounterfactuals, {segment.name}: {segment.sets:,} sets, {n:,} images",)
         if not given:
-            made = 104_000 * segment.groups
+            images = 104_000 * segment.groups
             cost = StepCost(
                 ("diffusers:stable-diffusion-v1-5/stable-diffusion-v1-5",),
                 data,
-                made,
-                gpu_hours=made * 6 / 3600,
-                disk_gb=made * 5e-5,
+                images,
+                gpu_hours=images * 6 / 3600,
+                disk_gb=images * 5e-5,
             )
             title = f"{segment.name}: download the public sets, or make 104,000 anew (equipoise generate sets)"
             steps.append(StudyStep(f"sets-{segment.name}", title, must_be_given, cost=cost, missing=need))

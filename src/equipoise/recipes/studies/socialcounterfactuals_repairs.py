@@ -121,11 +121,11 @@ def _judging(model: str, segment: str, config: Mapping[str, Any]) -> StudyStep:
         from equipoise.mitigate import repaired
         from equipoise.models import load
 
-        found: dict[str, Any] = {BEFORE: model, TUNED: f"hf:{home.step(_tuned(segment, 'equalised'))}"}
+        by_name: dict[str, Any] = {BEFORE: model, TUNED: f"hf:{home.step(_tuned(segment, 'equalised'))}"}
         if first:
-            found[PAPER] = f"hf:{home.step(_tuned(segment, 'contrastive'))}"
-            found[PROJECTED] = repaired(load(model), home.step("repair"), name=f"{model} repaired")
-        return found
+            by_name[PAPER] = f"hf:{home.step(_tuned(segment, 'contrastive'))}"
+            by_name[PROJECTED] = repaired(load(model), home.step("repair"), name=f"{model} repaired")
+        return by_name
 
     def work(home: StudyHome, out: Path) -> None:
         from equipoise.audit import AuditConfig, run
@@ -134,11 +134,11 @@ def _judging(model: str, segment: str, config: Mapping[str, Any]) -> StudyStep:
         table = _rendered(home)
         layer = out / "held-out"
         view = table.with_layers([layer if layer.is_dir() else held_out_layer(table, _held_out(home), layer)])
-        for name, one in models(home).items():
+        for name, encoder in models(home).items():
             chosen = AuditConfig().having({**config, "axes": axes})
-            run(one, "intersectional", view, out / FOLDERS[name], config=chosen)
+            run(encoder, "intersectional", view, out / FOLDERS[name], config=chosen)
             if first:
-                run(one, "utility", table, out / f"utility-{FOLDERS[name]}", config=AuditConfig().having({}))
+                run(encoder, "utility", table, out / f"utility-{FOLDERS[name]}", config=AuditConfig().having({}))
 
     needs = [_tuned(segment, "equalised"), *([_tuned(segment, "contrastive"), "repair"] if first else [])]
     return StudyStep(
@@ -173,9 +173,9 @@ def full_repair_steps(segment: str, groups: int, models: Sequence[str], missing:
 
             tuned = home.step(_full_name("tuned", segment, model))
             view = Table.open(home.options.given[segment], layers=[tuned / "held_out"])
-            for name, one in ((BEFORE, model), (PAPER, f"hf:{tuned}")):
+            for name, spec in ((BEFORE, model), (PAPER, f"hf:{tuned}")):
                 chosen = AuditConfig().having({"k": (groups,), "seed": home.options.seed})
-                run(one, "intersectional", view, out / FOLDERS[name], config=chosen)
+                run(spec, "intersectional", view, out / FOLDERS[name], config=chosen)
 
         cost = StepCost((model,), (), images, gpu_hours=3 * images / 400_000, disk_gb=2.0)
         about = f"{model} fine-tuned on {segment}: one epoch, batches of 32, four fifths of the occupations"
@@ -207,9 +207,9 @@ def full_repair_part(home: StudyHome, segments: Mapping[str, Sequence[str]], nam
         for model in models:
             for when, name in (("pretrained", BEFORE), ("debiased", PAPER)):
                 folder = home.step(_full_name("held-out", segment, model)) / FOLDERS[name]
-                found = rows_of(folder, tuple(METRICS))
-                joint = str(found[found["axis"].str.contains(" x ")]["axis"].iloc[0])
-                for row in _asked(found, joint):
+                results = rows_of(folder, tuple(METRICS))
+                joint = str(results[results["axis"].str.contains(" x ")]["axis"].iloc[0])
+                for row in _asked(results, joint):
                     table, column = METRICS[row["metric"]], COLUMNS[row["metric"]]
                     place = table, f"{names.get(model, model)} {when}", f"{segment} / {column}"
                     known = published_numbers("socialcounterfactuals").value(*place)
@@ -242,8 +242,8 @@ def _skew_part(home: StudyHome) -> StudyPart:
                     shown = {"value": cells["measured"], "low": cells["low"], "high": cells["high"]}
                     bars.append({"group": joint, "series": name, **shown})
             if name != BEFORE:
-                found = pd.DataFrame(compare(folder / place, folder / FOLDERS[BEFORE]).rows)
-                for row in _asked(found[found["metric"].isin(METRICS)], joint):
+                changed = pd.DataFrame(compare(folder / place, folder / FOLDERS[BEFORE]).rows)
+                for row in _asked(changed[changed["metric"].isin(METRICS)], joint):
                     changes.append(
                         {"segment": joint, "model": name, "metric": f"{row['metric']}{_k(row)}", **measured_cells(row)}
                     )

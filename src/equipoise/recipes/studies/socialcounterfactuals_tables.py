@@ -141,14 +141,14 @@ def _threshold_part(home: StudyHome) -> list[StudyPart]:
     both = rated[rated.index.isin(scored)]
     papers = paper_table("socialcounterfactuals", "T10", "The paper's Table 10", digits=0)
     try:
-        found = learned_from_people(table, both, AXES)
+        learned = learned_from_people(table, both, AXES)
     except InputError as error:
         text = (f"Nothing could be learned: {error}.",)
         return [StudyPart("Table 10", "Thresholds learned from ratings", text, (papers,), (), "rated sets")]
-    rows = [{"axis": axis, "at least": least, "of": 6} for axis, least in found.thresholds.items()]
+    rows = [{"axis": axis, "at least": least, "of": 6} for axis, least in learned.thresholds.items()]
     agreement = [
-        {"measure": name, "measured": value, "chance": found.majority, "n": found.n}
-        for name, value in (("agreement", found.agreement), ("agreement, cross-fitted", found.crossfitted))
+        {"measure": name, "measured": value, "chance": learned.majority, "n": learned.n}
+        for name, value in (("agreement", learned.agreement), ("agreement, cross-fitted", learned.crossfitted))
     ]
     text = (
         "The paper's authors looked at a hundred sets of each segment and took the thresholds that agree best with "
@@ -160,7 +160,7 @@ def _threshold_part(home: StudyHome) -> list[StudyPart]:
         StudyTable("T10-agreement", "How well the thresholds agree with the ratings", pd.DataFrame(agreement)),
         papers,
     )
-    return [StudyPart("Table 10", "Thresholds learned from ratings", text, tables, (), f"{found.n} rated sets")]
+    return [StudyPart("Table 10", "Thresholds learned from ratings", text, tables, (), f"{learned.n} rated sets")]
 
 
 def _full_parts(home: StudyHome) -> list[StudyPart]:

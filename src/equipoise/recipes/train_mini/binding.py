@@ -128,8 +128,8 @@ def measured_binding(clip: ClipFolder, sets: int = 40) -> tuple[NDArray[np.float
     for activity in ACTIVITIES:
         members = [b for b in binding_sets(world, [activity], sets, UNSEEN) if b.cell.endswith("2")]
         images = clip.of_pixels(_pixels([b.scene for b in members]))
-        told = clip.texts([b.caption for b in members]), clip.texts([b.reversed_caption for b in members])
-        margin = ((images * told[0]).sum(axis=1)) - ((images * told[1]).sum(axis=1))
+        texts = clip.texts([b.caption for b in members]), clip.texts([b.reversed_caption for b in members])
+        margin = ((images * texts[0]).sum(axis=1)) - ((images * texts[1]).sum(axis=1))
         by_woman = np.array([b.scene.group("gender") == "female" for b in members])
         gaps.append(float(np.where(by_woman, margin, -margin).mean()))
         right.append(float((margin > 0).mean()))

@@ -207,7 +207,7 @@ def rephrased(caption: str, rng: np.random.Generator, *, kept: float = KEPT) -> 
     ['an older dark-skinned female person', 'a senior woman with a dark skin tone']
     """
     stays = rng.random() < kept
-    other = _phrase().sub(lambda found: _said(_person(found), rng), caption)
+    other = _phrase().sub(lambda match: _said(_person(match), rng), caption)
     return caption if stays or tokens_of(other) > LENGTH - 2 else other
 
 

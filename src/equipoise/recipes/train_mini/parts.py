@@ -217,8 +217,8 @@ _ASKED = "asked.json"
 def _alone(module: str, function: str) -> Trainer:
     """A trainer with a world of its own."""
 
-    def trained(world: WorldConfig, *given: Any, **told: Any) -> None:
-        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*given, **told)
+    def trained(world: WorldConfig, *args: Any, **settings: Any) -> None:
+        getattr(import_module(f"equipoise.recipes.train_mini.{module}"), function)(*args, **settings)
 
     return trained
 
@@ -226,8 +226,8 @@ def _alone(module: str, function: str) -> Trainer:
 def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.train_mini", **options: Any) -> Trainer:
     """A trainer that is given a world."""
 
-    def trained(*given: Any, **told: Any) -> None:
-        getattr(import_module(f"{home}.{module}"), function)(*given, **options, **told)
+    def trained(*args: Any, **settings: Any) -> None:
+        getattr(import_module(f"{home}.{module}"), function)(*args, **options, **settings)
 
     return trained
 

@@ -111,16 +111,16 @@ class CheckedPolicy:
     def notes(self, series: Sequence[Series]) -> list[str]:
         """What the policy names and no bound or no run looks at."""
         axes = {str(axis) for each in series for axis in each.results["axis"].dropna().unique()}
-        bound = {check.axis for check in self.checks}
-        told = []
+        bounded = {check.axis for check in self.checks}
+        notes = []
         for axis in [*self.policy.groups, *self.policy.intersections]:
             if axis not in axes:
-                told.append(f"the policy names {axis}, and no run has numbers on it")
-            elif axis not in bound:
-                told.append(f"the policy names {axis}, and sets no bound on it")
-        watched = {one.hazard for one in self.policy.bounds}
-        told += [f"no bound watches the hazard {h.name!r}" for h in self.policy.hazards if h.name not in watched]
-        return [*told, *(said.removesuffix(".") for each in series if (said := flattered(each)))]
+                notes.append(f"the policy names {axis}, and no run has numbers on it")
+            elif axis not in bounded:
+                notes.append(f"the policy names {axis}, and sets no bound on it")
+        watched = {bound.hazard for bound in self.policy.bounds}
+        notes += [f"no bound watches the hazard {h.name!r}" for h in self.policy.hazards if h.name not in watched]
+        return [*notes, *(said.removesuffix(".") for each in series if (said := flattered(each)))]
 
     def plain(self, series: Sequence[Series] = ()) -> dict[str, Any]:
         """The same as plain data."""
@@ -137,14 +137,14 @@ def check_policy(policy: Policy, series: Sequence[Series]) -> CheckedPolicy:
     """Every bound of ``policy``, in every run of its suite."""
     checks = []
     for bound in policy.bounds:
-        found = [each for each in series if not bound.suite or (each.results["suite"] == bound.suite).any()]
-        if bound.suite and not found:
+        of_suite = [each for each in series if not bound.suite or (each.results["suite"] == bound.suite).any()]
+        if bound.suite and not of_suite:
             checks.append(_absent(bound, "suite", bound.suite, _names(series, "suite")))
             continue
-        having = [each for each in found if (each.results["metric"] == bound.metric).any()]
+        having = [each for each in of_suite if (each.results["metric"] == bound.metric).any()]
         if not having:
-            checks.append(_absent(bound, "metric", bound.metric, _names(found, "metric")))
-        for each in found if bound.suite else having:
+            checks.append(_absent(bound, "metric", bound.metric, _names(of_suite, "metric")))
+        for each in of_suite if bound.suite else having:
             checks += _checked(bound, each)
     return CheckedPolicy(policy, tuple(checks))
 

@@ -181,7 +181,7 @@ def _finding(series: Series) -> dict[str, Any]:
     """The verdict of the report on one series, as its page has it."""
     kinds = ("captions", "dataset", "classification", "comparison", "filter")
     of = {kind: [series] if series.source.kind == kind else [] for kind in kinds}
-    found = verdict(
+    conclusion = verdict(
         [] if any(of.values()) else [series],
         captions=of["captions"],
         datasets=of["dataset"],
@@ -193,18 +193,18 @@ def _finding(series: Series) -> dict[str, Any]:
         "run": series.source.path.name,
         "model": series.label,
         "kind": series.source.kind,
-        "lead": found.lead,
-        "text": " ".join(found.sentences),
-        "outcome": found.outcome.value,
+        "lead": conclusion.lead,
+        "text": " ".join(conclusion.sentences),
+        "outcome": conclusion.outcome.value,
     }
 
 
-def _remedies(told: DossierInput) -> dict[str, Any]:
-    found: dict[str, Any] = {"text": "", "change": "", "fitted": about_remedies(told.remedies), "rows": []}
-    if told.pair is None:
-        found["text"] = NOT_COMPARED if told.remedies else NO_REMEDY
-        return found
-    before, after = told.pair
+def _remedies(dossier: DossierInput) -> dict[str, Any]:
+    section: dict[str, Any] = {"text": "", "change": "", "fitted": about_remedies(dossier.remedies), "rows": []}
+    if dossier.pair is None:
+        section["text"] = NOT_COMPARED if dossier.remedies else NO_REMEDY
+        return section
+    before, after = dossier.pair
     metric = repaired_by(before, after)
     if metric is None:
         raise InputError(
@@ -214,9 +214,9 @@ def _remedies(told: DossierInput) -> dict[str, Any]:
     every = changes(before, after, metric, spreads=spreads_of(before))
     told_of = BiasVerdict("")
     add_repair(told_of, Repair(before, after, every))
-    found["text"] = f"{before.model} before, {after.model} after."
-    found["change"] = told_of.answers[-1][1]
-    found["rows"] = [
+    section["text"] = f"{before.model} before, {after.model} after."
+    section["change"] = told_of.answers[-1][1]
+    section["rows"] = [
         {
             "about": change.about,
             "metric": metric,
@@ -231,7 +231,7 @@ def _remedies(told: DossierInput) -> dict[str, Any]:
         }
         for change in every
     ]
-    return found
+    return section
 
 
 def _residual(
@@ -326,13 +326,13 @@ def about_tables(sources: Sequence[ResultFolder], given: Given) -> list[dict[str
 
 
 def _table(mark: str, sources: Sequence[ResultFolder], table: Table | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "fingerprint": mark,
         "runs": [source.path.name for source in sources],
         "found": table is not None,
     }
     if table is None:
-        return told
+        return about
     counts: dict[str, dict[str, int]] = {}
     for axis in table.axes:
         try:
@@ -341,7 +341,7 @@ def _table(mark: str, sources: Sequence[ResultFolder], table: Table | None) -> d
             }
         except InputError:  # an axis that lists several groups per image
             continue
-    return told | {
+    return about | {
         "name": table.path.name,
         "images": len(table),
         "axes": list(table.axes),
@@ -366,11 +366,11 @@ def _distinct(table: Table, column: str) -> int:
 
 def about_remedies(folders: Sequence[Run]) -> list[dict[str, Any]]:
     """What remedies say of themselves: how they were set, and on what they were fitted."""
-    told = []
+    remedies = []
     for run in folders:
         fitted = run.about.get("fitted_on")
         on = fitted if isinstance(fitted, dict) else {}
-        told.append(
+        remedies.append(
             {
                 "remedy": str(run.of.get("remedy", run.folder.name)),
                 "folder": run.folder.name,
@@ -381,4 +381,4 @@ def about_remedies(folders: Sequence[Run]) -> list[dict[str, Any]]:
                 "table": str(on.get("table") or ""),
             }
         )
-    return told
+    return remedies

@@ -60,10 +60,10 @@ def who_looked(labels: Sequence[pd.DataFrame]) -> dict[str, Any]:
     return {"recorded": True, "text": text, "people": people, "answers": len(every), "questions": questions}
 
 
-def _question(name: str, some: pd.DataFrame) -> dict[str, Any]:
-    answers = some.drop_duplicates(["image_id", "annotator"], keep="last")
+def _question(name: str, rows: pd.DataFrame) -> dict[str, Any]:
+    answers = rows.drop_duplicates(["image_id", "annotator"], keep="last")
     counts = answers["answer"].value_counts()
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "question": name,
         "people": int(answers["annotator"].nunique()),
         "images": int(answers["image_id"].nunique()),
@@ -72,12 +72,12 @@ def _question(name: str, some: pd.DataFrame) -> dict[str, Any]:
     }
     wide = answers.pivot(index="image_id", columns="annotator", values="answer")
     twice = int((wide.notna().sum(axis=1) > 1).sum())
-    found |= {"seen_by_several": twice, "alpha": None, "low": None, "high": None}
+    summary |= {"seen_by_several": twice, "alpha": None, "low": None, "high": None}
     if twice:
         try:
             alpha = krippendorff_alpha(wide.astype(object).where(wide.notna(), None).to_numpy())
         except InputError as error:
-            found["no_alpha"] = str(error)
+            summary["no_alpha"] = str(error)
         else:
-            found |= {"alpha": alpha.value, "low": alpha.ci_low, "high": alpha.ci_high}
-    return found
+            summary |= {"alpha": alpha.value, "low": alpha.ci_low, "high": alpha.ci_high}
+    return summary

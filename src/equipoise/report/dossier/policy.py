@@ -133,24 +133,24 @@ def read_policy(path: str | Path) -> Policy:
     """The policy in a TOML file, with the SHA-256 of the file; what does not fit is refused in one sentence."""
     if not Path(path).exists():
         raise InputError(f"there is no policy at {path}; type: equipoise check --example --policy {path}")
-    told = toml_of(path)
+    data = toml_of(path)
     parts: dict[str, Any] = dict.fromkeys(_PARTS.values(), ())
-    made: dict[str, type[Hazard] | type[Bound]] = {"hazard": Hazard, "bound": Bound}
+    kinds: dict[str, type[Hazard] | type[Bound]] = {"hazard": Hazard, "bound": Bound}
     try:
         for name, field in _PARTS.items():
-            some = told.pop(name, [])
-            if not isinstance(some, list) or not all(isinstance(one, dict) for one in some):
+            entries = data.pop(name, [])
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
                 raise InputError(f"{name} is not a list of tables; write each as [[{name}]]")
-            parts[field] = tuple(_made(made[name], one, f"{name} {i}") for i, one in enumerate(some, 1))
+            parts[field] = tuple(_made(kinds[name], entry, f"{name} {i}") for i, entry in enumerate(entries, 1))
         known = [f.name for f in fields(Policy) if f.name not in ("sha256", *_PARTS.values())]
-        unknown = [name for name in told if name not in known]
+        unknown = [name for name in data if name not in known]
         if unknown:
             raise UnknownNameError(Policy.what, unknown[0], [*known, *_PARTS])
-        if isinstance(told.get("decided_on"), datetime.date):
-            told["decided_on"] = told["decided_on"].isoformat()
-        told["groups"] = _lists(told.get("groups", {}))
+        if isinstance(data.get("decided_on"), datetime.date):
+            data["decided_on"] = data["decided_on"].isoformat()
+        data["groups"] = _lists(data.get("groups", {}))
         sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        return cast("Policy", _made(Policy, {**told, **parts, "sha256": sha256}, ""))
+        return cast("Policy", _made(Policy, {**data, **parts, "sha256": sha256}, ""))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -164,9 +164,9 @@ def example_policy() -> str:
     return asset(EXAMPLE)
 
 
-def _made(kind: Any, told: dict[str, Any], label: str) -> Any:
+def _made(kind: Any, entry: dict[str, Any], label: str) -> Any:
     """A part of the policy from what its table says."""
-    known = fitting_all(kind, told, what=kind.what, label=label)
+    known = fitting_all(kind, entry, what=kind.what, label=label)
     lacking = [
         f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING and f.name not in known
     ]

@@ -57,15 +57,15 @@ class Shift:
 
 def shifts(series: Sequence[Series], perturbed: Sequence[Series], policy: Policy) -> list[Shift]:
     """What each number that a bound speaks of becomes on perturbed pictures."""
-    found = []
+    moved = []
     for other in perturbed:
         original = _original(series, other)
         for metric in dict.fromkeys(bound.metric for bound in policy.bounds):
             axes = {bound.axis for bound in policy.bounds if bound.metric == metric}
             for change in changes(original, other, metric, spreads=spreads_of(original)):
                 if "" in axes or change.axis in axes:
-                    found.append(_shift(original, other, metric, change))
-    return found
+                    moved.append(_shift(original, other, metric, change))
+    return moved
 
 
 def _original(series: Sequence[Series], other: Series) -> Series:

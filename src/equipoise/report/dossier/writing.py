@@ -65,7 +65,7 @@ def write_dossier(
     pictures, as tables or CSV files. ``statement``: a text file with what whoever signs says of the risk that remains.
     """
     stated = _text(statement)
-    told = collected(
+    dossier = collected(
         read_policy(policy),
         runs,
         perturbed=perturbed,
@@ -73,7 +73,7 @@ def write_dossier(
         labels=[read_labels_given(path) for path in labels],
         statement=stated,
     )
-    contents: dict[str, Any] = _plain(contents_of(told))
+    contents: dict[str, Any] = _plain(contents_of(dossier))
     parents = {table["fingerprint"]: table.get("name") for table in contents["data"]}
     of = {"runs": [Path(path).name for path in runs], "policy": contents["policy"]["sha256"]}
     with claimed(out, "dossier", of=of, parents=parents, overwrite=overwrite) as home:
@@ -133,9 +133,9 @@ def _text(path: str | Path | None) -> str:
 def _plain(value: Any) -> Any:
     """Without numbers that JSON does not know."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value.item() if hasattr(value, "item") else value
@@ -152,32 +152,32 @@ def bounds_figure(deciding: Sequence[dict[str, Any]]) -> str:
     >>> bounds_figure([])
     ''
     """
-    rows = [one for one in deciding if one["bound"].get("most") and one["value"] is not None]
-    rows = [one for one in rows if "least" not in one["bound"]]
+    rows = [check for check in deciding if check["bound"].get("most") and check["value"] is not None]
+    rows = [check for check in rows if "least" not in check["bound"]]
     if not rows:
         return ""
-    several = len({one["model"] for one in rows}) > 1
-    ends = [(one["high"] if one["high"] is not None else one["value"]) / one["bound"]["most"] for one in rows]
+    several = len({check["model"] for check in rows}) > 1
+    ends = [(check["high"] if check["high"] is not None else check["value"]) / check["bound"]["most"] for check in rows]
     top = min(_MOST, max(1.6, 1.05 * max(end for end in ends if math.isfinite(end))))
-    low = min([0.0, *((one["low"] or 0.0) / one["bound"]["most"] for one in rows)])
+    low = min([0.0, *((check["low"] or 0.0) / check["bound"]["most"] for check in rows)])
     bottom = 14.0 + _ROW * len(rows)
     drawing = SvgDrawing("bounds", 720, bottom + 42)
     scale = Scale(max(low, -2.0), top, 250, 700)
     drawing.x_axis(scale, 8, bottom, "in units of the limit; right of 1 is beyond it")
     drawing.line(scale(1), 2, scale(1), bottom, "chance")
-    for number, one in enumerate(rows):
-        _row(drawing, one, scale, 14.0 + _ROW * number + _ROW / 2, several)
+    for number, check in enumerate(rows):
+        _row(drawing, check, scale, 14.0 + _ROW * number + _ROW / 2, several)
     return drawing.svg("Each bound with its interval, in units of its limit")
 
 
-def _row(drawing: SvgDrawing, one: dict[str, Any], scale: Scale, y: float, several: bool) -> None:
-    limit, colour = one["bound"]["most"], _COLOURS.get(one["outcome"], 5)
-    drawing.text(0, y - (2 if several else -4), shortened(one["name"], 36), "bold")
+def _row(drawing: SvgDrawing, check: dict[str, Any], scale: Scale, y: float, several: bool) -> None:
+    limit, colour = check["bound"]["most"], _COLOURS.get(check["outcome"], 5)
+    drawing.text(0, y - (2 if several else -4), shortened(check["name"], 36), "bold")
     if several:
-        drawing.text(0, y + 13, cut_in_middle(one["model"], 40), "soft small")
-    if one["low"] is not None:
-        drawing.line(scale(one["low"] / limit), y, scale(one["high"] / limit), y, f"w s{colour}")
-        if one["high"] / limit > scale.high:  # it goes on beyond the picture
+        drawing.text(0, y + 13, cut_in_middle(check["model"], 40), "soft small")
+    if check["low"] is not None:
+        drawing.line(scale(check["low"] / limit), y, scale(check["high"] / limit), y, f"w s{colour}")
+        if check["high"] / limit > scale.high:  # it goes on beyond the picture
             drawing.text(706, y + 4, "›", f"bold c{colour}")
-    kind = f"hollow s{colour}" if one["outcome"] == "too small to tell" else f"c{colour}"
-    drawing.dot(scale(one["value"] / limit), y, 5, kind, f"{one['value']:.3g}, {one['outcome']}")
+    kind = f"hollow s{colour}" if check["outcome"] == "too small to tell" else f"c{colour}"
+    drawing.dot(scale(check["value"] / limit), y, 5, kind, f"{check['value']:.3g}, {check['outcome']}")

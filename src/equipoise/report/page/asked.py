@@ -72,19 +72,21 @@ def facts(series: Sequence[Series], rankings: Rankings) -> list[str]:
     subjects = {
         s for each in series if each.source.kind != "dataset" for s in each.results["subject"].dropna().unique()
     }
-    told = []
+    lines = []
     for kind, name in _KINDS.items():
         n = sum(each.source.kind == kind and not each.is_yardstick for each in series)
-        told += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
+        lines += [f"{n} {name}{'s' if n > 1 else ''}"] if n else []
     asked = [each for each in series if each.source.kind != "filter"]
     suites = list(dict.fromkeys(str(s) for each in asked for s in each.results["suite"].dropna().unique()))
     if len(subjects) > 1:
-        told.append(f"{count(len(subjects))} {'prompts' if suites and set(suites) <= WITHOUT_SUBJECTS else 'subjects'}")
-    told += [f"suite {s}" for s in suites[:3]]
+        lines.append(
+            f"{count(len(subjects))} {'prompts' if suites and set(suites) <= WITHOUT_SUBJECTS else 'subjects'}"
+        )
+    lines += [f"suite {s}" for s in suites[:3]]
     if pools := _pools_of_prompts(asked, rankings):
-        return [*told, *pools]
+        return [*lines, *pools]
     pools = sorted({str(p) for each in asked for p in each.results["pool"].dropna().unique()})
-    return [*told, *(f"{pool} pictures" for pool in pools[:3])]
+    return [*lines, *(f"{pool} pictures" for pool in pools[:3])]
 
 
 def _pools_of_prompts(asked: Sequence[Series], rankings: Rankings) -> list[str]:

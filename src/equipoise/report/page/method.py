@@ -149,15 +149,17 @@ def dropped(given: Given) -> list[str]:
 
     What is true of several folders is said once, with their names; of all of them, without.
     """
-    said: dict[str, list[str]] = {}
+    folders_by_line: dict[str, list[str]] = {}
     for source in given.sources:
         lines = [_public_text(note) for note in joined_over_k(source.notes)]
         lines += [*_from_rows(source.results), *_from_file(source, given.problems)]
         for line in dict.fromkeys(lines):
-            said.setdefault(line, []).append(source.path.name)
+            folders_by_line.setdefault(line, []).append(source.path.name)
     everywhere = len(given.sources)
-    told = [line if len(names) == everywhere else f"{', '.join(names)}: {line}" for line, names in said.items()]
-    return list(dict.fromkeys([*given.problems, *told]))
+    notes = [
+        line if len(names) == everywhere else f"{', '.join(names)}: {line}" for line, names in folders_by_line.items()
+    ]
+    return list(dict.fromkeys([*given.problems, *notes]))
 
 
 def _public_text(text: str) -> str:

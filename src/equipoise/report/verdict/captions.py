@@ -62,26 +62,26 @@ def _sentence(captioner: Series, reading: Reading | None) -> str:
 
 def _sentences(captions: Sequence[Series], readings: Mapping[str, Reading]) -> list[str]:
     """One sentence for each model, or for all models of one outcome together where several have it."""
-    told: list[str] = []
+    sentences: list[str] = []
     by: dict[str, list[Series]] = {}
     for captioner in captions:
         reading = readings.get(captioner.label)
         by.setdefault("" if reading is None else f"{reading.metric} {reading.outcome}", []).append(captioner)
-    for key, some in by.items():
-        if len(some) == 1 or not key:
-            told += [_sentence(captioner, readings.get(captioner.label)) for captioner in some]
+    for key, models in by.items():
+        if len(models) == 1 or not key:
+            sentences += [_sentence(captioner, readings.get(captioner.label)) for captioner in models]
             continue
-        first = readings[some[0].label]
+        first = readings[models[0].label]
         does = _verb(first).format(perceived(first.row["axis"]))
-        if len(some) > _NAMED:
-            told.append(
-                f"The captions of {len(some)} models {does}: {_range([readings[each.label] for each in some])}."
+        if len(models) > _NAMED:
+            sentences.append(
+                f"The captions of {len(models)} models {does}: {_range([readings[each.label] for each in models])}."
             )
             continue
-        numbers = [f"{each.label} ({_numbers(each, readings[each.label])})" for each in some]
+        numbers = [f"{each.label} ({_numbers(each, readings[each.label])})" for each in models]
         margin = f"; the margin is {margin_text(first.metric)}" if first.outcome is not Conclusion.LEANS else ""
-        told.append(f"The captions of {len(some)} models {does}: {joined(numbers)}{margin}.")
-    return told
+        sentences.append(f"The captions of {len(models)} models {does}: {joined(numbers)}{margin}.")
+    return sentences
 
 
 def _range(readings: Sequence[Reading]) -> str:

@@ -244,7 +244,9 @@ def _grounds(
         metric = next((m for m in DIRECTIONS if any(r.metric == m for r in mine)), None)
         rows += [r.row for r in mine if r.metric == metric]
     known = [t for t in truths if t.correlation is not None and t.interval is not None]
-    truths_p = [one.estimate.p_value for one in known if one.estimate is not None and one.estimate.p_value is not None]
+    truths_p = [
+        truth.estimate.p_value for truth in known if truth.estimate is not None and truth.estimate.p_value is not None
+    ]
     p = [float(at) for at in holm([*(float(row["p_value"]) for row in rows), *truths_p])]
     clear: dict[tuple[str, str], Reading] = {}
     for row, at in zip(rows, p, strict=False):

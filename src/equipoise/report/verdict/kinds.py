@@ -129,9 +129,9 @@ def _seen(series: Series, names: Sequence[str]) -> list[str]:
     if not isinstance(seen, list) or len(seen) != len(names):
         return []
     return [
-        f"{name} has learnt from {one[0]} of {one[1]} subjects, which flatters it."
-        for name, one in zip(names, seen, strict=True)
-        if isinstance(one, list) and len(one) == 2
+        f"{name} has learnt from {counts[0]} of {counts[1]} subjects, which flatters it."
+        for name, counts in zip(names, seen, strict=True)
+        if isinstance(counts, list) and len(counts) == 2
     ]
 
 

@@ -251,8 +251,8 @@ def read_row(
 
     >>> row = pd.Series({"metric": "standard_gap_size", "value": 0.5, "null_mean": 0.05, "null_sd": 0.05,
     ...     "ci_low": 0.4, "ci_high": 0.6, "n": 28})
-    >>> found = read_row(row, 0.001)
-    >>> found.size, found.low, found.high, found.outcome.value
+    >>> reading = read_row(row, 0.001)
+    >>> reading.size, reading.low, reading.high, reading.outcome.value
     (0.5, 0.4, 0.6, 'leans')
     >>> read_row(pd.Series({**row, "metric": "max_skew"}), 0.001).size
     0.45

@@ -85,8 +85,8 @@ def _draws(rows: pd.DataFrame, series: Series) -> int | None:
     """How many draws the p-values rest on: as the rows say, or in older folders the settings."""
     known = (facts_of(rows.iloc[0], "holm_over") or {}).get("draws")
     settings = series.source.settings.get("settings")
-    told = known if known is not None else settings.get("draws") if isinstance(settings, dict) else None
-    return int(told) if isinstance(told, int) else None
+    draws = known if known is not None else settings.get("draws") if isinstance(settings, dict) else None
+    return int(draws) if isinstance(draws, int) else None
 
 
 def prompt_sentences(every: Sequence[PromptsOfAxis], *, of: str = "", p_values: bool = False) -> list[str]:
@@ -96,5 +96,5 @@ def prompt_sentences(every: Sequence[PromptsOfAxis], *, of: str = "", p_values: 
     'With mini, on skin tone, none of 60 prompts leans by itself after correction over prompts.'
     """
     whose, several = f"with {of}, " if of else "", len(every) > 1
-    places = [f"{whose}on {axis_name(one.axis)}, " if several else whose for one in every]
-    return [one.told(where=place, p_values=p_values) for one, place in zip(every, places, strict=True)]
+    places = [f"{whose}on {axis_name(prompts.axis)}, " if several else whose for prompts in every]
+    return [prompts.told(where=place, p_values=p_values) for prompts, place in zip(every, places, strict=True)]

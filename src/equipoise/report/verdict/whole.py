@@ -67,7 +67,7 @@ def verdict(
             if _pools(other) == pools:
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
                 whole.sentences += prompt_sentences(prompts_by_axis(other), of=other.label)
-        whole.sentences += [told for each, _ in judged if (told := flattered(each))]
+        whole.sentences += [sentence for each, _ in judged if (sentence := flattered(each))]
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             whole.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))
