@@ -207,10 +207,10 @@ def audit_captions(
                 one.amplification(human, held, ba_words)
                 one.quality(human, scores)
                 one.sentiment()
-            log_odds.append(one.word_usage().assign(model=model.name))
-            for kind, captions in further:
-                if captions.name == model.name:
-                    one.masked(kind, captions, found[model.name], work)
+                log_odds.append(one.word_usage().assign(model=model.name))
+                for kind, captions in further:
+                    if captions.name == model.name:
+                        one.masked(kind, captions, found[model.name], work)
             measured.append(one.findings)
         _gather(findings, measured)
         if shown is not None:
