@@ -48,8 +48,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, children: Any, made_ro
     rows = made_rows(N_IMAGES)
     for i, row in enumerate(rows):
         row |= {"subject": f"job{i // 8}", "set_id": f"set{i // 2}", "gender": ("female", "male")[i % 2]}
-    # Not beside the results: a page also shows the card of a table that lies there, and here only one would have it.
-    table = home / "tables" / "in"
+    # run.json says where the table lies, as a path from the results: the same from every folder that is compared here
+    table = tmp_path_factory.mktemp("tables") / "in"
     Table.create(table, rows, axes=["gender"], rows_per_shard=20)
     found = Undisturbed(table, {}, home)
     assert children.run("audit", **found.order(home, "log")) == 0

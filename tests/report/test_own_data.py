@@ -15,9 +15,10 @@ from tests.report.folders import folder, row
 from typer.testing import CliRunner
 
 from equipoise.audit import measure_again, run
+from equipoise.audit.printing import table_of
 from equipoise.audit.suites import SUITES
 from equipoise.cli.main import app
-from equipoise.data import Table
+from equipoise.data import Table, read_results
 from equipoise.data.images import encode
 from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
@@ -50,6 +51,9 @@ def test_a_ranking_that_no_model_gave_is_called_so_and_is_no_audited_model(tmp_p
     assert "<h1>Bias report: clip</h1>" in text
     assert "<span>1 audited model</span>" in text
     assert f"<td>{RANDOM_RANKING}</td>" in text
+    assert "random ranking: no model, the same pool ranked blindly." in text
+    printed = table_of(read_results(tmp_path / "run")).splitlines()
+    assert "random ranking: no model, the same pool ranked blindly" in printed
     assert ">random<" not in text
     cards = [path.name for path in (tmp_path / "page_files").glob("model_card_*")]
     assert cards == ["model_card_clip.md"]

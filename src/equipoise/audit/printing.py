@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.data.results import RANDOM_RANKING, RANDOM_RANKING_TOLD
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, share, text_table
 from equipoise.measure import METRICS
 from equipoise.measure.notes import N_OF_SOURCES, corrected_p, counted, facts_of
@@ -49,6 +50,8 @@ def table_of(
     names = [name for name in names if name in ("metric", "value", "n") or any(line[name] for line in lines)]
     texts = [place for place, name in enumerate(names) if name in _TEXTS]
     text = text_table([names, *([line[name] for name in names] for line in lines)], texts, _WIDEST)
+    if "model" in names and RANDOM_RANKING in set(shown.head(limit)["model"]):
+        text.append(RANDOM_RANKING_TOLD)
     if "favours" in names:
         text.append("favours: the group that is shown or found more than chance gives, or that scores higher")
         text += dict.fromkeys(told for row in shown.head(limit).to_dict("records") if (told := sign_told(row)))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RANDOM_RANKING",
+    "RANDOM_RANKING_TOLD",
     "Positions",
     "TableDiff",
     "axis_names",
@@ -48,6 +49,8 @@ __all__ = [
 
 RANDOM_RANKING = "random ranking"
 """What stands in the column ``model`` of rows that no model gave: images ranked blindly, as a yardstick."""
+RANDOM_RANKING_TOLD = f"{RANDOM_RANKING}: no model, the same pool ranked blindly"
+"""What a table with such rows says below itself."""
 _FACTS = ("dropped", "published", "side", "codes")
 
 Positions = NDArray[np.int64]

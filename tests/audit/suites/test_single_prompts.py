@@ -173,4 +173,6 @@ def test_the_terminal_lists_the_clearest_prompts_with_whom_they_favour(leaning: 
     assert PLANTED in first
     assert " woman " in first
     single = [number for number, line in enumerate(lines) if "a photo of" in line]
-    assert single == list(range(single[0], single[0] + 240))  # the rows over all prompts stay above them
+    # the rows over all prompts stay above them; four metrics of each, then the shares of both groups
+    assert single == list(range(single[0], single[0] + 60 * (4 + 2)))
+    assert all(lines[number].startswith("representation ") for number in single[240:])

@@ -207,10 +207,10 @@ def audit_captions(
                 measures.amplification(human, held, ba_words)
                 measures.quality(human, scores)
                 measures.sentiment()
-            log_odds.append(measures.word_usage().assign(model=model.name))
-            for kind, captions in further:
-                if captions.name == model.name:
-                    measures.masked(kind, captions, lics[model.name], work)
+                log_odds.append(measures.word_usage().assign(model=model.name))
+                for kind, captions in further:
+                    if captions.name == model.name:
+                        measures.masked(kind, captions, lics[model.name], work)
             measured.append(measures.findings)
         _gather(findings, measured)
         if shown is not None:

@@ -218,10 +218,10 @@ def _measured(
     parts = [AxisPart(findings, dataset, axis, chosen, family, reads) for axis in dataset.groups]
     with Heartbeat(f"looking at {dataset.name}"):
         on_axes = [findings_of for part in stages(parts) if (findings_of := _on_axis(part, *features)) is not None]
-    if not on_axes:
-        raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
-    if len(on_axes) > 1:
-        joint_counts([part for part in parts if part.groups.n_groups > 1])
+        if not on_axes:
+            raise InputError(f"{source}: no axis has two groups: " + "; ".join(findings.notes))
+        if len(on_axes) > 1:
+            joint_counts([part for part in parts if part.groups.n_groups > 1])
     judged = family.judge(findings.rows)
     return DatasetAudit(dataset, findings.frame(), tuple(on_axes), tuple(findings.notes), folder, judged), findings
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from equipoise.data.results import RANDOM_RANKING_TOLD
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
 from equipoise.measure.notes import N_OF_SOURCES, counted, facts_of, pair_of
 from equipoise.measure.sides import favoured, sign_told
@@ -135,6 +136,7 @@ def _key(value: Any) -> str:
 def numbers_told(series: Sequence[Series]) -> str:
     """What stands above the table of all numbers: how to read its cells."""
     told = "Where a cell holds a dash, the number does not apply."
+    told += f" {RANDOM_RANKING_TOLD}." if any(each.is_yardstick for each in series) else ""
     rows = [row for each in series for row in each.results[["metric", "codes", "subject"]].to_dict("records")]
     whole = [row for row in rows if missing(row["subject"])]
     signs = dict.fromkeys(sign for row in whole if (sign := sign_told(row, f"{metric_name(str(row['metric']))}@K")))
