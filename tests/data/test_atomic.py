@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data.atomic import locked
+from equipoise.data.atomic import atomic_file, locked
 from equipoise.errors import InputError
 
 HOLD = """
@@ -82,3 +83,29 @@ def test_only_one_of_many_holds_it_at_a_time(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(60)
     assert (most, done) == (1, 60)
+
+
+def test_a_file_is_synced_before_it_is_renamed_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    rename = os.replace
+
+    def synced(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        happened.append("folder synced" if stat.S_ISDIR(found.st_mode) else f"{found.st_size} bytes synced")
+
+    def renamed(source: Path, target: Path) -> None:
+        happened.append("renamed")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    with atomic_file(tmp_path / "a.txt") as file:
+        file.write(b"all of it")
+    assert happened == ["9 bytes synced", "renamed", "folder synced"]
+    with pytest.raises(RuntimeError), atomic_file(tmp_path / "b.txt") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert len(happened) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
