@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
@@ -39,6 +38,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import GroupMeans, group_means, kept_groups, size_of
 from equipoise.measure.stats.group_range import range_interval, t_bounds
+from equipoise.measure.stats.laws import normal_quantile
 from equipoise.measure.stats.shares import placements
 from equipoise.text import Lexicon
 
@@ -163,7 +163,7 @@ def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float 
     means = distinct.mean(axis=0)
     bounds = t_bounds(means, error, n - 1)
     if width == 2:
-        z = float(sps.norm.ppf(0.5 + level / 2))
+        z = float(normal_quantile(0.5 + level / 2))
         low, high = size_of(float(bounds(-z)[0, 1]), float(bounds(z)[0, 1]))
     else:
         low, high = range_interval(means, covariance, bounds, level=level)
