@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
+from equipoise.measure.embedding.probe import even_weights
 from equipoise.measure.embedding.probe_error import (
     deleted_blocks,
     held_out_variance,
@@ -315,7 +316,7 @@ def _fitted(features: Any, labels: Labels, strength: float) -> Any:
     # hundreds of small fits: looking at settings and at our own TF-IDF would take a third of the time
     with config_context(assume_finite=True, skip_parameter_validation=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit cut short ranks well enough, and the null is cut short alike
-        return LogisticRegression(C=strength, class_weight="balanced", max_iter=200).fit(features, labels)
+        return LogisticRegression(C=strength, max_iter=200).fit(features, labels, even_weights(labels))
 
 
 def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -> tuple[float, Floats]:

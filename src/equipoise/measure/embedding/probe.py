@@ -33,6 +33,7 @@ from equipoise.measure.stats.shares import placements
 
 __all__ = [
     "Probe",
+    "even_weights",
     "linear_probe",
     "train_test_probe",
 ]
@@ -332,14 +333,26 @@ def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, s
     for index, y in enumerate(labellings):
         if len(np.unique(y)) < 2:  # a shuffle may leave a fold with one group: it then has nothing to learn
             continue
-        model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+        model = LogisticRegression(C=strength, max_iter=1000)
         # hundreds of small fits, all with the settings above
         with config_context(skip_parameter_validation=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(scaled, y)
+            model.fit(scaled, y, sample_weight=even_weights(y))
         failed += any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         out[index][:, model.classes_] = model.predict_proba(asked)
     return out, failed
+
+
+def even_weights(labels: Labels) -> Floats:
+    """(n,) what each item counts, so that every group counts as much as any other.
+
+    What scikit-learn calls balanced class weights, which take it a fifth of a small fit to find.
+
+    >>> even_weights(np.array([0, 1, 1, 1])).round(3).tolist()
+    [2.0, 0.667, 0.667, 0.667]
+    """
+    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray((len(labels) / (len(counts) * counts))[place])
 
 
 def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats]:
