@@ -21,6 +21,8 @@ from equipoise.errors import InputError
 
 COCO = Path(__file__).resolve().parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"
 FAST = DatasetSettings(permutations=99, probe_permutations=19, clusters=4, min_images=10, min_activities=5)
+GUESSED_ONCE = replace(FAST, probe_permutations=1)
+"""For tests that do not ask how often chance guesses as well: each answer is a probe trained five times."""
 NOUN = {"female": "woman", "male": "man"}
 
 
@@ -177,7 +179,7 @@ def test_images_are_probed_where_features_are_given(table, embeddings_table):
         axes=["gender"],
         features=embeddings_table("whole", ids, whole.astype(np.float32)).path,
         masked_features=embeddings_table("masked", ids, masked.astype(np.float32)).path,
-        settings=FAST,
+        settings=GUESSED_ONCE,
     )
     assert rows(found, "attribute_auc", variant="images").iloc[0].value > 0.95
     hidden = rows(found, "attribute_auc", variant="images_masked").iloc[0]
@@ -208,8 +210,8 @@ def test_an_encoder_gives_the_features_that_a_table_of_its_embeddings_gives(tmp_
     ]
     table = Table.create(tmp_path / "faces", data, axes=["gender", "age"])
     made = embed(Colours(), table, tmp_path / "vectors")
-    asked = audit_dataset(table.path, axes=["gender"], encoder=Colours(), settings=FAST)
-    read = audit_dataset(table.path, axes=["gender"], features=made.path, settings=FAST)
+    asked = audit_dataset(table.path, axes=["gender"], encoder=Colours(), settings=GUESSED_ONCE)
+    read = audit_dataset(table.path, axes=["gender"], features=made.path, settings=GUESSED_ONCE)
     assert len(rows(asked, "attribute_auc", variant="images")) == 1
     pd.testing.assert_frame_equal(asked.results, read.results)
     with pytest.raises(InputError, match="--features or --encoder, one of them"):
@@ -231,7 +233,7 @@ class Wards:
 
 def test_a_text_encoder_clusters_the_captions(small, tmp_path):
     """Its vectors take the place of words: two ideas, two clusters that are the two subjects; each text once."""
-    settings = FAST.having({"clusters": 2})
+    settings = GUESSED_ONCE.having({"clusters": 2})
     model = Wards()
     found = audit_dataset(small.path, tmp_path / "out", axes=["gender"], text_encoder=model, settings=settings)
     clusters = pd.read_csv(tmp_path / "out" / "clusters_gender.csv")
@@ -277,7 +279,7 @@ def test_sets_objects_and_undefined_axes_are_told(tmp_path):
     table = Table.create(
         tmp_path / "t", data, axes=["gender", "race"], columns={"objects": "list<string>"} | {"age": "string"}
     )
-    found = audit_dataset(table.path, settings=FAST)
+    found = audit_dataset(table.path, settings=GUESSED_ONCE)
     assert "100 images come from 50 sources or sets, which are the independent units" in found.notes
     assert "the axis 'race' is undefined for every image" in found.notes
     assert set(found.axes[0].leanings["object"].lopsided()["item"]) == {"bed", "car"}
@@ -322,7 +324,7 @@ def test_a_group_that_nobody_shows_is_counted_and_nothing_else_compared(tmp_path
 def test_other_axes_have_their_own_words(small):
     dataset = read_dataset(small.path)
     assert {axis: words.id for axis, words in dataset.lexicons.items()} == {"gender": "equipoise", "age": "age"}
-    found = audit_dataset(small.path, axes=["age"], settings=FAST)
+    found = audit_dataset(small.path, axes=["age"], settings=GUESSED_ONCE)
     assert any("an activity goes to the group of its image" in note for note in found.notes)
 
 
@@ -335,7 +337,7 @@ def captions_file(path: Path, texts: dict[int, list[str]]) -> Path:
 def test_captions_alone_are_labelled_by_their_words(tmp_path):
     texts = {i: [f"A {'man' if i % 3 else 'woman'} with a dog", "A person outside"] for i in range(60)}
     texts[60] = ["A man and a woman"]
-    found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=FAST)
+    found = audit_dataset(captions_file(tmp_path / "c.json", texts), settings=GUESSED_ONCE)
     assert found.axes[0].counts.counts == {"male": 40, "female": 20}
     assert found.axes[0].counts.n_undefined == 1
     assert "captions, lexicon equipoise" in str(found)

@@ -1,5 +1,6 @@
-"""The command line as a user meets it: real processes, their output and exit codes."""
+"""The command line as a user meets it: output and exit codes, in real processes where they could differ there."""
 
+import io
 import json
 import os
 import re
@@ -50,7 +51,7 @@ def test_help_imports_nothing_heavy_and_is_quick():
 
 
 def test_every_command_teaches_with_an_example():
-    from typer.main import get_command
+    import typer.main
 
     from equipoise.cli.main import app
 
@@ -61,7 +62,7 @@ def test_every_command_teaches_with_an_example():
         else:
             yield path, command
 
-    found = dict(walk(get_command(app), ()))
+    found = dict(walk(typer.main.get_command(app), ()))
     assert ("text", "label") in found
     places = [(path, {name for p in command.params for name in p.opts}) for path, command in found.items()]
     assert [path for path, names in places if "out" in {p.name for p in found[path].params} and "-o" not in names] == []
@@ -76,8 +77,8 @@ def test_every_command_teaches_with_an_example():
     assert without == []
 
 
-def test_doctor_json_is_json():
-    done = equipoise("doctor", "--json")
+def test_doctor_json_is_json(command_line):
+    done = command_line("doctor", "--json")
     assert done.returncode == 0
     found = json.loads(done.stdout)
     assert found["core"]["numpy"]
@@ -144,7 +145,7 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_an_unknown_command_and_option_exit_with_2(command_line):
-    assert equipoise("txt").returncode == 2
+    assert command_line("txt").returncode == 2
     assert command_line("text", "label", "--nope", "-").returncode == 2
 
 
@@ -161,17 +162,18 @@ def test_a_pipe():
     assert "1 changed" in done.stderr
 
 
-def test_label_summary_counts_groups(tmp_path):
+def test_label_summary_counts_groups(tmp_path, command_line):
     (tmp_path / "captions.csv").write_text("caption\nA man\nA woman\nA girl\nA kite\n")
-    done = equipoise("text", "label", "captions.csv", "-o", "out.csv", cwd=tmp_path)
+    done = command_line("text", "label", tmp_path / "captions.csv", "-o", tmp_path / "out.csv")
     assert done.returncode == 0
     assert "male                    1   25.0%" in done.stderr
     assert "undefined               1   25.0%" in done.stderr
     assert (tmp_path / "out.csv").read_text() == "caption,gender\nA man,male\nA woman,female\nA girl,female\nA kite,\n"
 
 
-def test_mask_and_lexicons(command_line):
-    done = equipoise("text", "mask", "-", "--lexicon", "lic", "--compat", "lic", stdin="A man's hat.\n")
+def test_mask_and_lexicons(command_line, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"A man's hat.\n")))
+    done = command_line("text", "mask", "-", "--lexicon", "lic", "--compat", "lic")
     assert done.stdout == "a genderword 's hat .\n"
     assert "gensynth_code" in command_line("text", "lexicons").stdout
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.main import get_command
+import typer.main
 
 from equipoise.cli.main import app
 from equipoise.data import Table
@@ -34,7 +34,7 @@ Called = Callable[..., Any]
 
 
 def options_of(words: list[str]) -> dict[str, Any]:
-    command: Any = get_command(app)
+    command: Any = typer.main.get_command(app)
     for word in words:
         command = command.commands[word]
     return {flag: parameter for parameter in command.params for flag in parameter.opts}

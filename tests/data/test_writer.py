@@ -57,7 +57,7 @@ Table.create(sys.argv[1], rows, rows_per_shard=40)
 SERVER = """
 import json, os, sys, traceback
 import numpy as np
-import equipoise.data.layers, equipoise.data.validation, equipoise.data.writer
+import pandas, equipoise.data.layers, equipoise.data.validation, equipoise.data.writer  # pyarrow asks for pandas
 
 for line in sys.stdin:
     path, failpoint, code = json.loads(line)

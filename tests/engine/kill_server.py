@@ -7,6 +7,7 @@ process id and, when it has ended, with its exit status. It starts no thread, so
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -121,6 +122,8 @@ def child(order: dict[str, Any]) -> int:
 
 
 def serve() -> None:
+    from PIL import Image
+
     import equipoise.audit.running
     import equipoise.audit.suites.intersectional
     import equipoise.data.layers
@@ -131,6 +134,8 @@ def serve() -> None:
     import equipoise.engine.store
     import equipoise.report.writing  # noqa: F401
 
+    Image.init()  # reading a picture imports the modules of every format
+    gc.freeze()  # or the child's collector would copy what it only looks at
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.audit.findings import Findings, read_draws, read_queries
 from equipoise.data.atomic import sha256_of
@@ -21,6 +20,7 @@ from equipoise.measure.captions.lic import corrected_resampled_t
 from equipoise.measure.notes import Note, no_interval, note, of_sources
 from equipoise.measure.stats import compare as paired
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_above, normal_quantile
 from equipoise.pace import stages
 
 __all__ = ["compare"]
@@ -245,9 +245,9 @@ def _independent(mine: dict[Any, Any], theirs: dict[Any, Any], names: tuple[str,
     ends = [row[name] for row in (mine, theirs) for name in ("ci_low", "ci_high")]
     if any(pd.isna(end) for end in ends) or not np.isfinite(value):
         return Estimate(value, n=min(sizes), notes=(*notes, no_interval("one of the two has none")))
-    z = float(sps.norm.ppf(0.975))
+    z = float(normal_quantile(0.975))
     error = float(np.hypot(ends[1] - ends[0], ends[3] - ends[2])) / (2 * z)
-    p_value = float(2 * sps.norm.sf(abs(value) / error)) if error > 0 else None
+    p_value = float(2 * normal_above(abs(value) / error)) if error > 0 else None
     return Estimate(
         value, value - z * error, value + z * error, null_mean=0.0, p_value=p_value, n=min(sizes), notes=notes
     )

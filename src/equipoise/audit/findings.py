@@ -59,7 +59,8 @@ class Findings:
     suite: str
     model: str
     rows: list[dict[str, Any]] = field(default_factory=list)
-    queries: list[pd.DataFrame] = field(default_factory=list)
+    queries: list[dict[str, list[Any]]] = field(default_factory=list)
+    """The columns of :data:`QUERY_COLUMNS`, for each call of :meth:`add_queries`."""
     notes: list[str] = field(default_factory=list)
     draws: list[dict[str, Any]] = field(default_factory=list)
     rankings: list[pd.DataFrame] = field(default_factory=list)
@@ -78,7 +79,7 @@ class Findings:
         unknown = set(named) - set(QUERY_COLUMNS)
         if unknown:
             raise TypeError(f"no column of queries is called {sorted(unknown)[0]!r}")
-        self.queries.append(pd.DataFrame({name: named.get(name) for name in QUERY_COLUMNS}, index=range(len(numbers))))
+        self.queries.append({name: _per_query(name, named.get(name), len(numbers)) for name in QUERY_COLUMNS})
 
     def add_draws(self, values: Iterable[float], **keys: Key) -> None:
         """What the null drew for one row; audits whose ``shuffle`` is the same shuffled the same labels alike."""
@@ -112,6 +113,11 @@ class Findings:
 
         return pd.DataFrame(self.rows, columns=list(RESULT_COLUMNS))
 
+    def query_frame(self) -> pd.DataFrame:
+        """The values of single queries as one table."""
+        # thousands of small tables would take longer to build and join than the numbers to compute
+        return pd.DataFrame({name: [v for part in self.queries for v in part[name]] for name in QUERY_COLUMNS})
+
     def save(self, folder: Path) -> None:
         """Write ``results.parquet``, ``results.json``, and as far as they are: queries, draws and ranking.
 
@@ -135,11 +141,20 @@ class Findings:
     def _query_values(self) -> pd.DataFrame | None:
         if not self.queries:
             return None
-        together = pd.concat(self.queries, ignore_index=True)
+        together = self.query_frame()
         for name in ("metric", "variant", "suite", "pool", "model", "axis", "group", "cluster"):
             together[name] = together[name].astype("string")
         together["k"] = together["k"].astype("Int64")
         return together
+
+
+def _per_query(name: str, column: Column, n: int) -> list[Any]:
+    """One value per query."""
+    if column is None or isinstance(column, str | int | float | np.generic):
+        return [column] * n
+    if len(column) != n:
+        raise ValueError(f"{name}: {len(column)} values for {n} queries")
+    return list(column)
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -181,7 +181,7 @@ def subject_rows(series: Series, metric: str) -> pd.DataFrame:
     if "equipoise" in set(rows["variant"].dropna()):
         rows = rows[rows["variant"] == "equipoise"]
     rows = rows.drop_duplicates(["subject", "axis", "group", "pool"]).reset_index(drop=True)
-    corrected = pd.Series([corrected_p(row) for row in rows.to_dict("records")], index=rows.index, dtype=float)
+    corrected = pd.Series([corrected_p({"codes": codes}) for codes in rows["codes"]], index=rows.index, dtype=float)
     return rows.assign(p_holm=corrected, p_shown=corrected.fillna(rows["p_value"].astype(float)))
 
 
@@ -226,17 +226,21 @@ def leans(series: Series) -> list[Lean]:
     the number of pairs.
     """
     rows = subject_rows(series, "counterfactual_gap")
+    named = rows.loc[rows["axis"].notna(), ["axis", "subject", "group", "codes", "value", "p_value"]]
+    of_subject: dict[tuple[str, str], list[dict[Any, Any]]] = {}
+    for row in named.to_dict("records"):
+        of_subject.setdefault((str(row["axis"]), str(row["subject"])), []).append(row)
     every = []
-    for (axis, subject), some in rows.groupby(["axis", "subject"], sort=True):
+    for (axis, subject), some in sorted(of_subject.items(), key=lambda item: item[0]):
         scores: dict[str, list[float]] = {}
-        for row in some.to_dict("records"):
+        for row in some:
             first, second = pair_of(row) or (str(row["group"]), "")
             scores.setdefault(first, []).append(float(row["value"]))
             scores.setdefault(second, []).append(-float(row["value"]))
         means = {group: sum(values) / len(values) for group, values in scores.items()}
         top, bottom = max(means, key=lambda g: means[g]), min(means, key=lambda g: means[g])
-        p = min(1.0, float(some["p_value"].min()) * len(some)) if some["p_value"].notna().any() else 1.0
-        every.append(Lean(str(subject), str(axis), top, bottom, means[top] - means[bottom], p))
+        least = min((float(row["p_value"]) for row in some if pd.notna(row["p_value"])), default=1.0)
+        every.append(Lean(subject, axis, top, bottom, means[top] - means[bottom], min(1.0, least * len(some))))
     return every
 
 

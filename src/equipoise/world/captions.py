@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from equipoise.errors import InputError
 from equipoise.world.catalog import ACTIVITIES, AXES, OBJECTS, OCCUPATIONS, SUBJECTS, TONE_GROUPS, known, shipped
-from equipoise.world.config import WorldConfig
+from equipoise.world.config import WorldConfig, plain_world
 
 __all__ = ["MAX_WORDS", "STYLES", "captions", "neutral_prompt", "prompts", "vocabulary", "with_article"]
 
@@ -80,7 +80,7 @@ def captions(
     known("caption style", style, STYLES)
     if n < 0:
         raise InputError(f"n={n}: the number of captions must be 0 or more")
-    config = scene.config or WorldConfig()
+    config = scene.config or plain_world()
     draws = _Draws(scene.seed)
     templates = _templates(scene)
     order = draws.order(len(templates))
@@ -250,7 +250,7 @@ def prompts(axis: str, config: WorldConfig | None = None) -> dict[str, str]:
     >>> prompts("gender")["female"], prompts("skin_tone")["dark"], prompts("scene")["beach"]
     ('a photo of a woman', 'a photo of a person with dark skin', 'a photo of a person at the beach')
     """
-    words, world = _words(), config or WorldConfig()
+    words, world = _words(), config or plain_world()
     table: dict[str, dict[str, str]] = {
         "gender": {g: with_article(_gender_words(world, g)["noun"]) for g in world.groups("gender")},
         "skin_tone": {g: f"a person with {g} skin" for g in world.groups("skin_tone")},
@@ -273,7 +273,7 @@ def vocabulary(config: WorldConfig | None = None) -> tuple[str, ...]:
     >>> {"woman", "nurse", "guitar", "beach"} <= set(vocabulary())
     True
     """
-    world = config or WorldConfig()
+    world = config or plain_world()
     texts: list[str] = [
         *OCCUPATIONS,
         *OBJECTS,

@@ -39,7 +39,7 @@ from equipoise.world.catalog import (
 )
 from equipoise.world.truth import truth
 
-__all__ = ["KINDS", "PRESETS", "WorldConfig", "load", "preset"]
+__all__ = ["KINDS", "PRESETS", "WorldConfig", "load", "plain_world", "preset"]
 
 KINDS: dict[str, tuple[str, ...]] = {
     "occupation": tuple(OCCUPATIONS),
@@ -225,6 +225,16 @@ class WorldConfig:
     def as_dict(self) -> dict[str, Any]:
         """All settings as plain values, as a table's config and a TOML file hold them."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+@cache
+def plain_world() -> WorldConfig:
+    """The world of a scene that names none: all defaults, made once, for its captions ask what is true of it.
+
+    >>> plain_world() == WorldConfig()
+    True
+    """
+    return WorldConfig()
 
 
 def preset(name: str) -> WorldConfig:

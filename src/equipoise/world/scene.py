@@ -20,7 +20,7 @@ from equipoise.world.catalog import (
     TONES,
     known,
 )
-from equipoise.world.config import WorldConfig
+from equipoise.world.config import WorldConfig, plain_world
 from equipoise.world.draws import uniform
 from equipoise.world.placebos import PLACEBOS
 
@@ -174,7 +174,7 @@ class Scene:
         return int(value)
 
     def _config(self) -> WorldConfig:
-        return WorldConfig() if self.config is None else self.config
+        return plain_world() if self.config is None else self.config
 
     def as_dict(self) -> dict[str, Any]:
         """The scene as plain values; :func:`Scene.from_dict` makes it again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.world.catalog import ACTIVITIES, AXES, OCCUPATIONS, SUBJECTS, known
-from equipoise.world.config import WorldConfig
+from equipoise.world.config import WorldConfig, plain_world
 from equipoise.world.draws import seeds_for
 from equipoise.world.placebos import checked_placebos, levels_of
 from equipoise.world.sample import draw
@@ -122,14 +122,14 @@ class BindingScene:
         return self._told(genders[1] if len(genders) > 1 else self._other(genders[0]))
 
     def _other(self, gender: str) -> str:
-        config = self.scene.config or WorldConfig()
+        config = self.scene.config or plain_world()
         low, high = config.poles["gender"]
         return low if gender == high else high
 
     def _told(self, performer: str) -> str:
         from equipoise.world.captions import prompts
 
-        config = self.scene.config or WorldConfig()
+        config = self.scene.config or plain_world()
         nouns = {g: text.removeprefix("a photo of ") for g, text in prompts("gender", config).items()}
         text = f"{nouns[performer]} is {ACTIVITIES[self.scene.subject].phrase}"
         return text if len(self.scene.people) == 1 else f"{text} and {nouns[self._other(performer)]} is in the scene"

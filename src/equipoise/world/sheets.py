@@ -22,7 +22,7 @@ from equipoise.world.catalog import (
     TONES,
     TRAITS,
 )
-from equipoise.world.config import WorldConfig
+from equipoise.world.config import WorldConfig, plain_world
 from equipoise.world.draws import seeds_for
 from equipoise.world.render import render_image
 from equipoise.world.sample import draw, sample
@@ -80,7 +80,7 @@ def contact_sheet(
 
 def catalogue(config: WorldConfig | None = None, *, size: int = 64, zoom: int = 2, seed: int = 0) -> Image.Image:
     """One sheet of everything: occupations, activities, places, things, figures, tones, traits, and a sample."""
-    world = config or WorldConfig()
+    world = config or plain_world()
     sections = [
         ("Occupations", _work(world, seed), COLUMNS),
         ("Activities: alone, and beside a bystander", _acts(world, seed), COLUMNS),
@@ -109,7 +109,7 @@ def set_sheet(
     >>> set_sheet(placebos=["bag", "mirror"], axes=["gender"], zoom=1).width
     140
     """
-    world = config or WorldConfig()
+    world = config or plain_world()
     members = next(iter(counterfactual_sets(world, [subject], axes, 1, seed, placebos)))
     by_change: dict[str, list[Tile]] = {}
     for groups, scene in zip(members.groups, members.scenes, strict=True):

@@ -129,12 +129,12 @@ def test_planted_shares_are_inside_their_intervals(scored):
 
 def test_a_model_that_knows_nothing_is_at_chance():
     rng = np.random.default_rng(11)
-    frame = world(n=20)
+    frame = world(n=10)
     texts = SUITE.texts(frame, SUITE.defaults)
     excess = []
     for _ in range(8):
         evidence = Evidence(frame, texts, model="noise", scores=rng.normal(size=(len(texts), len(frame))))
-        found = SUITE.measure(evidence, AuditConfig(draws=200)).frame()
+        found = SUITE.measure(evidence, AuditConfig(draws=50)).frame()
         rows = found[found["subject"].isna()].set_index(["metric", "variant", "group", "k"])
         excess.append(rows["excess"])
     many = pd.concat(excess, axis=1).to_numpy()

@@ -336,7 +336,7 @@ def test_images_of_a_set_are_no_independent_images():
     share = coin.mean()
     assert one.value == pytest.approx(share)
     assert one.ci_high - one.ci_low > 0.4  # 12 tosses; 60 images taken for independent give 0.25
-    queries = pd.concat(found.queries)
+    queries = found.query_frame()
     assert set(queries["cluster"]) == set(frame["set_id"])
 
 

@@ -98,7 +98,7 @@ def test_placebo_axes_have_sizes_and_no_ranking_and_stand_beside_every_axis(scor
     assert excess.loc["tone", "ci_high"] < 0
     assert (excess["n"] == 6).all()
     assert "placebo_bag, placebo_mirror" in excess.loc["gender", "notes"]
-    queries = pd.concat(findings.queries)
+    queries = findings.query_frame()
     assert set(queries["metric"]) >= SIZES
     whole = queries[(queries["metric"] == "standard_gap") & (queries["axis"] == "gender")]
     assert whole["value"].mean() == pytest.approx(

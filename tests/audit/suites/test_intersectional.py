@@ -59,7 +59,8 @@ def test_a_planted_preference_is_found_on_its_axis_and_no_other(toy, picked):
 def test_more_bias_gives_more_skew(toy, picked):
     excess = []
     for bias in (0.0, 0.2, 0.6):
-        found = toy(*social(bias), axes=["gender", "race"]).run("intersectional", draws=200, k=[6]).results
+        world = toy(*social(bias, n_subjects=12), axes=["gender", "race"])
+        found = world.run("intersectional", draws=50, k=[6]).results
         excess.append(picked(found, metric="ndkl", axis="gender").excess)
     assert excess[0] < excess[1] < excess[2]
 
@@ -87,7 +88,8 @@ def test_scores_and_vectors_give_the_same_ranking_metrics(toy, scored):
 
 @pytest.mark.parametrize("pool", ["embed_mean_unit", "embed_mean_raw", "metric_mean"])
 def test_every_way_to_join_prompts_finds_the_bias(toy, picked, pool):
-    found = toy(*social(0.6), axes=["gender", "race"]).run("intersectional", draws=100, k=[6], prompt_pool=pool).results
+    world = toy(*social(0.6, n_subjects=12), axes=["gender", "race"])
+    found = world.run("intersectional", draws=100, k=[6], prompt_pool=pool).results
     assert picked(found, metric="max_skew", axis="gender").p_value < 0.02
 
 
@@ -111,7 +113,8 @@ def test_images_of_other_subjects_change_nothing(toy):
 
 
 def test_bias_at_k_is_given_for_the_axis_that_has_the_pair(toy, picked):
-    audit = toy(*social(0.6), axes=["gender", "race"]).run("intersectional", draws=50, k=[6], pair=["male", "female"])
+    world = toy(*social(0.6, n_subjects=12), axes=["gender", "race"])
+    audit = world.run("intersectional", draws=50, k=[6], pair=["male", "female"])
     rows = audit.results[audit.results["metric"] == "bias_at_k"]
     assert set(rows["axis"]) == {"gender"}
     assert picked(audit.results, metric="bias_at_k", axis="gender").value > 0.2

@@ -129,17 +129,17 @@ def steps_with_the_source_everywhere(seen: list[tuple[int, str, torch.Tensor]], 
 
 
 @pytest.mark.parametrize(
-    ("share", "wanted"),
-    [pytest.param(0.1, 10, marks=pytest.mark.slow), (0.5, 50), pytest.param(0.9, 90, marks=pytest.mark.slow)],
+    ("share", "steps", "wanted"),
+    [(0.5, 20, 10), *(pytest.param(n / 100, 100, n, marks=pytest.mark.slow) for n in (10, 50, 90))],
 )
 def test_anchor_counts_on_the_tensors(
-    share: float, wanted: int, pipeline: Any, monkeypatch: pytest.MonkeyPatch
+    share: float, steps: int, wanted: int, pipeline: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with watched(monkeypatch, pipeline) as seen:
-        run_set(pipeline, SET[:2], seed=1, share=share, inject="self", steps=100, output_type="latent")
+        run_set(pipeline, SET[:2], seed=1, share=share, inject="self", steps=steps, output_type="latent")
     assert steps_with_the_source_everywhere(seen, "self", 2) == set(range(wanted))
     assert steps_with_the_source_everywhere(seen, "cross", 2) == set()
-    assert shared_steps(share, 100) == wanted
+    assert shared_steps(share, steps) == wanted
 
 
 def test_both_halves_share_self_attention_and_each_target_keeps_its_values(
@@ -258,9 +258,16 @@ def agreeing(one: list[np.ndarray], other: list[np.ndarray]) -> float:
     return float((off <= 1).mean())
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(5, marks=pytest.mark.slow), 12])
 @pytest.mark.parametrize(
-    ("share", "inject"), [(0.0, "self"), pytest.param(0.5, "self", marks=pytest.mark.slow), (0.5, "both")]
+    ("share", "inject", "size"),
+    [
+        (0.5, "both", 2),
+        (0.5, "both", 12),
+        (0.0, "self", 5),
+        *(pytest.param(0.0, "self", size, marks=pytest.mark.slow) for size in (2, 12)),
+        *(pytest.param(0.5, "self", size, marks=pytest.mark.slow) for size in (2, 5, 12)),
+        pytest.param(0.5, "both", 5, marks=pytest.mark.slow),
+    ],
 )
 def test_batches_agree(pipeline: Any, share: float, inject: str, size: int) -> None:
     """A set of twelve that is split, its source repeated, gives the same pictures to 1/255."""

@@ -24,6 +24,7 @@ from equipoise.measure.dataset import GroupCounts, Leaning
 from equipoise.measure.dataset.lean import in_clusters, item_lean
 from equipoise.measure.stats import benjamini_hochberg
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.text.activities import ActivityBias, ActivityCounts, activity_bias, count_activities
 
 __all__ = ["AxisFindings", "activities_of", "told"]
@@ -124,12 +125,12 @@ def _inflation(matrix: Any, sides: NDArray[Any], sources: NDArray[Any]) -> NDArr
     scatter = np.clip(squares - 2 * share * products + share**2 * sizes, 0, None) * units / np.maximum(units - 1, 1)
     binomial = n * share * (1 - share)
     ratio = np.divide(scatter, binomial, out=sizes / n, where=binomial * scatter > 0)
-    widened = sps.t.ppf(0.975, np.maximum(units - 1, 1)) / sps.norm.ppf(0.975)
+    widened = t_quantile(0.975, np.maximum(units - 1, 1)) / normal_quantile(0.975)
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)) * widened)
 
 
 def _add_activities(part: AxisPart, bias: ActivityBias) -> None:
-    reach = float(sps.norm.ppf(0.5 + part.settings.level / 2))
+    reach = float(normal_quantile(0.5 + part.settings.level / 2))
     for row in bias.table.reset_index(names="activity").to_dict("records"):
         side = f"{bias.first} over {bias.second}"
         estimate = Estimate(

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.embedding import Probe, linear_probe
+from equipoise.measure.embedding.probe import even_weights
 from equipoise.measure.embedding.probe_error import (
     deleted_blocks,
     held_out_variance,
@@ -39,6 +39,7 @@ from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import shuffled_labels
 from equipoise.measure.stats.group_means import GroupMeans, group_means, kept_groups, size_of
 from equipoise.measure.stats.group_range import range_interval, t_bounds
+from equipoise.measure.stats.laws import normal_quantile
 from equipoise.measure.stats.shares import placements
 from equipoise.pace import steps
 from equipoise.text import Lexicon
@@ -164,7 +165,7 @@ def _wording_interval(outcomes: Any, level: float) -> tuple[float | None, float 
     means = distinct.mean(axis=0)
     bounds = t_bounds(means, error, n - 1)
     if width == 2:
-        z = float(sps.norm.ppf(0.5 + level / 2))
+        z = float(normal_quantile(0.5 + level / 2))
         low, high = size_of(float(bounds(-z)[0, 1]), float(bounds(z)[0, 1]))
     else:
         low, high = range_interval(means, covariance, bounds, level=level)
@@ -316,7 +317,7 @@ def _fitted(features: Any, labels: Labels, strength: float) -> Any:
     # hundreds of small fits: looking at settings and at our own TF-IDF would take a third of the time
     with config_context(assume_finite=True, skip_parameter_validation=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit cut short ranks well enough, and the null is cut short alike
-        return LogisticRegression(C=strength, class_weight="balanced", max_iter=200).fit(features, labels)
+        return LogisticRegression(C=strength, max_iter=200).fit(features, labels, even_weights(labels))
 
 
 def _auc_of(features: Any, labels: Labels, splits: list[Any], strength: float) -> tuple[float, Floats]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.arrays import COSINE_TIE, Floats, as_vector, chosen
@@ -25,6 +24,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import IntervalMethod
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.shares import independent_difference, share_estimate
 
 __all__ = ["ALL", "SCENARIOS", "ByActivity", "ImageToText", "Scenes", "image_to_text", "over_activities"]
@@ -275,7 +275,7 @@ def _difference(first: Estimate, second: Estimate, level: float) -> Estimate:
         return Estimate(value, null_mean=0.0, n=first.n + second.n, notes=(no_interval("one image in a cell"),))
     pooled = (first.n * first.value + second.n * second.value) / (first.n + second.n)
     null_sd = float(np.sqrt(pooled * (1 - pooled) * (1 / first.n + 1 / second.n)))
-    p_value = 1.0 if null_sd == 0 else float(2 * sps.norm.sf(abs(value) / null_sd))
+    p_value = 1.0 if null_sd == 0 else float(2 * normal_above(abs(value) / null_sd))
     return Estimate(
         value, *interval, null_mean=0.0, null_sd=null_sd, p_value=p_value, n=first.n + second.n, level=level
     )

@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, row_blocks
 from equipoise.measure.stats.bootstrap import resampling_weights
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import Alternative, p_values
 
 __all__ = ["Amplification", "TwoSides", "image_keys", "moved_interval", "two_sided_estimate"]
@@ -229,5 +229,5 @@ def _normal_p(excess: float, error: float, alternative: Alternative) -> float:
     if error == 0:
         return 0.0  # nothing varies in the resamples: the exchange alone decides
     if alternative == "two-sided":
-        return float(min(1.0, 2 * sps.norm.sf(abs(excess) / error)))
-    return float(sps.norm.sf((excess if alternative == "greater" else -excess) / error))
+        return float(min(1.0, 2 * normal_above(abs(excess) / error)))
+    return float(normal_above((excess if alternative == "greater" else -excess) / error))

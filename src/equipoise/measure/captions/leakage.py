@@ -24,6 +24,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.laws import normal_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import pair_probability, placements, share_estimate
 
@@ -100,7 +101,7 @@ def _macro_auc(table: Floats, truth: NDArray[np.int64], permutations: int, seed:
         influence[inside] += (above - areas[g]) / (n_groups * inside.sum())
         influence[~inside] += (below - areas[g]) / (n_groups * (~inside).sum())
     value = float(areas.mean())
-    reach = float(sps.norm.ppf(0.5 + level / 2)) * float(np.sqrt((influence**2).sum()))
+    reach = float(normal_quantile(0.5 + level / 2)) * float(np.sqrt((influence**2).sum()))
     ranks = sps.rankdata(table, axis=0)
     sizes = np.bincount(truth, minlength=n_groups)
     rng = np.random.default_rng(seed)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, as_vector, chosen
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import t_above, t_quantile
 from equipoise.measure.stats.permutation import ALTERNATIVES, Alternative
 
 __all__ = [
@@ -135,7 +135,7 @@ def corrected_resampled_t(
             mean, null_mean=null, n=size, n_groups=n_groups, notes=(*notes, no_interval("one split")), level=level
         )
     scale = float(np.sqrt(1 / runs + test_share / (1 - test_share)))
-    reach = float(sps.t.ppf(0.5 + level / 2, runs - 1)) * scale * float(numbers.std(ddof=1))
+    reach = float(t_quantile(0.5 + level / 2, runs - 1)) * scale * float(numbers.std(ddof=1))
     estimate = Estimate(
         mean, mean - reach, mean + reach, null_mean=null, n=size, n_groups=n_groups, notes=notes, level=level
     )
@@ -153,8 +153,8 @@ def _t_test(difference: float, error: float, freedom: int, alternative: Alternat
     else:
         ratio = difference / error
     if alternative == "two-sided":
-        return float(min(1.0, 2 * sps.t.sf(abs(ratio), freedom)))
-    return float(sps.t.sf(ratio if alternative == "greater" else -ratio, freedom))
+        return float(min(1.0, 2 * t_above(abs(ratio), freedom)))
+    return float(t_above(ratio if alternative == "greater" else -ratio, freedom))
 
 
 @metric(

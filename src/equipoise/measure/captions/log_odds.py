@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, chosen, same_length
@@ -23,6 +22,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import permuted_labels
+from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.permutation import TIE, benjamini_hochberg, holm, p_values
 
 __all__ = ["WordUse", "word_log_odds"]
@@ -189,7 +189,7 @@ def _log_odds(counts: Floats, totals: Floats, alpha: Floats, alpha_0: float) -> 
 
 def _table(words: list[str], names: list[str], counts: Floats, odds: Floats, sd: Floats, null: Floats) -> pd.DataFrame:
     z = (odds / sd).ravel()
-    p_value = 2 * sps.norm.sf(np.abs(z))
+    p_value = 2 * normal_above(np.abs(z))
     ordered = np.sort(null)
     larger = len(null) - np.searchsorted(ordered, np.abs(z) * (1 - TIE), side="left")
     table = pd.DataFrame(

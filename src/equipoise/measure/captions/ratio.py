@@ -18,6 +18,7 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.stats.bootstrap import bootstrap_statistic
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_above
 from equipoise.measure.stats.shares import wilson_interval
 
 __all__ = ["RATIO_CONVENTIONS", "NamedRatio", "RatioConvention", "ratio"]
@@ -194,6 +195,6 @@ def _against_labels(
     said = named.sum(axis=0)
     gap = float(np.log(said[0] / said[1]) - np.log(sizes[0] / sizes[1]))
     spread = float(np.sqrt((influence**2).sum()))
-    p_value = 1.0 if abs(gap) < 1e-12 else 0.0 if spread == 0 else min(1.0, 2 * float(sps.norm.sf(abs(gap) / spread)))
+    p_value = 1.0 if abs(gap) < 1e-12 else 0.0 if spread == 0 else min(1.0, 2 * float(normal_above(abs(gap) / spread)))
     truth = float(sizes[0] / sizes[1])
     return (truth if convention == "lic" else 1 / truth), p_value

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
@@ -30,6 +29,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import holm, p_values, sign_flip
 
 __all__ = [
@@ -176,7 +176,7 @@ def _gaps_of(
             p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
             shared = error_of_mean(cells, every, members[there], unit)
             few = independent_units(cells, members[there], unit)
-            shared *= float(sps.t.ppf(0.5 + level / 2, max(1, few - 1)) / sps.norm.ppf(0.5 + level / 2))
+            shared *= float(t_quantile(0.5 + level / 2, max(1, few - 1)) / normal_quantile(0.5 + level / 2))
             notes = (*notes, "linked sets flip together")
         interval = mean_interval(unit, level=level, least_error=shared)
         low, high = interval or (None, None)

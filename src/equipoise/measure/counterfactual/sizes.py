@@ -51,6 +51,7 @@ from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values, sign_flip
 from equipoise.pace import steps
 
@@ -309,7 +310,7 @@ def squared_pivots(
     n, centre, variance, noise, free, shared = moments
     if normals is None:
         normals = np.random.default_rng([seed, 1]).normal(size=(3, PIVOTS))
-    of_scatter, of_noise = sps.norm.cdf(normals[1]), sps.norm.cdf(normals[2])
+    of_scatter, of_noise = normal_below(normals[1]), normal_below(normals[2])
     # the spread that gaps are measured in is known to its own error, the same for every axis
     sure = 2 / cells.spread.error**2
     yardstick = cells.spread.value**2 * sure / np.random.default_rng([seed, 0]).chisquare(sure, PIVOTS)
@@ -346,7 +347,7 @@ def _size_interval(
     n, centre, variance, _, _, shared = moments
     low, high = np.quantile(squares, [(1 - level) / 2, (1 + level) / 2])
     # no size is below that of the mean gap, so neither is its upper limit
-    reach = abs(centre) + float(sps.t.ppf((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
+    reach = abs(centre) + float(t_quantile((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
     high = max(high, (reach / cells.spread.value) ** 2)
     return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets
+from equipoise.measure.stats.laws import beta_quantile, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import sign_flip
 
 __all__ = [
@@ -121,7 +121,7 @@ def covaried(cells: GapCells, units: FloatArray, members: NDArray[np.intp]) -> f
 
 def t_interval(value: float, error: float, n: int, level: float) -> tuple[float, float]:
     """The t interval of a mean of ``n`` units with this standard ``error``."""
-    reach = float(sps.t.ppf((1 + level) / 2, n - 1)) * error
+    reach = float(t_quantile((1 + level) / 2, n - 1)) * error
     return value - reach, value + reach
 
 
@@ -131,11 +131,11 @@ def share_interval(value: float, error: float, n: int, level: float) -> tuple[fl
         return None
     tail = (1 - level) / 2
     if error > 0:
-        reach = error * float(sps.t.ppf(1 - tail, n - 1) / sps.norm.ppf(1 - tail))
+        reach = error * float(t_quantile(1 - tail, n - 1) / normal_quantile(1 - tail))
         size = value * (1 - value) / reach**2
     else:
         size = float(n)
     hits = value * size
-    low = float(sps.beta.ppf(tail, hits, size - hits + 1)) if hits > 0 else 0.0
-    high = float(sps.beta.ppf(1 - tail, hits + 1, size - hits)) if hits < size else 1.0
+    low = float(beta_quantile(tail, hits, size - hits + 1)) if hits > 0 else 0.0
+    high = float(beta_quantile(1 - tail, hits + 1, size - hits)) if hits < size else 1.0
     return min(low, value), max(high, value)

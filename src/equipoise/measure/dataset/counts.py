@@ -18,6 +18,7 @@ from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import beta_quantile, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import holm, p_values
 from equipoise.measure.stats.shares import wilson_interval
 
@@ -292,14 +293,14 @@ def _clustered_intervals(shares: Floats, totals: Floats, of: _ItemClusters, leve
     clusters = of.clusters[:, None]
     scatter = np.clip(of.squared_counts - 2 * shares * of.products + shares**2 * of.squared_sizes[:, None], 0, None)
     several = np.maximum(clusters - 1, 1)
-    factor = sps.t.ppf(0.5 + level / 2, several) / sps.norm.ppf(0.5 + level / 2)
+    factor = t_quantile(0.5 + level / 2, several) / normal_quantile(0.5 + level / 2)
     squared_error = scatter * clusters / several / totals[:, None] ** 2 * factor**2
     alike = np.broadcast_to((totals**2 / of.squared_sizes)[:, None], shares.shape)
     n = np.divide(shares * (1 - shares), squared_error, out=alike.copy(), where=scatter > 1e-12)
     hits, tail = shares * n, (1 - level) / 2
     with np.errstate(invalid="ignore"):  # ends at 0 and 1 are set below
-        low = np.where(hits > 0, sps.beta.ppf(tail, np.maximum(hits, 1e-300), n - hits + 1), 0.0)
-        high = np.where(hits < n, sps.beta.ppf(1 - tail, hits + 1, np.maximum(n - hits, 1e-300)), 1.0)
+        low = np.where(hits > 0, beta_quantile(tail, np.maximum(hits, 1e-300), n - hits + 1), 0.0)
+        high = np.where(hits < n, beta_quantile(1 - tail, hits + 1, np.maximum(n - hits, 1e-300)), 1.0)
     intervals = np.stack([np.minimum(low, shares), np.maximum(high, shares)], axis=2)
     return np.where((clusters > 1)[:, :, None], intervals, np.nan)
 
@@ -311,7 +312,7 @@ def _with_interval(lean: ItemLean, groups: Groups, dropped: Mapping[str, int], l
     low = high = None
     notes: tuple[str, ...] = (no_interval("one independent unit"),)
     if lean.error is not None:
-        reach = float(sps.t.ppf(0.5 + level / 2, lean.parts - 1)) * max(lean.error, null_sd or 0.0)
+        reach = float(t_quantile(0.5 + level / 2, lean.parts - 1)) * max(lean.error, null_sd or 0.0)
         if reach > 0:
             low, high = max(0.0, value - reach), min(1.0, value + reach)
             notes = (f"interval over {lean.parts} parts of the images",)

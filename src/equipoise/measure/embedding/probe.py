@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_matrix, chosen
@@ -34,6 +34,7 @@ from equipoise.pace import steps
 
 __all__ = [
     "Probe",
+    "even_weights",
     "linear_probe",
     "train_test_probe",
 ]
@@ -285,16 +286,40 @@ def _held_out_scores(
 
 
 def _fitted_ridge(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
+    # least squares is linear in the targets: all labellings share one factorisation
+    targets = np.eye(n_groups)[labellings].transpose(1, 0, 2).reshape(x.shape[0], -1)
+    predicted = _sparse_ridge if sparse.issparse(x) else _dense_ridge
+    scores = predicted(x, targets, held_out, x.shape[0] / (100 * strength))
+    return np.asarray(scores).reshape(held_out.shape[0], -1, n_groups).transpose(1, 0, 2), 0
+
+
+def _sparse_ridge(x: Any, targets: Floats, held_out: Any, penalty: float) -> Any:
     from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    # least squares is linear in the targets: all labellings share one factorisation
-    targets = np.eye(n_groups)[labellings].transpose(1, 0, 2).reshape(x.shape[0], -1)
-    scaler = StandardScaler(with_mean=not sparse.issparse(x))
-    model = make_pipeline(scaler, Ridge(alpha=x.shape[0] / (100 * strength)))
-    scores = model.fit(x, targets).predict(held_out)
-    return np.asarray(scores).reshape(held_out.shape[0], -1, n_groups).transpose(1, 0, 2), 0
+    return make_pipeline(StandardScaler(with_mean=False), Ridge(alpha=penalty)).fit(x, targets).predict(held_out)
+
+
+def _dense_ridge(x: Floats, targets: Floats, held_out: Floats, penalty: float) -> Floats:
+    """The same, written out: hundreds of small fits, of which scikit-learn's checks would take 19 parts in 20.
+
+    >>> x, targets = np.random.default_rng(0).normal(size=(9, 4)), np.eye(9)[:, :2]
+    >>> both = [fit(x, targets, x, 2.0) for fit in (_dense_ridge, _sparse_ridge)]
+    >>> bool(np.allclose(*both))
+    True
+    """
+    n, width = x.shape
+    mean, variance = x.mean(axis=0), x.var(axis=0)
+    rounding = n * np.finfo(np.float64).eps
+    still = variance <= rounding * variance + (rounding * mean) ** 2  # a column that does not vary has no spread
+    scale = np.where(still, 1.0, np.sqrt(variance))
+    known, asked, centre = (x - mean) / scale, (held_out - mean) / scale, targets.mean(axis=0)
+    wide = width > n
+    gram = known @ known.T if wide else known.T @ known
+    gram[np.diag_indices_from(gram)] += penalty
+    found = linalg.solve(gram, targets - centre if wide else known.T @ (targets - centre), assume_a="pos")
+    return np.asarray(asked @ (known.T @ found if wide else found) + centre)
 
 
 def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, strength: float) -> tuple[Floats, int]:
@@ -309,14 +334,26 @@ def _fitted_logistic(x: Any, labellings: Labels, held_out: Any, n_groups: int, s
     for index, y in enumerate(labellings):
         if len(np.unique(y)) < 2:  # a shuffle may leave a fold with one group: it then has nothing to learn
             continue
-        model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+        model = LogisticRegression(C=strength, max_iter=1000)
         # hundreds of small fits, all with the settings above
         with config_context(skip_parameter_validation=True), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(scaled, y)
+            model.fit(scaled, y, sample_weight=even_weights(y))
         failed += any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         out[index][:, model.classes_] = model.predict_proba(asked)
     return out, failed
+
+
+def even_weights(labels: Labels) -> Floats:
+    """(n,) what each item counts, so that every group counts as much as any other.
+
+    What scikit-learn calls balanced class weights, which take it a fifth of a small fit to find.
+
+    >>> even_weights(np.array([0, 1, 1, 1])).round(3).tolist()
+    [2.0, 0.667, 0.667, 0.667]
+    """
+    _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray((len(labels) / (len(counts) * counts))[place])
 
 
 def _auc(scores: Floats, labels: Labels, fold_of: Labels) -> tuple[float, Floats]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.measure.arrays import Floats
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import t_quantile
 
 __all__ = ["BLOCKS", "NO_ERROR", "deleted_blocks", "held_out_variance", "jackknife_variance", "score_estimate"]
 
@@ -68,6 +68,6 @@ def score_estimate(
     error = float(np.sqrt(tested + max(0.0, training)))
     if error <= 1e-12:
         return Estimate(value, null_mean=null_mean, level=level, notes=(*notes, NO_ERROR))
-    reach = float(sps.t.ppf(0.5 + level / 2, max(1, units - 1))) * error
+    reach = float(t_quantile(0.5 + level / 2, max(1, units - 1))) * error
     low, high = max(0.0, value - reach), min(1.0, value + reach)
     return Estimate(value, low, high, null_mean=null_mean, level=level, notes=notes)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.groups import Groups
@@ -21,6 +20,7 @@ from equipoise.measure.stats.bootstrap import no_interval_note, resampling_weigh
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.group_means import size_of
 from equipoise.measure.stats.group_range import mover_bounds, range_interval
+from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 from equipoise.pace import steps
@@ -337,7 +337,7 @@ class _Sorted:
         by_level = [self.bounds(statistic, int(g), estimate) for g, estimate in zip(kept, estimates, strict=True)]
 
         def ends(z: float) -> tuple[FloatArray, FloatArray]:
-            at = float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))
+            at = float(max(normal_below(z) - normal_below(-z), 1e-9))
             pairs = np.array([bounds(at) for bounds in by_level])
             return pairs[:, 0], pairs[:, 1]
 
@@ -359,10 +359,10 @@ class _Sorted:
             return share_bounds(values, None if alone else keys)
         low, high = float(estimate.ci_low or 0.0), float(estimate.ci_high or 0.0)
         freedom = int(keys.max()) if statistic is mean_of else np.inf
-        full = float(sps.t.ppf(0.5 + estimate.level / 2, freedom))
+        full = float(t_quantile(0.5 + estimate.level / 2, freedom))
 
         def stretched(level: float) -> tuple[float, float]:
-            part = float(sps.t.ppf(0.5 + level / 2, freedom)) / full
+            part = float(t_quantile(0.5 + level / 2, freedom)) / full
             return estimate.value - (estimate.value - low) * part, estimate.value + (high - estimate.value) * part
 
         return stretched

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.measure.notes import no_interval
+from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 from equipoise.pace import steps
 
 __all__ = [
@@ -206,8 +206,8 @@ def mean_interval(
         return None
     tail = (1 - level) / 2
     if method == "t":
-        reach = float(sps.t.ppf(1 - tail, len(sums.sizes) - 1)) * error
-        reach = max(reach, float(sps.norm.ppf(1 - tail)) * least_error)
+        reach = float(t_quantile(1 - tail, len(sums.sizes) - 1)) * error
+        reach = max(reach, float(normal_quantile(1 - tail)) * least_error)
         return mean - reach, mean + reach
     rng = np.random.default_rng(seed)
     if method == "bootstrap_t":
@@ -244,10 +244,10 @@ def _bca_tails(draws: FloatArray, sums: ClusterSums, mean: float, tail: float) -
     spread = float((gaps**2).sum())
     acceleration = float((gaps**3).sum()) / (6 * spread**1.5) if spread > 0 else 0.0
     share = ((draws < mean).mean() + (draws <= mean).mean()) / 2
-    shift = float(sps.norm.ppf(np.clip(share, 0.5 / len(draws), 1 - 0.5 / len(draws))))
+    shift = float(normal_quantile(np.clip(share, 0.5 / len(draws), 1 - 0.5 / len(draws))))
 
     def moved(z: float) -> float:
-        return float(sps.norm.cdf(shift + (shift + z) / (1 - acceleration * (shift + z))))
+        return float(normal_below(shift + (shift + z) / (1 - acceleration * (shift + z))))
 
-    z = float(sps.norm.ppf(tail))
+    z = float(normal_quantile(tail))
     return moved(z), moved(-z)

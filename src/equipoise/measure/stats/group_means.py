@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.arrays import Floats, as_count, as_vector
@@ -22,6 +21,7 @@ from equipoise.measure.stats import summarise
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.exchange import permuted_labels, shuffled_labels
 from equipoise.measure.stats.group_range import Bounds, PairErrors, mover_bounds, range_interval, t_bounds
+from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values
 from equipoise.measure.stats.shares import independent_difference, share_bounds, share_estimate
 
@@ -186,7 +186,7 @@ def _share_bounds(
     vary, t intervals where sets hold both groups and what they share cancels."""
 
     def ends(z: float) -> tuple[Floats, Floats]:
-        intervals = np.array([bounds(float(max(sps.norm.cdf(z) - sps.norm.cdf(-z), 1e-9))) for bounds in by_group])
+        intervals = np.array([bounds(float(max(normal_below(z) - normal_below(-z), 1e-9))) for bounds in by_group])
         return intervals[:, 0], intervals[:, 1]
 
     low, high = ends(1.0)
@@ -287,7 +287,7 @@ def difference_interval(
     v, w = shared
     trace = own.sum() - v @ v - w @ w
     square = own @ own + (v @ v) ** 2 + (w @ w) ** 2 + 2 * (v @ w) ** 2 - 2 * own @ (v**2 + w**2)
-    reach = float(sps.t.ppf(0.5 + level / 2, trace**2 / square)) * error
+    reach = float(t_quantile(0.5 + level / 2, trace**2 / square)) * error
     return means[0] - means[1] - reach, means[0] - means[1] + reach, ()
 
 

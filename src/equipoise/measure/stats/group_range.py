@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy import stats as sps
 
 from equipoise.measure.arrays import Floats, row_blocks
+from equipoise.measure.stats.laws import normal_below, normal_quantile, t_quantile
 
 __all__ = ["Bounds", "PairErrors", "mover_bounds", "range_interval", "stretched_bounds", "t_bounds"]
 
@@ -51,11 +51,11 @@ def range_interval(
     task = _Task(np.asarray(values), np.asarray(covariance), bounds, seed)
     tail = (1 - level) / 2
     most = float(values.max() - values.min())
-    reach = float(task.furthest(float(sps.norm.ppf(1 - tail / 10))))
+    reach = float(task.furthest(float(normal_quantile(1 - tail / 10))))
     low = _boundary(0.0, most, lambda r: task.furthest(-task.quantile(r, 1 - tail, task.tied(r))) <= r)
     high = _boundary(0.0, reach, lambda r: task.furthest(-task.quantile(r, tail, task.apart(r))) < r)
     # groups more alike than chance allows say nothing against a range as large as the one seen
-    return low, max(high, most) if most > 0 else task.furthest(float(sps.norm.ppf(1 - tail)))
+    return low, max(high, most) if most > 0 else task.furthest(float(normal_quantile(1 - tail)))
 
 
 def _boundary(low: float, high: float, stands: Callable[[float], bool]) -> float:
@@ -153,7 +153,7 @@ def t_bounds(values: Floats, error: Floats, freedom: Floats | float) -> Bounds:
     [[1.0, 2.0], [0.0, 1.0]]
     """
     difference = values[:, None] - values
-    return lambda z: np.asarray(difference + sps.t.ppf(sps.norm.cdf(z), freedom) * error)
+    return lambda z: np.asarray(difference + t_quantile(normal_below(z), freedom) * error)
 
 
 def mover_bounds(values: Floats, ends: Ends) -> Bounds:
@@ -182,7 +182,7 @@ def stretched_bounds(values: Floats, low: Floats, high: Floats, level: float) ->
     >>> stretched_bounds(np.array([1.0, 0.0]), low, high, 0.95)(-4 * 1.959964).round(4).tolist()
     [[0.0, -1.0], [-5.0, 0.0]]
     """
-    difference, scale = values[:, None] - values, float(sps.norm.ppf(0.5 + level / 2))
+    difference, scale = values[:, None] - values, float(normal_quantile(0.5 + level / 2))
     return lambda z: np.asarray(difference + (high - difference if z > 0 else difference - low) * z / scale)
 
 

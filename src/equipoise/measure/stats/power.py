@@ -12,6 +12,7 @@ from scipy import stats as sps
 
 from equipoise.errors import InputError
 from equipoise.measure.stats.bootstrap import cluster_sums
+from equipoise.measure.stats.laws import t_above, t_below, t_quantile
 
 __all__ = ["Equivalence", "equivalence", "minimum_detectable_effect"]
 
@@ -50,8 +51,8 @@ def equivalence(values: ArrayLike, low: float, high: float, *, clusters: ArrayLi
     if error == 0.0:
         p_low, p_high = float(mean <= low), float(mean >= high)
     else:
-        p_low = float(sps.t.sf((mean - low) / error, n - 1))
-        p_high = float(sps.t.cdf((mean - high) / error, n - 1))
+        p_low = float(t_above((mean - low) / error, n - 1))
+        p_high = float(t_below((mean - high) / error, n - 1))
     return Equivalence(mean, low, high, max(p_low, p_high), p_low, p_high, n)
 
 
@@ -82,14 +83,14 @@ def minimum_detectable_effect(
         raise InputError(f"n = {n}, sd = {sd}: at least 2 independent units and an sd that is not negative")
     if not (0 < alpha < 1 and alpha < power < 1):
         raise InputError(f"alpha = {alpha}, power = {power}: both are probabilities, and power is above alpha")
-    critical = float(sps.t.ppf(1 - alpha / 2, n - 1))
+    critical = float(t_quantile(1 - alpha / 2, n - 1))
 
     def shortfall(shift: float) -> float:
         # the far tail is NaN in scipy where it is below its precision
         detected = sps.nct.sf(critical, n - 1, shift) + np.nan_to_num(sps.nct.cdf(-critical, n - 1, shift))
         return float(detected) - power
 
-    upper = critical + float(np.abs(sps.t.ppf(power, n - 1))) + 2.0
+    upper = critical + float(np.abs(t_quantile(power, n - 1))) + 2.0
     while shortfall(upper) < 0:
         upper *= 2
     return float(optimize.brentq(shortfall, 1e-9, upper)) * sd / sqrt(n)

@@ -20,6 +20,7 @@ from equipoise.measure.notes import no_interval
 from equipoise.measure.stats import summarise
 from equipoise.measure.stats.bootstrap import ClusterSums, IntervalMethod, cluster_sums, has_spread, mean_interval
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.laws import beta_quantile, normal_above, normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import Alternative
 
 __all__ = [
@@ -74,7 +75,7 @@ def wilson_interval(hits: float, n: int, *, level: float = 0.95) -> tuple[float,
     """
     if n < 1 or not 0 <= hits <= n:
         raise InputError(f"a share needs 0 <= hits <= n and n >= 1, not hits = {hits}, n = {n}")
-    z = float(sps.norm.ppf(0.5 + level / 2))
+    z = float(normal_quantile(0.5 + level / 2))
     share, scale = hits / n, 1 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     reach = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / scale
@@ -84,8 +85,8 @@ def wilson_interval(hits: float, n: int, *, level: float = 0.95) -> tuple[float,
 
 def _exact_interval(share: float, n: float, level: float) -> tuple[float, float]:
     tail, hits = (1 - level) / 2, share * n
-    low = float(sps.beta.ppf(tail, hits, n - hits + 1)) if hits > 0 else 0.0
-    high = float(sps.beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
+    low = float(beta_quantile(tail, hits, n - hits + 1)) if hits > 0 else 0.0
+    high = float(beta_quantile(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
     return low, high
 
 
@@ -140,7 +141,7 @@ class ClusteredShare:
         if not self.error:
             return _exact_interval(self.mean, self.alike, level)
         upper = 0.5 + level / 2
-        reach = float(sps.t.ppf(upper, self.units - 1) / sps.norm.ppf(upper)) * self.error
+        reach = float(t_quantile(upper, self.units - 1) / normal_quantile(upper)) * self.error
         return _exact_interval(self.mean, self.mean * (1 - self.mean) / reach**2, level)
 
 
@@ -272,7 +273,7 @@ def normal_estimate(
     >>> normal_estimate(1.0, 0.1, 50, least=0.9)
     1 [0.9, 1.196] n = 50
     """
-    reach = float(sps.norm.ppf(0.5 + level / 2)) * error
+    reach = float(normal_quantile(0.5 + level / 2)) * error
     low, high = max(least, value - reach), min(most, value + reach)
     return Estimate(value, low, high, null_mean=null_mean, n=n, dropped=dict(dropped or {}), notes=notes, level=level)
 
@@ -298,10 +299,14 @@ def placements(higher: Floats, lower: Floats) -> tuple[Floats, Floats]:
     >>> [side.tolist() for side in placements(np.array([2.0, 1.0]), np.array([1.0]))]
     [[1.0, 0.5], [0.75]]
     """
-    ranks = sps.rankdata(np.concatenate([higher, lower]))
-    above = (ranks[: len(higher)] - sps.rankdata(higher)) / len(lower)
-    below = 1 - (ranks[len(higher) :] - sps.rankdata(lower)) / len(higher)
-    return np.asarray(above), np.asarray(below)
+    above = _n_below(higher, np.sort(lower)) / len(lower)
+    below = 1 - _n_below(lower, np.sort(higher)) / len(higher)
+    return above, below
+
+
+def _n_below(values: Floats, ordered: Floats) -> Floats:
+    """How many of ``ordered`` lie below each value; ties count one half."""
+    return np.asarray((np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / 2)
 
 
 def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -324,7 +329,7 @@ def pair_probability(higher: ArrayLike, lower: ArrayLike, *, level: float = 0.95
     total = n + m
     spread = (total + 1 - float((ties.astype(np.float64) ** 3 - ties).sum()) / (total * (total - 1))) / 12
     null_sd = float(np.sqrt(max(0.0, spread) / (n * m)))
-    p_value = 1.0 if null_sd == 0 else float(2 * sps.norm.sf(abs(value - 0.5) / null_sd))
+    p_value = 1.0 if null_sd == 0 else float(2 * normal_above(abs(value - 0.5) / null_sd))
     if error <= 1e-12:  # all in order, or all tied: as sure as yes/no values of the smaller side would be
         low, high = wilson_interval(value * min(n, m), min(n, m), level=level)
         shown = Estimate(value, low, high, null_mean=0.5, n=total, level=level)

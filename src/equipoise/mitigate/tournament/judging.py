@@ -243,8 +243,7 @@ def _judge_utility(
             result.estimates[key] = Estimate(
                 row["value"], row["ci_low"], row["ci_high"], n=row["n"], notes=("no null: a quality, not a bias",)
             )
-            names = queries["query"].astype(str)
-            result.values[key] = dict(zip(names, queries["value"].astype(float), strict=True))
+            result.values[key] = dict(zip(queries["query"], queries["value"], strict=True))
 
 
 def _measured(suite: Any, evidence: Evidence, config: AuditConfig) -> Findings:

@@ -66,15 +66,17 @@ class PictureOrder:
         [0.0, 1.0]
         """
         labels = self.frame[list(axes)]
-        joint = labels.apply(lambda row: " & ".join(map(str, row)), axis=1).where(labels.notna().all(axis=1))
-        groups = sorted(joint.dropna().unique())
+        known = labels.notna().all(axis=1).to_numpy(bool)
+        named = (" & ".join(map(str, row)) for row in zip(*(labels[axis] for axis in axes), strict=True))
+        joint = np.array([name if there else None for name, there in zip(named, known, strict=True)], dtype=object)
+        groups = sorted(set(joint[known]))
         usual = without_twins(self.frame)
         subjects = self.frame["subject"].to_numpy(object) if "subject" in self.frame else np.full(len(usual), None)
         rows = []
         for subject, order in self.order.items():
             mine = usual & (subjects == subject)
-            every = joint[mine if mine.any() else usual].dropna()  # a prompt is asked of the whole pool
-            first = joint.iloc[order].dropna()[:k]
+            every = joint[known & (mine if mine.any() else usual)]  # a prompt is asked of the whole pool
+            first = joint[order[known[order]][:k]]
             for group in groups:
                 rows.append(
                     {

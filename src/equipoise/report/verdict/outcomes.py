@@ -15,11 +15,11 @@ from enum import StrEnum
 from typing import Any
 
 import pandas as pd
-from scipy import stats as sps
 
 from equipoise.formatting import p_text
 from equipoise.measure.notes import independent
 from equipoise.measure.stats import holm
+from equipoise.measure.stats.laws import normal_above, normal_below, t_quantile
 
 __all__ = [
     "SIGNED",
@@ -105,7 +105,7 @@ def margin_of(metric: str, spreads: float = SPREADS) -> float | None:
     if metric in ("standard_gap", "standard_gap_size", "placebo_excess"):
         return spreads
     if metric == "outranks":  # two pictures whose scores lie that many spreads apart
-        return float(sps.norm.cdf(spreads / math.sqrt(2))) - 0.5
+        return float(normal_below(spreads / math.sqrt(2))) - 0.5
     if metric.endswith("_distance"):
         return POINTS
     return _FIXED.get(metric)
@@ -309,7 +309,7 @@ def refined_p(row: pd.Series) -> float:
     if p > LEVEL / 10 or sd is None or sd < _ZERO or (independent(row) or 0) < 2:
         return p
     z = abs(float(row["value"]) - float(row["null_mean"])) / sd
-    return min(p, max(_FAINTEST, 2 * float(sps.norm.sf(z))))
+    return min(p, max(_FAINTEST, 2 * float(normal_above(z))))
 
 
 def _reading(
@@ -337,13 +337,13 @@ def _smallest(row: pd.Series, low: float | None, high: float | None) -> float | 
     """The smallest excess that this n finds with 80% power at 5%: 2.8 standard errors, more where n is small."""
     errors = [_number(row["null_sd"])]
     n = independent(row) or 0
-    critical = float(sps.t.ppf(1 - LEVEL / 2, n - 1)) if n > 1 else math.inf
+    critical = float(t_quantile(1 - LEVEL / 2, n - 1)) if n > 1 else math.inf
     if low is not None and high is not None and math.isfinite(high - low) and n:
         errors.append((high - low) / 2 / critical)
     known = [error for error in errors if error is not None and error > _ZERO]
     if not known or not n:
         return None
-    return (critical + float(sps.t.ppf(_POWER, n - 1))) * max(known)
+    return (critical + float(t_quantile(_POWER, n - 1))) * max(known)
 
 
 def _smallest_size(row: pd.Series) -> float | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.data import Table
-from equipoise.data.atomic import clear_after_kill, lock_of, locked
+from equipoise.data.atomic import atomic_file, clear_after_kill, lock_of, locked
 from equipoise.data.exports.source import free
 from equipoise.data.runs import file_to_write
 from equipoise.data.shard_writer import is_finished
@@ -128,3 +129,28 @@ def test_a_writer_killed_after_its_table_was_finished_leaves_nothing_to_whoever_
     assert not {".lock", "_writing.json"} & {path.name for path in table.iterdir()}
     assert len(Table.open(table)) == 1
     assert not is_finished(tmp_path)
+
+
+def test_a_file_is_synced_before_it_is_renamed_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    rename = os.replace
+
+    def synced(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        happened.append("folder synced" if stat.S_ISDIR(found.st_mode) else f"{found.st_size} bytes synced")
+
+    def renamed(source: Path, target: Path) -> None:
+        happened.append("renamed")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    with atomic_file(tmp_path / "a.txt") as file:
+        file.write(b"all of it")
+    assert happened == ["9 bytes synced", "renamed", "folder synced"]
+    with pytest.raises(TypeError), atomic_file(tmp_path / "b.txt") as file:
+        file.write("not bytes")
+    assert len(happened) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
