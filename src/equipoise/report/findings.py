@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -227,7 +228,7 @@ def leans(series: Series) -> list[Lean]:
     """
     rows = subject_rows(series, "counterfactual_gap")
     named = rows.loc[rows["axis"].notna(), ["axis", "subject", "group", "codes", "value", "p_value"]]
-    of_subject: dict[tuple[str, str], list[dict[Any, Any]]] = {}
+    of_subject: dict[tuple[str, str], list[dict[Hashable, Any]]] = {}
     for row in named.to_dict("records"):
         of_subject.setdefault((str(row["axis"]), str(row["subject"])), []).append(row)
     every = []
