@@ -24,6 +24,7 @@ import textwrap
 from collections.abc import Iterable
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,7 +222,14 @@ def _described(value: Any, depth: int) -> Any:
 
 def _source_hash(thing: Any) -> str:
     source = thing if isinstance(thing, type | FunctionType) or inspect.ismethod(thing) else type(thing)
-    return hashlib.sha256(_normal_source(source).encode()).hexdigest()
+    known = _HASHES.get(source)
+    if known is None:
+        known = _HASHES[source] = hashlib.sha256(_normal_source(source).encode()).hexdigest()
+    return known
+
+
+_HASHES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""By class or function: to find the source of a class, its whole file is parsed."""
 
 
 def _normal_source(thing: Any) -> str:
