@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,7 @@ __all__ = [
     "closest",
     "install_line",
     "like_it",
+    "nearest",
     "one_line",
     "system_error",
     "system_reason",
@@ -108,13 +109,32 @@ def like_it(path: str | os.PathLike[str]) -> str:
     >>> like_it("/no/such/folder")
     ''
     """
+    near = nearest(path)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(path: str | os.PathLike[str]) -> str:
+    """The path of what is there that is most like a path that is not; empty where nothing is."""
     folder, name = os.path.split(os.fspath(path).rstrip("/"))
     try:
         there = sorted(entry.name for entry in islice(os.scandir(folder or "."), 2000) if entry.name[0] != ".")
     except (OSError, ValueError):
         return ""
-    near = closest(name, there, n=1) if len(name) > 2 else []
-    return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""
+    near = [other for other in closest(name, there) if _stems_alike(name, other)] if len(name) > 2 else []
+    return os.path.join(folder, near[0]) if near else ""
+
+
+def _stems_alike(name: str, other: str) -> bool:
+    """Whether two names of files are alike without their endings, which alone say little.
+
+    >>> _stems_alike("peple.csv", "people.csv"), _stems_alike("nofile.csv", "broken.csv")
+    (True, False)
+    """
+    mine, theirs = (os.path.splitext(text)[0].lower().replace("-", "_") for text in (name, other))
+    return mine in theirs or SequenceMatcher(None, mine, theirs).ratio() >= _ALIKE
+
+
+_ALIKE = 0.7
 
 
 def one_line(error: BaseException, most: int = 300) -> str:

@@ -117,9 +117,9 @@ MISTAKES = {
     "no table": ("audit mini -s prompts --prompts prompts.txt -o out", "give a table with --table"),
     "no texts embedded": (
         f"{AUDIT} --from-embeddings images-only.npz",
-        "equipoise suites SUITE --table TABLE lists them",
+        "(it has no texts); embed them too, each with the text itself as its id",
     ),
-    "other images' vectors": (f"{AUDIT} --from-embeddings other-ids.npz", "equipoise table head TABLE -c image_id"),
+    "other images' vectors": (f"{AUDIT} --from-embeddings other-ids.npz", "equipoise table head faces -c image_id"),
     "two models' vectors": (f"{AUDIT} --from-embeddings two-models.npz", "both must come from the same model"),
     "not a number": (f"{AUDIT} --from-embeddings holes.npz", "compute it again or drop it"),
     "vectors without ids": (f"{AUDIT} --from-embeddings nameless.npz", "np.savez(FILE, ids="),

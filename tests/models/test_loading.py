@@ -54,7 +54,7 @@ def test_a_part_that_is_not_there_says_so(packaged):
         load("mini", kind="captioner")
     with pytest.raises(UnknownNameError, match="no miniature named 'clpi'; did you mean 'clip'"):
         load("mini:clpi")
-    with pytest.raises(InputError, match="mini:captioner is a captioner; load it with kind='captioner'"):
+    with pytest.raises(InputError, match="is a captioner, and an encoder is needed here; give mini:clip, mini:clip-f"):
         load("mini:captioner")
 
 
@@ -194,6 +194,8 @@ def test_the_list_names_everything(packaged):
     told = json.loads(run("list", "--json").output)
     assert told["miniatures"][0]["figures"] == {"gender": "0.998"}
     assert told["miniatures"][0]["bytes"] > 1000
+    assert told["miniatures"][0]["folder"] == str(miniatures.FOLDER / "clip")
+    assert f"miniatures, each in a folder of its own in {miniatures.FOLDER}" in out
 
 
 def test_checking_prints_what_it_found(packaged):

@@ -187,21 +187,48 @@ def prompts_of(path: str | Path) -> dict[str, tuple[str, ...]]:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"{path}: there is no such file; give a file with one prompt per line")
+    _refuse_no_text(file)
     if file.suffix.lower() not in (".csv", ".tsv"):
         lines = [line.strip() for _, line in plain_lines(file) if isinstance(line, str)]
         prompts = tuple(line for line in lines if line and not line.startswith("#"))
         if not prompts:
             raise InputError(f"{path} holds no prompt; write one per line")
         return {"prompts": prompts}
-    rows = []
-    for record in csv_records(file, ("prompt",), delimiter="\t" if file.suffix.lower() == ".tsv" else ","):
+    rows: list[dict[str, str]] = []
+    for record in csv_records(file, delimiter="\t" if file.suffix.lower() == ".tsv" else ","):
         if isinstance(record, Rejected):
             raise InputError(f"{path}: {record.where}: {record.reason}")
+        if not rows and "prompt" not in record[1]:
+            raise InputError(f"{path} has no column 'prompt'; {_which_prompts(list(record[1]))}")
         rows.append(record[1])
     if not rows:
         raise InputError(f"{path} holds no prompt below the column names")
     kinds = tuple(row["kind"].strip() for row in rows) if "kind" in rows[0] else ()
     return {"prompts": tuple(row["prompt"] for row in rows)} | ({"prompt_kinds": kinds} if any(kinds) else {})
+
+
+def _refuse_no_text(file: Path) -> None:
+    """Refuse a picture, a spreadsheet or the like where a text file is expected."""
+    data = file.read_bytes()
+    try:
+        if "\0" not in data.decode("utf-8"):
+            return
+    except UnicodeDecodeError:
+        pass
+    raise InputError(f"{file} is not UTF-8 text; give a text file with one prompt per line")
+
+
+def _which_prompts(names: list[str]) -> str:
+    """What to do about a file of prompts whose columns have these names."""
+    if len(names) == 1:
+        return "write prompt as its first line, above the prompts"
+    known = [name for name in names if name.lower() in ("prompts", "text", "trait", "query", "sentence", "caption")]
+    other = [name for name in names if name.lower() not in ("id", "kind", "type", "number")]
+    guess = [*closest("prompt", names, n=1), *known, *other, *names][0]
+    return (
+        f"rename the column {guess} to prompt, if that holds them (read are prompt and, if you like, kind; its columns "
+        f"are: {', '.join(names)[:200]})"
+    )
 
 
 SOCIALCF_PROMPTS = ("{A}", "A photo of {a}", "A picture of {a}", "An image of {a}")

@@ -28,6 +28,7 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.labels import without_twins
 from equipoise.data.manifest import TABLE_AT
+from equipoise.data.readers.files.bands import numbers_note
 from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
@@ -117,6 +118,9 @@ def run(
     frame = labels_of(source, chosen.reads, settings.axes)
     chosen.check(frame, settings)
     texts = list(chosen.texts(frame, settings))
+    notes = frame.attrs.setdefault("label_notes", [])
+    axes = chosen.axes(frame, settings) if chosen.axes else ()
+    notes += filter(None, (numbers_note(axis, frame[axis].unique()) for axis in axes))
     asked: Encoder | Precomputed | Table
     if scores is not None:
         asked = scores if isinstance(scores, Table) else scores_table(scores)
@@ -124,20 +128,23 @@ def run(
     elif model is None:
         raise InputError("an audit needs a model, or scores computed before (--from-scores)")
     else:
+        from equipoise.models.precomputed import EmbeddingTable
+
         asked = _loaded(model, model_options or {})
+        if isinstance(asked, EmbeddingTable):
+            asked.asked_by = (chosen.name, str(source.path))
         name = name_of(asked)
         if hasattr(asked, "encode_images") and not getattr(asked, "key", ""):
-            notes = frame.attrs.setdefault("label_notes", [])
             notes.append(f"{name} has no attribute 'key', so what it gives is not kept in the cache")
     of: dict[str, Any] = {"table": source.fingerprint, "model": name}
     if subset := _only_some(source):
         of["images"] = subset
-        frame.attrs.setdefault("label_notes", []).append(f"only some images were asked about: {subset}")
+        notes.append(f"only some images were asked about: {subset}")
     if not isinstance(asked, Table) and hasattr(asked, "remedy"):  # two remedies of one kind have one name
         of["remedy"] = asked.key
     of |= fitted_on(asked)  # whoever reads the audit can see whether the model had seen these subjects
     if seen_note := _seen(of, frame, hasattr(asked, "remedy")):
-        frame.attrs.setdefault("label_notes", []).append(seen_note)
+        notes.append(seen_note)
     about = AuditOf(chosen.name, of, settings, list(source.axes), {"table": source.fingerprint}, source.path)
     with nullcontext() if out is None else audit_folder(out, about, overwrite=overwrite) as home:
         if isinstance(asked, Table):

@@ -70,6 +70,8 @@ class Suite:
     said before a model is asked."""
     own_k: str = ""
     """How it chooses K where none is given, in words; empty for a suite that ranks nothing."""
+    pool_of: str = ""
+    """The column each of whose values has a pool of its own to rank; without one, all images are the largest pool."""
     needs_model: bool = True
     """Whether a model is asked at all; the caption baselines bring their own."""
 
@@ -90,6 +92,7 @@ class Suite:
             raise InputError(f"suite {self.name!r}: the table has no rows")
         if self.axes is not None:
             check_pair(frame, self.axes(frame, config), config)
+        self._check_k(frame, config)
 
     def configured(self, changes: Mapping[str, Any]) -> AuditConfig:
         """Its defaults with these settings changed; one that it does not read is refused, even as it is by default."""
@@ -113,6 +116,17 @@ class Suite:
             return ""
         begin = "No --k was given, so the suite chose" if "k" in self.settings else "The suite takes"
         return f"{begin} K = {joined(ks)}: {self.own_k}."
+
+    def _check_k(self, frame: pd.DataFrame, config: AuditConfig) -> None:
+        """Refuse a K beyond the largest pool; one that only some pools reach is told of in the notes."""
+        sizes = frame[self.pool_of].value_counts() if self.pool_of else pd.Series({"": len(frame)})
+        if sizes.empty or max(config.k, default=0) <= sizes.iloc[0]:
+            return
+        of = f"of the largest pool, {str(sizes.index[0])!r}" if self.pool_of else "in the table"
+        raise InputError(
+            f"K = {max(config.k):,}, but only {sizes.iloc[0]:,} images are {of}, and all would be retrieved; give a "
+            "smaller --k"
+        )
 
     def _check_prompts(self, config: AuditConfig) -> None:
         for prompt in config.prompts if self.fills_prompts else ():

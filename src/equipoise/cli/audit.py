@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
@@ -76,7 +77,8 @@ def audit(
     draws: int | None = typer.Option(
         None,
         "--draws",
-        help="Draws of the null; 1000 unless given (captions-tfidf: 200). More than 50 own prompts need about 50 each.",
+        help="Draws of the null; 1000 unless given (captions-tfidf, contrast and natural: 200). More than 50 own "
+        "prompts need about 50 each.",
     ),
     seed: int | None = typer.Option(None, "--seed", help="Seed of the null and of random choices; 0 unless given."),
     device: str = typer.Option("", "--device", help="Where the model runs, such as cuda or cpu."),
@@ -323,6 +325,9 @@ def _listed(prompt: list[str], file: str) -> dict[str, Any]:
     """The settings that a file of prompts gives; prompts are given one way or the other."""
     from equipoise.audit.asking import prompts_of
 
+    for text in prompt:
+        if os.path.isfile(text):  # False, not an error, for a text that no file could be named
+            raise InputError(f"{text} is a file; type --prompts {text}")
     if prompt and file:
         raise InputError("--prompt and --prompts are given; put all prompts into the file, or give each with --prompt")
     return dict(prompts_of(file)) if file else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -103,11 +104,17 @@ def captions(
     from equipoise.audit.captions.printing import planned_captions
     from equipoise.audit.captions.reading import CaptionColumns
     from equipoise.audit.captions.run import CaptionSettings, audit_captions
+    from equipoise.data.published import published_values
 
     if not labels:
         raise InputError(
             "which group is in which picture? Give --labels COLUMN, a column of the captions file (--labels gender), "
             "or --labels FILE, a list of image ids and labels (--labels labels.csv)"
+        )
+    if "=" in labels and not Path(labels).exists():
+        raise InputError(
+            f"--labels {labels}: labels are a column or a file, and the column's name is that of the axis; type "
+            f"--labels {labels.partition('=')[2] or 'COLUMN'}"
         )
     settings = CaptionSettings(
         classifier=classifier,
@@ -127,6 +134,8 @@ def captions(
         columns = CaptionColumns.named(id_column, caption_column, layer)
         columns.check_layers([*predictions, *(path for path in (references, labels, images) if path)])
         inputs = read_inputs(predictions, references or None, labels, columns=columns, seed=seed, **some)
+        if published:  # an unknown paper, or one without values for this axis, is refused now and not only in the run
+            published_values(published, inputs.axis, training_words=bool(train_references))
         typer.echo(planned_captions(inputs, settings, encoder))
         return
     done = audit_captions(

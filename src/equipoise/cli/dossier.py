@@ -53,9 +53,16 @@ def check(
         raise InputError("give at least one folder with results; --example writes a policy to begin with")
     import json
 
+    from equipoise.data.settings import toml_of
     from equipoise.report.dossier.contents import collected
     from equipoise.report.dossier.policy import read_policy
 
+    if Path(policy).is_file():
+        try:
+            toml_of(policy)
+        except InputError as problem:
+            how = "type: equipoise check --example, which writes a policy to begin with"
+            raise InputError(f"{problem}; {how}") from None
     inputs = collected(read_policy(policy), runs, perturbed=perturbed)
     checked, moved = inputs.checked, inputs.shifts
     if as_json:

@@ -7,7 +7,18 @@ from typing import Any
 
 import typer
 
-from equipoise.cli.making import OUT, SOME, Making, listed, making, numbers, one_axis, span, tell_whether_recognised
+from equipoise.cli.making import (
+    OUT,
+    SOME,
+    Making,
+    listed,
+    making,
+    numbers,
+    one_axis,
+    only_some,
+    span,
+    tell_whether_recognised,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,9 +53,7 @@ def sets(
     axes: str = typer.Option("gender,skin_tone", "--axes", help="With --world: what the sets vary."),
     subjects: str = typer.Option("", "--subjects", help="Only these subjects, separated by commas."),
     prefixes: str = typer.Option("", "--prefixes", help="Only these prefixes, separated by commas."),
-    settings: str = typer.Option(
-        "", "--settings", help="socialcf_code or socialcf_paper; the options below change it."
-    ),
+    settings: str = typer.Option("", "--settings", help="socialcf_code or socialcf_paper; options below change it."),
     candidates: int | None = typer.Option(None, "-n", min=1, help="Candidates for each set; 100 by default."),
     inject: str | None = typer.Option(None, "--inject", help="Attention to share: self, cross or both."),
     blend: bool = typer.Option(False, "--blend", help="Keep the first image where other words change little."),
@@ -52,9 +61,7 @@ def sets(
     guidance: str = typer.Option("", "--guidance", help="Guidance scales as LOW,HIGH; 7.5,15 by default."),
     sampler: str | None = typer.Option(None, "--sampler", help="euler-ancestral or ddim; the model's own by default."),
     batch_size: int | None = typer.Option(None, "--batch-size", min=0, help="Images at a time; 0 for a whole set."),
-    limit: int = typer.Option(
-        0, "--limit", min=0, metavar="N", help="Only the first N caption sets, to try things out.", show_default=False
-    ),
+    limit: int = only_some("Only the first N caption sets, to try things out."),
     *,
     how: Making,
 ) -> None:
@@ -117,18 +124,9 @@ def edits(
         metavar="N",
         show_default="all, 4",
     ),
-    limit: int = typer.Option(
-        0,
-        "--limit",
-        min=0,
-        metavar="N",
-        help="Only the first N photographs that can be edited (one person, a label), to try things out.",
-        show_default=False,
-    ),
+    limit: int = only_some("Only the first N photographs that can be edited (one person, a label), to try things out."),
     whole: bool = typer.Option(False, "--whole", help="Edit the whole image instead of the person's box."),
-    long_side: int | None = typer.Option(
-        None, "--long-side", min=8, help="Edit at this size; the editor's by default."
-    ),
+    long_side: int | None = typer.Option(None, "--long-side", min=8, help="The editing size; the editor's by default."),
     feather: int = typer.Option(0, "--feather", min=0, help="Pixels inside the box that fade into the photograph."),
     check: str = CHECK,
     *,

@@ -42,6 +42,7 @@ __all__ = [
     "numbers_from_text",
     "one_axis",
     "one_out",
+    "only_some",
     "opened",
     "options_from_text",
     "pair_from_text",
@@ -62,14 +63,22 @@ MAX_BROKEN = typer.Option(
 OVERWRITE = typer.Option(False, "--overwrite", help="Replace what is there, even if another command wrote it.")
 
 LAYER = typer.Option([], "--layer", help="A layer of the table (labels, a filter); repeat for several, or say all.")
-LIMIT = typer.Option(
-    0, "--limit", min=0, metavar="N", help="Only the first N images, to try things out.", show_default=False
-)
-SAMPLE = typer.Option(
-    0, "--sample", min=0, metavar="N", help="About N images drawn at random, sets kept whole.", show_default=False
-)
 
 
+def only_some(what: str, flag: str = "--limit") -> Any:
+    """An option that takes only some of what there is; without it all is taken, and 0 is refused."""
+
+    def checked(context: typer.Context, option: typer.CallbackParam, value: int) -> int:
+        given = context.get_parameter_source(option.name or "")
+        if value < 1 and given is not None and given.name != "DEFAULT":
+            raise InputError(f"{flag} {value}: give a number of at least 1, or leave out {flag} to take all")
+        return value
+
+    return typer.Option(0, flag, metavar="N", help=what, show_default=False, callback=checked)
+
+
+LIMIT = only_some("Only the first N images, to try things out.")
+SAMPLE = only_some("About N images drawn at random, sets kept whole.", "--sample")
 OUT = typer.Argument("", metavar="[OUT]", help="The folder of the new table; or give it with -o.")
 OUT_OPTION = typer.Option("", "--out", "-o", help="The folder of the new table.", show_default=False)
 

@@ -24,7 +24,12 @@ def report(
     table: list[str] = typer.Option(
         [], "--table", "-t", help="The table that was audited, where it lies elsewhere by now; its pictures are shown."
     ),
-    out: str = typer.Option("report.html", "--out", "-o", help="The page to write."),
+    out: str = typer.Option(
+        "report.html",
+        "--out",
+        "-o",
+        help="The page to write; its name ends in .html, which is added if it is left out.",
+    ),
     title: str = typer.Option("", "--title", help="The page's title."),
     truth: str = typer.Option(
         "", "--truth", help="What was injected: a CSV file with subject, axis, group, log_odds, or world:PRESET."
@@ -57,6 +62,8 @@ def report(
     page = Path(out)
     if page.is_dir() or not page.name:
         raise InputError(f"{out}: is a folder; give the name of the page, such as {page / 'report.html'}")
+    if page.suffix.lower() not in (".html", ".htm"):  # a browser shows another name as text
+        page = page.with_name(f"{page.name}.html")
     write_page_of(
         with_names(named) if any(name for _, name in named) else folders,
         page,

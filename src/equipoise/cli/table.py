@@ -12,6 +12,7 @@ from equipoise.cli.making import (
     numbers_from_text,
     one_axis,
     one_out,
+    only_some,
     options_from_text,
     pair_from_text,
 )
@@ -128,15 +129,16 @@ def import_(
     axis: list[str] = typer.Option(
         [], "--axis", help="A column of groups, or AXIS=COLUMN where the column has another name; repeat for several."
     ),
+    bands: list[str] = typer.Option(
+        [], "--bands", help="Numbers put into groups, as in age=30,60: under 30, 30 to 59, 60 and over; repeat it."
+    ),
     id_column: str = typer.Option("", "--id-column", help="The column that names each image; its path unless given."),
     column: list[str] = typer.Option(
         [], "--column", help="Another column by our name, as in set_id=scene or split=part; repeat for several."
     ),
     images: str = typer.Option("", "--images", help="The folder that paths start from; the file's own unless given."),
     option: list[str] = typer.Option([], "--option", help="key=value; see: equipoise table readers READER."),
-    limit: int = typer.Option(
-        0, "--limit", min=0, metavar="N", help="Only the first N rows, to try things out.", show_default=False
-    ),
+    limit: int = only_some("Only the first N rows, to try things out."),
     paths: bool = typer.Option(False, "--paths", help="Store the paths of the images instead of the images."),
     rows_per_shard: int = typer.Option(1000, "--rows-per-shard", help="Rows per file."),
     wait: float = typer.Option(0.0, "--wait", help="Seconds to wait for another process that writes OUT."),
@@ -160,6 +162,7 @@ def import_(
 
     named = {"image": image, "caption": caption, "subject": subject, "image_id": id_column}
     given = _columns_given({name: value for name, value in named.items() if value}, column, axis, images)
+    given |= {"bands": {text.partition("=")[0]: text.partition("=")[2] for text in bands}} if bands else {}
     place = _one_place(reader, path, out, out_option)
     options = options_from_text(READERS.load(reader), option) | _for_reader(reader, given)
     summary = import_table(
@@ -176,6 +179,8 @@ def import_(
     typer.echo(str(summary))
     if summary.n_rejected:
         typer.echo(f"the rejected rows are in {place}/_errors")
+    if summary.warning:
+        typer.echo(f"note: {summary.warning}", err=True)
     if not summary.n_rows:  # the dataset itself has none
         raise typer.Exit(1)
     if summary.table.kind == "images":

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -35,6 +35,7 @@ __all__ = ["ImportSummary", "import_rows", "import_table"]
 
 
 _REASONS = 5
+GIVEN_BEFORE = "was given before"
 STORES = ("bytes", "paths")
 
 RowReader = Callable[..., Iterator[Row | Rejected]]
@@ -52,15 +53,34 @@ class ImportSummary:
     """The table was finished by an earlier import with the same arguments; the dataset was not read again."""
     notes: tuple[str, ...] = ()
     """What was joined or taken for unknown among the labels, and image files that the dataset does not name."""
+    examples: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By kind of reason, the reason of the first such row, with its names and numbers."""
 
     def __str__(self) -> str:
         lines = [f"{self.table.path}: rows {self.n_rows}, rejected {self.n_rejected}"]
         if self.was_there:
             lines.append("  it was there already and nothing was read again; delete it if the dataset has changed")
-        lines += [f"  {count} x {shown(reason)}" for reason, count in islice(self.reasons.items(), _REASONS)]
+        lines += [f"  {shown(self._told(reason, count))}" for reason, count in islice(self.reasons.items(), _REASONS)]
         if len(self.reasons) > _REASONS:
             lines.append(f"  and {len(self.reasons) - _REASONS:,} other reasons")
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+    def _told(self, reason: str, count: int) -> str:
+        """How often a kind of reason occurred, with the first row's own."""
+        first = self.examples.get(reason, reason)
+        return f"{count} x {first}" if count == 1 or first == reason else f"{count} x {reason}, the first: {first}"
+
+    @property
+    def warning(self) -> str:
+        """One sentence where more rows were rejected than taken; empty where most are in the table."""
+        if self.n_rejected <= self.n_rows:
+            return ""
+        usual = next(iter(self.reasons), "")
+        why = f"most often because {self.examples.get(usual, usual)}"
+        how = "mend the list or the options, and import again with --overwrite"
+        if GIVEN_BEFORE in usual:
+            how = f"give the column that names each image with --id-column COLUMN, and {how.partition(', and ')[2]}"
+        return f"{self.n_rejected:,} of {self.n_rejected + self.n_rows:,} rows were rejected, {why}; {how}"
 
 
 def import_table(
@@ -162,13 +182,14 @@ def import_rows(
     columns: str | Mapping[str, str] | None = None,
     axes: str | Iterable[str] | None = None,
     images: str | os.PathLike[str] = ".",
+    bands: Mapping[str, Any] | None = None,
     store: str = "bytes",
     overwrite: bool = False,
 ) -> ImportSummary:
     """A table of images from what is in memory: a pandas frame, a Hugging Face ``Dataset``, or a list of mappings.
 
-    ``columns`` and ``axes`` as for the reader ``csv``; ``images`` is the folder that paths start from. An image may be
-    a path, encoded bytes, or a picture of Pillow's.
+    ``columns``, ``axes`` and ``bands`` as for the reader ``csv``; ``images`` is the folder that paths start from. An
+    image may be a path, encoded bytes, or a picture of Pillow's.
 
     >>> import pandas as pd, tempfile
     >>> from PIL import Image
@@ -179,7 +200,7 @@ def import_rows(
     (1, ('gender',))
     """
     records = _records_of(data)
-    plan = plan_for(records(), "the data", columns, axes)
+    plan = plan_for(records(), "the data", columns, axes, bands)
     pictures = OwnPictures(Path(images))
 
     def rows(path: str) -> Iterator[Row | Rejected]:
@@ -313,7 +334,7 @@ class _Intake:
                 key = tuple(str(row[name]) for name in self._schema.key)
                 if key and key in self._seen:
                     named = ", ".join(f"{n} {v!r}" for n, v in zip(self._schema.key, key, strict=True))
-                    raise InputError(f"{named} was given before; the first row stays")
+                    raise InputError(f"{named} {GIVEN_BEFORE}; the first row stays")
                 if row.get("image") is not None:
                     row["image"] = self._stored_image(row["image"])
             except InputError as error:
@@ -398,8 +419,13 @@ def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _summary(table: Table, was_there: bool, notes: tuple[str, ...]) -> ImportSummary:
-    reasons = Counter(_kind_of_reason(reason) for reason in table.errors()["reason"])
-    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there, notes)
+    reasons: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for reason in table.errors()["reason"]:
+        kind = _kind_of_reason(reason)
+        reasons[kind] += 1
+        examples.setdefault(kind, reason)
+    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there, notes, examples)
 
 
 def _kind_of_reason(reason: str) -> str:

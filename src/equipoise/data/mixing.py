@@ -217,8 +217,14 @@ def join_tables(tables: Sequence[Table], out: str | Path) -> Table:
     for table in tables:
         for name in ids_of(table.to_pandas(["image_id"], only_kept="keep" in table.columns)):
             if name in owner:
+                if owner[name].path == table.path:
+                    raise InputError(
+                        f"{table.path} is given twice; give another table beside it, such as edits of its images: "
+                        f"equipoise table join {table.path} EDITS -o OUT"
+                    )
                 raise InputError(
-                    f"the id {name!r} is in {owner[name].path} and in {table.path}; ids of joined tables must differ"
+                    f"the id {name!r} is in {owner[name].path} and in {table.path}, and ids of joined tables must "
+                    "differ; import one of the two with other ids (--id-column COLUMN)"
                 )
             owner[name] = table
     axes = tuple(dict.fromkeys(axis for table in tables for axis in table.axes))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from equipoise.errors import InputError, one_line
+from equipoise.errors import InputError, nearest, one_line
 from equipoise.models.trust import check_folder, check_pixels, check_sizes, on_disk, read_settings
 
 __all__ = [
@@ -141,9 +141,23 @@ def find_folder(rest: str, wanted: tuple[str, ...], *, scheme: str = "hf", holds
     if folder.is_file():
         raise InputError(f"{rest}: a file; {scheme}: takes the folder of a checkpoint, with {holds} in it")
     repository, _, revision = rest.partition("@")
+    near = nearest(folder)
+    meant = (
+        f"{rest}: there is no such folder; did you mean {scheme}:{near}?"
+        if near and (Path(near) / holds).is_file()
+        else ""
+    )
     if rest.startswith((".", "/", "~")) or not _REPOSITORY.fullmatch(repository):
-        raise InputError(f"{rest}: there is no such folder, and it is not the name of a Hub repository (owner/name)")
-    return _downloaded(repository, revision or None, wanted)
+        other = f"{rest}: there is no such folder, and it is not the name of a Hub repository (owner/name)"
+        raise InputError(meant or other)
+    try:
+        return _downloaded(repository, revision or None, wanted)
+    except _NotThereError as problem:
+        raise InputError(meant or str(problem)) from None
+
+
+class _NotThereError(InputError):
+    """A repository that is neither here nor, as far as can be told, on the Hub."""
 
 
 def open_checkpoint(folder: Path, *, allow_pickle: bool = False, source: str = "") -> Checkpoint:
@@ -236,10 +250,10 @@ def _downloaded(repository: str, revision: str | None, wanted: tuple[str, ...]) 
     except GatedRepoError:
         raise InputError(f"{repository}: ask for access at {where} and log in with: hf auth login") from None
     except RepositoryNotFoundError:
-        raise InputError(f"{repository}: there is no such folder here and no such repository at {where}") from None
+        raise _NotThereError(f"{repository}: there is no such folder here and no such repository at {where}") from None
     except LocalEntryNotFoundError:
         at = f" at revision {revision}" if revision else ""
-        raise InputError(
+        raise _NotThereError(
             f"{repository}: there is no such folder here, the Hub's cache does not hold it{at}, and {where} cannot be "
             f"reached; on a machine with a network run: hf download {repository}"
             + (f" --revision {revision}" if revision else "")

@@ -154,6 +154,7 @@ def catalog() -> dict[str, Any]:
             "kind": part.kind,
             "summary": part.about,
             "present": part.present,
+            "folder": str(part.folder),
             "bytes": part.n_bytes,
             "figures": dict(part.figures),
         }
@@ -177,7 +178,7 @@ def told(found: dict[str, Any]) -> str:
             example = f"  e.g. hf:{row['example']}" if row["example"] else ""
             lines.append(f"  {row['name']:<{width}}  {row['summary']}{example}")
         lines.append("")
-    lines.append("miniatures")
+    lines.append(f"miniatures, each in a folder of its own in {Path(found['miniatures'][0]['folder']).parent}")
     width = max(len(part["name"]) for part in found["miniatures"])
     for part in found["miniatures"]:
         size = f"{part['bytes'] / 1e6:.1f} MB" if part["present"] else "not in this installation"

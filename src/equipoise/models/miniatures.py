@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InputError, UnknownNameError
+from equipoise.formatting import joined
 from equipoise.models.folders import open_checkpoint
+from equipoise.text.english.articles import with_article
 
 __all__ = ["FOLDER", "PARTS", "Miniature", "from_mini", "miniatures"]
 
@@ -52,6 +54,11 @@ class Miniature:
     figures: tuple[tuple[str, str], ...] = ()
     """Names and values of the tables in its card."""
 
+    @property
+    def folder(self) -> Path:
+        """Where it lies, if it is there."""
+        return FOLDER / self.name
+
 
 def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
     """The part ``rest`` as what it is; without a part, the one that ``kind`` asks for (an encoder is the CLIP)."""
@@ -61,7 +68,10 @@ def from_mini(rest: str, *, kind: str = "encoder", **options: Any) -> Any:
     if part == "vae":
         raise InputError(f"mini:vae is a part of the generators; diffusers.AutoencoderKL loads {FOLDER / part}")
     if PARTS[part][0] != kind:
-        raise InputError(f"mini:{part} is a {PARTS[part][0]}; load it with kind={PARTS[part][0]!r}, not {kind!r}")
+        which = joined([f"mini:{name}" for name, (of, _) in PARTS.items() if of == kind], "or")
+        raise InputError(
+            f"mini:{part} is {with_article(PARTS[part][0])}, and {with_article(kind)} is needed here; give {which}"
+        )
     if not (FOLDER / part).is_dir():
         there = [m.name for m in miniatures() if m.present]
         raise InputError(

@@ -20,9 +20,11 @@ from equipoise.data import Table
 from equipoise.data.atomic import sha256_of
 from equipoise.data.importing import import_table
 from equipoise.data.readers import read
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES
 from equipoise.data.readers.files.vectors import ARRAY_SUFFIXES, named_vectors
 from equipoise.data.schema import Rejected
-from equipoise.errors import InputError
+from equipoise.errors import InputError, like_it
+from equipoise.formatting import plural
 
 __all__ = ["EmbeddingTable"]
 
@@ -42,6 +44,8 @@ class EmbeddingTable:
         self.sources = [_opened(folder) for folder in folders]
         self.name = "table:" + ",".join(str(folder) for folder in folders)
         self.key = "+".join(source.fingerprint for source in self.sources)
+        self.asked_by = ("SUITE", "TABLE")
+        """The suite that asks and the table that it asks about, for the line to type where something is missing."""
 
     @cached_property
     def tables(self) -> list[Table]:
@@ -85,7 +89,7 @@ class EmbeddingTable:
             missing = place[~seen]
             raise InputError(
                 f"{self.name} lacks {len(missing):,} of {len(place):,} {what}, for example {missing[0]!r} (it has "
-                f"{self._some_of(what, place)}); {_ADVICE[what]}"
+                f"{self._some_of(what, place)}); {self._advice(what)}"
             )
 
     def _read(self, place: pd.Index[Any]) -> Iterator[tuple[Any, NDArray[np.int64], Vectors]]:
@@ -103,20 +107,25 @@ class EmbeddingTable:
         """
         if what == "texts":
             names = (name for source in self.sources for names, _ in source.parts() for name in names)
-            texts = [name for name in names if _TEXT.search(name) and name not in place]
+            found = [name for name in names if _TEXT.search(name) or name in place]
+            texts = [name for name in found if name not in place]
             if not texts:
-                return "no text that is not asked for"
-            some = " and ".join(map(repr, texts[:2]))
-            return f"{len(texts):,} other texts, such as {some}: ask for these with --suite prompts --prompts FILE"
+                return "no other texts" if found else "no texts"
+            told = f"{plural(len(texts), 'other text')}, such as {' and '.join(map(repr, texts[:2]))}"
+            how = "ask for these with --suite prompts --prompts FILE"
+            return told if self.asked_by[0] == "prompts" else f"{told}: {how}"
         names_there = next((names for source in self.sources for names, _ in source.parts()), [])
         return " and ".join(repr(name) for name in names_there[:2]) or "nothing"
 
+    def _advice(self, what: str) -> str:
+        suite, table = self.asked_by
+        if what == "image ids":
+            return f"the id of an image's vector is the table's image_id (equipoise table head {table} -c image_id)"
+        embed = "embed them too, each with the text itself as its id"
+        return embed if suite == "prompts" else f"{embed}: equipoise suites {suite} --table {table} lists them"
+
 
 _TEXT = re.compile(r"^(?!.*\.(?:jpe?g|png|webp|gif|bmp|tiff?)$)\S.*\s", re.IGNORECASE | re.DOTALL)
-_ADVICE = {
-    "image ids": "the id of an image's vector is the table's image_id (equipoise table head TABLE -c image_id)",
-    "texts": "embed them too, each with the text itself as its id: equipoise suites SUITE --table TABLE lists them",
-}
 
 
 class _OnDisk:
@@ -159,6 +168,11 @@ _HOW = "vectors are made with 'equipoise embed', or imported with 'equipoise tab
 
 def _opened(place: str | Path) -> _OnDisk | _InFile:
     path = Path(place)
+    if not path.exists():
+        raise InputError(f"there is neither a file nor a table of vectors at {place}{like_it(path) or '; ' + _HOW}")
+    if path.is_file() and path.name.lower().endswith(IMAGE_SUFFIXES):
+        kinds = ", ".join((*ARRAY_SUFFIXES, ".csv", ".tsv"))
+        raise InputError(f"{place} is a picture, not a file of vectors; these are read: {kinds}; {_HOW}")
     return _InFile(path) if path.is_file() else _OnDisk(path)
 
 

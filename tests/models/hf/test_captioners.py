@@ -129,7 +129,7 @@ def test_without_a_length_of_its_own_a_caption_ends_in_time(decoder_folder, tmp_
 def test_a_dual_encoder_cannot_caption_and_says_so(tiny_checkpoint, decoder_folder):
     with pytest.raises(InputError, match="a 'clip' model, which cannot caption"):
         load(f"hf:{tiny_checkpoint('clip')}", kind="captioner")
-    with pytest.raises(InputError, match="'vision-encoder-decoder' model, which is no encoder"):
+    with pytest.raises(InputError, match="'vision-encoder-decoder' model, which is not an encoder"):
         load(f"hf:{decoder_folder}")
 
 

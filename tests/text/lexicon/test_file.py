@@ -37,7 +37,7 @@ def test_own_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "line", "reason"),
     [
-        (('senior = ["boss"', 'senor = ["boss"'), 6, "'senor' is no group"),
+        (('senior = ["boss"', 'senor = ["boss"'), 6, "'senor' is not a group"),
         (('retired = "emeritus"', 'retired = ""'), 6, "none empty"),
         (('retired = "emeritus"', "retired = 3"), 6, "none empty"),
         (('senior = "director-general"\nneutral = "worker"', 'neutral = "worker"'), 12, "no word for any group"),

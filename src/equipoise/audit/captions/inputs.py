@@ -407,8 +407,8 @@ def _captions(
     if not captions:
         some, other = next(iter(seen)), next(iter(labels))
         raise InputError(
-            f"{path}: none of its {len(seen):,} images has a label and a caption: ids look like {some!r}, "
-            f"labelled ones like {other!r}"
+            f"{path}: none of its {len(seen):,} images has a label and a caption: ids look like {some!r}, labelled "
+            f"ones like {other!r}; give the column of those ids with --id-column COLUMN, or make the ids the same"
         )
     for name in labels:
         if name not in seen:
@@ -438,7 +438,7 @@ def _reference_notes(
     if len(without) == len(asked):
         raise InputError(
             f"{path}: has captions of none of the {len(asked):,} labelled images: ids look like "
-            f"{next(iter(human))!r}, labelled ones like {asked[0]!r}"
+            f"{next(iter(human))!r}, labelled ones like {asked[0]!r}; give the column of those with --id-column COLUMN"
         )
     if without:
         return [

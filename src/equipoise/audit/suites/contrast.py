@@ -70,7 +70,10 @@ def pools_of(frame: pd.DataFrame, axis: str) -> Pools:
     source, ids = frame["source_id"], frame["image_id"]
     edit = (source.notna() & (source != ids)).to_numpy()
     if not edit.any():
-        raise InputError(f"suite {NAME!r}: no row is an edit; the source_id of an edit names the image it came from")
+        raise InputError(
+            f"suite {NAME!r}: no row is an edit (the source_id of an edit names the image it came from); make some and "
+            "join them: equipoise generate edits PHOTOS EDITS, and equipoise table join PHOTOS EDITS -o BOTH"
+        )
     defined = frame[axis].notna().to_numpy()
     real = ~edit & ids.isin(set(source[edit & defined])).to_numpy()
     if not real.any():

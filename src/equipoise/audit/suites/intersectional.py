@@ -142,6 +142,7 @@ SUITE = Suite(
     measure=_measure,
     axes=_axes,
     own_k="the number of groups on each axis, as in SocialCounterfactuals",
+    pool_of="subject",
     settings=(
         "axes",
         "k",

@@ -106,5 +106,6 @@ SUITE = Suite(
     measure=_measure,
     axes=several_axes,
     own_k="12, or half of the largest pool where no pool has more than 12 images",
+    pool_of="subject",
     settings=("axes", "k", "variants", "prompts", "prompt_pool", "min_sets", "pair", "link", "draws", "seed", "level"),
 )

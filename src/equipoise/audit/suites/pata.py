@@ -182,5 +182,6 @@ SUITE = Suite(
     measure=_measure,
     axes=all_axes,
     own_k="a short list and a longer one, because it is not known which the benchmark takes",
+    pool_of="subject",
     settings=("axes", "k", "variants", "pair", "draws", "seed", "level"),
 )

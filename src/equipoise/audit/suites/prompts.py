@@ -206,7 +206,7 @@ def _add_closest(
 
 
 def _add_ranking(findings: Findings, evidence: Evidence, config: AuditConfig, prompts: Sequence[str]) -> None:
-    deepest = max(RANKED, *(row["k"] or 0 for row in findings.rows))
+    deepest = max([RANKED, *(row["k"] or 0 for row in findings.rows)])
     ranking = rank(evidence.source(prompts), min(deepest, len(evidence.frame)), order=evidence.tie_order(config.seed))
     findings.add_ranking(ranking, list(prompts), evidence.frame["image_id"].astype(str).tolist())
 

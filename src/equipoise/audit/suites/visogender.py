@@ -216,5 +216,6 @@ SUITE = Suite(
     measure=_measure,
     axes=one_axis,
     own_k="as in VisoGender",
+    pool_of="subject",
     settings=("axes", "k", "variants", "prompt_pool", "draws", "seed", "level"),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.readers.files import files_of
+from equipoise.data.readers.files import files_of, text_lines
 from equipoise.data.readers.files.records import ReaderShape, csv_rows
 from equipoise.data.readers.files.values import RowError, number, text
 from equipoise.data.readers.files.vectors import ARRAY_SUFFIXES, named_vectors
@@ -43,6 +43,7 @@ def read(
             yield from _array_rows(file, model or stem, ids, seen, length)
         else:
             tabs = "\t" if file.suffix.lower() in _TABS else ","
+            _check_header(file, tabs)
             yield from csv_rows(file, ("id",), _row, model, stem, seen, length, delimiter=tabs)
 
 
@@ -61,6 +62,18 @@ def shape(
 
 def _files(path: str | os.PathLike[str]) -> list[Path]:
     return files_of(path, "*.csv", *(f"*{suffix}" for suffix in (*_TABS, *ARRAY_SUFFIXES)))
+
+
+def _check_header(file: Path, delimiter: str) -> None:
+    """Refuse a table of something else, such as labels, with what a file of vectors holds."""
+    _, header = next(text_lines(file), (0, ""))
+    names = [name.strip().strip('"') for name in header.split(delimiter)] if isinstance(header, str) else ["id"]
+    if header and "id" not in names:
+        shown = ", ".join(names)[:200].encode("utf-8", "replace").decode()
+        raise InputError(
+            f"{file} holds no vectors: it has no column 'id'; a CSV file of vectors has the columns id and vector, or "
+            f"id and one column for each number (its columns are: {shown})"
+        )
 
 
 def _array_rows(

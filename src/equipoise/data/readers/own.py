@@ -9,6 +9,7 @@ not downloaded.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from equipoise.data.readers.files import csv_records, existing, json_lines, read_json, text_lines
+from equipoise.data.readers.files.bands import bands_named, numbers_note
 from equipoise.data.readers.files.mapped import Mapped, kinds_of, mapped, mapped_row
 from equipoise.data.readers.files.parquet import class_names, parquet_records, schema_of
 from equipoise.data.readers.files.records import ReaderShape, split_named
@@ -51,13 +53,15 @@ def read(
     columns: str | Mapping[str, str] | None = None,
     axes: str | Iterable[str] | None = None,
     images: str | os.PathLike[str] | None = None,
+    bands: Mapping[str, Any] | None = None,
 ) -> Iterator[Row | Rejected]:
     """One row per line. ``columns``: our names to the file's, as in ``"image=path,caption=text,subject=job"``.
 
     ``axes``: which columns are groups, as in ``"gender=sex,age"``; by default those called gender, race, age, ...
-    ``images``: the folder that paths start from; by default the list's own folder, then the current one.
+    ``images``: the folder that paths start from; by default the list's own folder, then the current one. ``bands``:
+    the numbers at which a column such as age is cut into groups, as in ``{"age": "30,60"}``.
     """
-    plan = _plan(path, columns, axes)
+    plan = _plan(path, columns, axes, bands)
     seen = GivenIds()
     for record in _records(existing(path)):
         if isinstance(record, Rejected):
@@ -75,14 +79,16 @@ def shape(
     columns: str | Mapping[str, str] | None = None,
     axes: str | Iterable[str] | None = None,
     images: str | os.PathLike[str] | None = None,
+    bands: Mapping[str, Any] | None = None,
 ) -> ReaderShape:
     """The axes and further columns of the rows that :func:`read` gives."""
-    return _plan(path, columns, axes).shape
+    return _plan(path, columns, axes, bands).shape
 
 
 def record_row(fields: Any, plan: Mapped, pictures: OwnPictures, where: str, split: str | None = None) -> Row:
     """The row of one record; without a column of images, one that is all labels."""
     fields = mapping(fields, "line")
+    fields = {name: plan.bands[name].of(value) if name in plan.bands else value for name, value in fields.items()}
     if "image" not in plan.fields:
         return mapped_row(fields, plan, image=None, image_id=where, split=split)
     value = fields.get(plan.fields["image"])
@@ -96,6 +102,7 @@ def plan_for(
     where: str,
     columns: str | Mapping[str, str] | None,
     axes: str | Iterable[str] | None,
+    bands: Mapping[str, Any] | None = None,
 ) -> Mapped:
     """Which field of these records is which column; refused where none says which image, or which id."""
     counts: dict[str, Counter[str]] = {}
@@ -104,7 +111,14 @@ def plan_for(
         kinds_of({name: None if isinstance(value, bytes) else value for name, value in fields.items()}, counts, labels)
     if not counts:
         raise NoRecordsError(f"{where} holds no line below the column names")
+    cuts = bands_named(bands, counts)
+    for name, cut in cuts.items():
+        counts[name] = Counter({"string": counts[name].total()})
+        labels[name] = Counter(dict.fromkeys(cut.names, 1))
     plan = mapped(counts, labels, where, columns=columns, axes=axes, guesses=GUESSES)
+    notes = (numbers_note(axis, labels.get(plan.fields[axis], ()), plan.fields[axis]) for axis in plan.shape.axes)
+    shape = dataclasses.replace(plan.shape, notes=(*plan.shape.notes, *filter(None, notes)))
+    plan = dataclasses.replace(plan, shape=shape, bands=cuts)
     if "image" not in plan.fields and "image_id" not in plan.fields:
         raise InputError(
             f"{where}: no column is known to hold the images; say which with --image COLUMN or, where there are labels "
@@ -114,7 +128,10 @@ def plan_for(
 
 
 def _plan(
-    path: str | os.PathLike[str], columns: str | Mapping[str, str] | None, axes: str | Iterable[str] | None
+    path: str | os.PathLike[str],
+    columns: str | Mapping[str, str] | None,
+    axes: str | Iterable[str] | None,
+    bands: Mapping[str, Any] | None = None,
 ) -> Mapped:
     refused: list[Rejected] = []
 
@@ -126,7 +143,7 @@ def _plan(
                 yield record[1]
 
     try:
-        return plan_for(fields(), str(path), columns, axes)
+        return plan_for(fields(), str(path), columns, axes, bands)
     except NoRecordsError:
         if refused:
             raise InputError(f"no line of {path} can be used; {refused[0].where}: {refused[0].reason}") from None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from equipoise.data.readers.files.bands import Bands
 from equipoise.data.readers.files.records import ReaderShape, pairs
 from equipoise.data.readers.files.values import RowError, group, identifier, number, optional_text, row, text, whole
 from equipoise.data.schema import AXES, Row
@@ -32,6 +33,8 @@ class Mapped:
     shape: ReaderShape
     further: Mapping[str, str] = field(default_factory=dict)
     """By the column that keeps it, each other field."""
+    bands: Mapping[str, Bands] = field(default_factory=dict)
+    """By field, the bands that its numbers are put into."""
 
 
 def axes_named(axes: str | Iterable[str], option: str = "axes") -> dict[str, str]:
@@ -74,7 +77,8 @@ def mapped(
             raise InputError(f"a table has no column {ours!r} of its own; {hint} An axis is named with --axis")
     for ours, theirs in (named | groups).items():
         if theirs not in kinds:
-            offered = _axis_offered(ours, theirs, kinds) if ours in groups else _offered(theirs, kinds)
+            likely = [name for name in (ours, *guesses.get(ours, ())) if name in kinds]
+            offered = _axis_offered(ours, theirs, kinds) if ours in groups else _offered(ours, theirs, kinds, likely)
             raise InputError(f"{where} has no column {theirs!r} for {ours!r}; {offered}")
     fields = {ours: named[ours] for ours in OURS if ours in named}
     taken = {*fields.values(), *groups.values()}
@@ -138,10 +142,18 @@ def _as_text(value: Any, name: str) -> str | None:
     return optional_text(value, name)
 
 
-def _offered(name: str, known: Iterable[str]) -> str:
+_FLAGS = {"image": "--image ", "caption": "--caption ", "subject": "--subject ", "image_id": "--id-column "}
+
+
+def _offered(ours: str, name: str, known: Iterable[str], likely: list[str]) -> str:
+    """What to type for a column that was not found; ``likely`` are those that usually hold it."""
     near = closest(name, known, n=2)
-    shown = ", ".join(sorted(known))[:300]
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"its columns are: {shown}"
+    flag = _FLAGS.get(ours, f"--column {ours}=")
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}? Type {flag}{near[0]}"
+    if likely:
+        return f"type {flag}COLUMN, for example {flag}{likely[0]}"
+    return f"type {flag}COLUMN; its columns are: {', '.join(sorted(known))[:300]}"
 
 
 _ALSO_CALLED = {
