@@ -71,7 +71,9 @@ def test_pools_too_small_for_k_are_left_out_and_told(toy, picked):
     audit = toy(rows, vectors, axes=["gender", "race"]).run("marginal", draws=50)
     assert "gender | race=A: 1 subjects left out with at most K = 12 such images" in audit.notes
     assert picked(audit.results, metric="max_skew", axis="gender | race=A").n == 2
-    with pytest.raises(InputError, match=r"measured nothing: .*no subject has more than K = 500 such images"):
+    with pytest.raises(InputError, match=r"measured nothing: .*no subject has more than K = 30 such images"):
+        toy(rows, vectors, axes=["gender", "race"]).run("marginal", k=[30])
+    with pytest.raises(InputError, match="K = 500, but only 40 images are of the largest pool"):
         toy(rows, vectors, axes=["gender", "race"]).run("marginal", k=[500])
 
 
