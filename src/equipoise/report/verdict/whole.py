@@ -29,7 +29,15 @@ from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dat
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
-from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, size_sentence, size_words
+from equipoise.report.verdict.sizes import (
+    amount_of,
+    passed_over_words,
+    placebo_words,
+    reach,
+    rests_on,
+    size_sentence,
+    size_words,
+)
 
 __all__ = ["BiasVerdict", "Repair", "verdict"]
 
@@ -124,6 +132,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     sure = [lean.subject for lean in leans(series) if lean.axis == top.axis and lean.sure]
     if top.outcome is Conclusion.LEANS:
         whole.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
+        whole.sentences += [told] if (told := passed_over_words(top)) else []
         whole.sentences += _why_not_biased(top, series)
     else:
         whole.sentences.append(_why(top))
