@@ -109,7 +109,12 @@ def _clearest_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The rows that chance explains least, each metric once on an axis, the largest excess first."""
+    """The rows that chance explains least, each metric once on an axis, the largest excess first.
+
+    Rows without a p-value, such as those of the random ranking, tell nothing and are left out as far as others are.
+    """
+    tested = frame[frame["p_value"].notna()]
+    frame = tested if len(tested) else frame
     p = frame["p_value"].astype(float).fillna(1.0)
     distance = (
         (frame["excess"].astype(float) / frame["null_sd"].astype(float).replace(0.0, float("nan"))).abs().fillna(0.0)

@@ -50,8 +50,10 @@ def method(series: Sequence[Series]) -> list[str]:
             "matter (its interval lies inside the margin), nothing was found and would have been, or it cannot be "
             "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "
             "agreement with what was stated; a small p-value alone is none.",
-            "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
-            "asked about. A single subject has few possible values: it gets a p-value"
+            "Intervals are over the photographs that captions and edits come from, and take them as a sample."
+            if suites == {"contrast"}
+            else "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have "
+            "been asked about. A single subject has few possible values: it gets a p-value"
             f"{single if PROMPTS in suites else ''}, no interval.",
         ]
     if "captions" in kinds:
@@ -73,6 +75,9 @@ _RANKED = (
     "does."
 )
 _ASKED = {
+    "contrast": "Captions in which the words that name a group are made neutral are asked of three pools: the "
+    "photographs, as many of them of each group, and edits of them that were to change the person alone. All pictures "
+    "of a pool are ranked by the model's score, and the first K are looked at.",
     "faces": "Nothing is ranked. The pictures of each group are compared with each other, with texts that speak of a "
     "person, and with texts that name the groups: a model blind to the groups would treat the pictures of all alike.",
     PROMPTS: "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "

@@ -47,6 +47,12 @@ SUBJECT_COLUMNS = (
 )
 MOST_ROWS = 5000
 _GAP = "counterfactual_gap"
+_TWO_CHANCES = (
+    "Two kinds of chance stand here: the random ranking puts the whole pool in order by lot, while the chance level of "
+    "a model keeps its ranking and shuffles labels, those of edits among the edits of one photograph, which lie close "
+    "together in it; so the two differ on the same pool."
+)
+"""The random ranking is a yardstick, and not the null of a model's rows."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,8 @@ def numbers_told(series: Sequence[Series]) -> str:
     whole = [row for row in rows if missing(row["subject"])]
     signs = dict.fromkeys(sign for row in whole if (sign := sign_told(row, f"{metric_name(str(row['metric']))}@K")))
     told += "".join(f" {sign}." for sign in signs)
+    if any(each.is_yardstick for each in series):
+        told += f" {_TWO_CHANCES}"
     return told + (f" {N_OF_SOURCES}." if any(facts_of(row, "sources") for row in whole) else "")
 
 

@@ -13,6 +13,7 @@ from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.captions import add_captions, on_captions
+from equipoise.report.verdict.caveats import unchecked_edits
 from equipoise.report.verdict.judging import (
     AGAINST,
     ELSEWHERE,
@@ -76,6 +77,7 @@ def verdict(
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
                 whole.sentences += prompt_sentences(prompts_by_axis(other), of=other.label)
         whole.sentences += [told for each, _ in judged if (told := flattered(each))]
+        whole.sentences += list(dict.fromkeys(told for each, _ in judged if (told := unchecked_edits(each))))
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             whole.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))
