@@ -49,7 +49,7 @@ from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric, spreads_of
-from equipoise.report.verdict.kinds import on_nothing_dropped
+from equipoise.report.verdict.kinds import dataset_rows, on_nothing_dropped
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
@@ -279,11 +279,13 @@ def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
 def _headline(series: Sequence[Series], labels: list[str], metric: str | None) -> PageFigure | None:
     if metric is None:
         return None
-    parts = [main_rows(each, metric).assign(label=each.label) for each in series]
-    rows = pd.concat(parts, ignore_index=True)
-    rows = rows[rows["excess"].notna()]
+    told = [dataset_rows(each) if each.source.kind == "dataset" else main_rows(each, metric) for each in series]
+    rows = pd.concat([some.assign(label=e.label) for e, some in zip(series, told, strict=True)], ignore_index=True)
+    rows = rows[rows["excess"].notna()] if len(rows) else rows
     if rows.empty:
         return None
+    metric = str(rows["metric"].iloc[0])
+    rows = rows[rows["metric"] == metric]
     svg, data = headline_figure(rows, labels)
     level = percent(level_of(series[0]))
     what = f"the {metric_name(metric)} that was measured, less what chance gives"
