@@ -200,6 +200,9 @@ def test_one_metric_names_single_prompts_in_verdict_terminal_table_figure_and_da
     table = pd.read_csv(files / "subjects.csv")
     assert set(table["metric"]) == {"max_skew"}
     assert table.loc[table["p_holm"] < 0.05, "subject"].tolist() == [PLANTED]
+    below = table["excess"] <= 0  # less lopsided than luck makes it
+    assert below.any()
+    assert set(table.loc[below, "favours"]) == {"–"}
     strip = pd.read_csv(files / "strip.csv")
     assert set(strip["metric"]) == {"max_skew"}
     heat = (files / "subject_groups.svg").read_text(encoding="utf-8")

@@ -168,6 +168,7 @@ class PageContents:
             "columns": SUBJECT_COLUMNS,
             "selects": _selects(self.rows),
             "glance": self.pictures.glance,
+            "glance_why": self.pictures.why,
             "retrieved": self.pictures.retrieved,
             "retrieved_note": self.pictures.note,
             "frames": self.pictures.frames,
