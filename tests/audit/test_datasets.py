@@ -16,8 +16,10 @@ from equipoise.audit.dataset import DatasetSettings, audit_dataset
 from equipoise.audit.dataset.source import read_dataset
 from equipoise.cli.dataset import dataset as command
 from equipoise.data import Table
+from equipoise.data.labels import label_layer
 from equipoise.data.results import read_results
 from equipoise.errors import InputError
+from equipoise.report import verdict_of, write_into
 
 COCO = Path(__file__).resolve().parents[3] / "shared" / "data" / "coco" / "captions_val2017.json"
 FAST = DatasetSettings(permutations=99, probe_permutations=19, clusters=4, min_images=10, min_activities=5)
@@ -418,3 +420,50 @@ def test_coco_leans_where_people_know_it_does():
     assert (
         gender.activities.table.loc["hold umbrella", "excess"] < 0 < gender.activities.table.loc["do trick", "excess"]
     )
+
+
+def lopsided_by_captions(n: int = 120) -> list[dict]:
+    """Four images in five of men, by their captions; every third image is of nobody. Each has an object of its own."""
+    rng = np.random.default_rng(0)
+    made = []
+    for i in range(n):
+        who = "thing" if i % 3 == 0 else ("man" if rng.random() < 0.8 else "woman")
+        where = " ".join(rng.choice(["road", "beach", "kitchen", "street", "field"], 2, replace=False))
+        objects = ["person", f"thing{i % 40}"] if i % 3 else [f"rare{i}"]
+        made.append({"image_id": f"i{i}", "captions": [f"A {who} at the {where}"], "objects": objects})
+    return made
+
+
+def test_the_page_of_a_dataset_plots_what_its_verdict_rests_on_and_says_of_what_each_count_is(tmp_path):
+    place = Table.create(tmp_path / "photos", lopsided_by_captions(), columns={"objects": "list<string>"}).path
+    done = audit_dataset(place, tmp_path / "found", settings=FAST)
+    share = rows(done, "group_share", group="male").iloc[0]
+    assert share.n == 80
+    lead = verdict_of([tmp_path / "found"]).text
+    men = round(80 * share.value)
+    assert "male has" in lead
+    assert f"of the images with a label where 50% would be even ({men} of 80, 95% interval " in lead
+    assert "; 40 of 120 images have no label)." in lead
+    write_into(tmp_path / "found")
+    plotted = pd.read_csv(tmp_path / "found" / "report_files" / "headline_dataset.csv")
+    assert plotted["metric"].tolist() == ["group_share", "group_share"]
+    assert set(plotted["group"]) == {"female", "male"}
+    shown = len({name for row in lopsided_by_captions() if "person" in row["objects"] for name in row["objects"]})
+    dropped = json.loads(rows(done, "object_distance").iloc[0].dropped)
+    assert (
+        dropped["items with fewer than 10 images"] == shown - 1
+    )  # of the objects on labelled images, as the note says
+    assert any(f"{shown - 1} of {shown} objects are on fewer than 10" in note for note in done.notes)
+
+
+def test_labels_from_captions_give_the_same_interval_however_the_groups_are_listed(tmp_path):
+    made = Table.create(tmp_path / "photos", lopsided_by_captions(), columns={"objects": "list<string>"})
+    label_layer(made, "equipoise", name="words")
+    read, stored = (audit_dataset(made.path, settings=FAST, layers=layers) for layers in ((), ("words",)))
+    names = [tuple(found.axes[0].groups) for found in (read, stored)]
+    assert names[0] == names[1][::-1]
+    for column in ("value", "ci_low", "ci_high", "p_value"):
+        one, other = (rows(found, "attribute_auc").iloc[0][column] for found in (read, stored))
+        assert one == pytest.approx(other), column
+    assert "(labels: captions, lexicon equipoise;" in str(read)
+    assert "(labels: the table, read from captions;" in str(stored)

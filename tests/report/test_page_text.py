@@ -40,11 +40,11 @@ def test_ratio_error_ba_and_published_values_are_told_of_every_model(tmp_path: P
     cells = dict(zip(told.columns, told.rows[0][1], strict=True))
     assert cells["LIC"] == ("3.0", "2.5 to 3.5", "")
     assert cells["ratio"][0] == "1.250"
-    assert next(cell for cell in cells.values() if cell[2]) == ("0.061", "0.050 to 0.070", "published: 5.500")
-    assert any(cell == ("0.020", "", "") for cell in cells.values())
+    assert next(cell for cell in cells.values() if cell[2]) == ("6.1", "5.0 to 7.0", "published: 5.5")
+    assert any(cell == ("2.0", "", "") for cell in cells.values())
     page = write([home], tmp_path / "page.html").read_text()
     assert "Captions in numbers" in page
-    assert "published: 5.500" in page
+    assert "published: 5.5" in page
 
 
 def test_models_of_one_outcome_share_a_sentence(tmp_path: Path) -> None:

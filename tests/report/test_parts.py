@@ -17,6 +17,7 @@ from equipoise.report import read_given, write
 from equipoise.report.findings import leans, main_metric, main_rows
 from equipoise.report.page.figures import _luminance, shade
 from equipoise.report.page.funnel import funnel_figure, funnel_table, read_funnel
+from equipoise.report.page.gallery import Gallery, SubjectPictures
 from equipoise.report.page.tables import funnel_rows
 from equipoise.report.page.words import read_words
 from equipoise.report.svg import Scale, SvgDrawing, ticks
@@ -222,7 +223,8 @@ def test_a_p_value_is_never_told_as_a_frequency(results_folder):
     (one,) = read_given([results_folder([row()])]).series
     made = verdict([one])
     told = made.text + " ".join(answer for _, answer in made.answers)
-    assert "p < 0.001 corrected for this number alone" in told or "p = 0.001 corrected for this number alone" in told
+    tail = "p < 0.001 by a normal tail, p = 0.001 by the draws alone, both corrected for this number alone"
+    assert tail in told
     assert not re.search(r"(times|once) in 1,?00", told)
 
 
@@ -462,3 +464,9 @@ def test_a_page_that_fails_is_no_failure_of_the_audit(results_folder, monkeypatc
     assert write_into(folder)[0] == folder / "report.html"
     monkeypatch.setattr(writing, "gather", fail)
     assert write_into(folder) == (None, "the page could not be made (KeyError: 'a fault')")
+
+
+def test_pictures_beside_the_verdict_are_called_lopsided_only_where_all_are_beyond_chance():
+    sure, unsure = (SubjectPictures("cook", "p", [("m", [])], sure=known) for known in (True, False))
+    assert Gallery([sure, sure, unsure]).why == "Chosen because they are lopsided"
+    assert "luck alone" in Gallery([sure, unsure]).why

@@ -10,6 +10,7 @@ from equipoise.data.results import RANDOM_RANKING, RANDOM_RANKING_TOLD
 from equipoise.formatting import brackets, missing, p_plain, percent, plain, share, text_table
 from equipoise.measure import METRICS
 from equipoise.measure.notes import N_OF_SOURCES, corrected_p, counted, facts_of
+from equipoise.measure.retrieval.single import SINGLE_METRIC
 from equipoise.measure.sides import favoured, sign_told
 
 __all__ = ["TELLING", "single_prompts", "table_of"]
@@ -69,14 +70,15 @@ def table_of(
 def single_prompts(frame: pd.DataFrame, most: int = TELLING) -> str:
     """The prompts that are clearest after the correction, with whom they put first; empty where none was corrected.
 
-    Of each axis the first metric, definition and K count, as in the verdict.
+    Of each axis the metric of single prompts, with its first definition and K, counts, as in the verdict.
     """
     single = frame[frame["subject"].notna()]
     corrected = pd.Series([corrected_p(row) for row in single.to_dict("records")], index=single.index, dtype=float)
     rows = single.assign(_p=corrected).dropna(subset="_p")
+    rows = rows[rows["metric"] == SINGLE_METRIC]
     if rows.empty:
         return ""
-    family = ["metric", "variant", "k"]
+    family = ["variant", "k"]
     of_axis = rows.groupby("axis", sort=False)[family].transform("first")
     rows = rows[(rows[family].astype(str) == of_axis.astype(str)).all(axis=1)]
     ordered = rows.assign(_size=-rows["excess"].astype(float).abs()).sort_values(["_p", "_size"], kind="stable")
@@ -93,6 +95,7 @@ def single_prompts(frame: pd.DataFrame, most: int = TELLING) -> str:
         numbers = [plain(row["excess"], sign=True), p_plain(row["_p"])]
         lines.append([_text(row["subject"]), *axis, str(favours.get("group", "")), *counts, *numbers])
     text = text_table(lines, range(3 if several else 2), _WIDEST)
+    text.append(f"{_CORRECTED}: that of {METRICS.find(SINGLE_METRIC).title}, corrected over the prompts")
     text.append("first: how many of the first k images are of the group it favours; pool: the share of that group")
     if len(rows) > most:
         text.append(f"the {most} clearest of {len(rows)} rows of single prompts; all of them with --all")
@@ -113,7 +116,12 @@ def _clearest_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _telling(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The rows that chance explains least, each metric once on an axis, the largest excess first."""
+    """The rows that chance explains least, each metric once on an axis, the largest excess first.
+
+    Rows without a p-value, such as those of the random ranking, tell nothing and are left out as far as others are.
+    """
+    tested = frame[frame["p_value"].notna()]
+    frame = tested if len(tested) else frame
     p = frame["p_value"].astype(float).fillna(1.0)
     distance = (
         (frame["excess"].astype(float) / frame["null_sd"].astype(float).replace(0.0, float("nan"))).abs().fillna(0.0)

@@ -22,6 +22,7 @@ from equipoise.audit.findings import LABELS, Findings, write_frame
 from equipoise.audit.folders import EVIDENCE, AuditOf, audit_folder, read_audit
 from equipoise.audit.gather import from_model, from_scores, joined, labels_of, name_of, scores_table
 from equipoise.audit.printing import TELLING, single_prompts, table_of
+from equipoise.audit.subjects import n_unchecked_edits
 from equipoise.audit.suite import EVERY_SETTING, Suite
 from equipoise.audit.suites import SUITES
 from equipoise.data import Table
@@ -33,7 +34,7 @@ from equipoise.data.runs import RunFolder, check_folder, find_run
 from equipoise.data.sampling import some_ids
 from equipoise.engine.progress import Heartbeat
 from equipoise.errors import InputError, closest
-from equipoise.measure.notes import joined_over_k
+from equipoise.measure.notes import add_notes, joined_over_k, note
 
 if TYPE_CHECKING:
     from equipoise.engine import Asking
@@ -334,8 +335,14 @@ def _found(suite: Suite, evidence: Evidence, settings: AuditConfig) -> Findings:
         findings.note(f"{n_twins:,} images left out that are another one with a placebo changed")
     if not findings.rows:
         raise InputError(f"suite {suite.name!r} measured nothing: " + ("; ".join(findings.notes) or "no row was left"))
-    for note in evidence.frame.attrs.get("label_notes", ()):
-        findings.note(note)
+    for text in evidence.frame.attrs.get("label_notes", ()):
+        findings.note(text)
+    if suite.needs_model and (unchecked := n_unchecked_edits(evidence.frame)):
+        pools = {row["pool"] for row in findings.rows}
+        of_edits = {"edited"} & pools or pools
+        for row in findings.rows:
+            if row["subject"] is None and row["pool"] in of_edits:
+                add_notes(row, note("unchecked_edits", edits=unchecked))
     findings.k_told = suite.k_told(settings, [int(row["k"]) for row in findings.rows if row["k"]])
     return findings
 

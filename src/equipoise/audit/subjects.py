@@ -31,6 +31,7 @@ __all__ = [
     "joined_prompts",
     "links_of",
     "moving_cells",
+    "n_unchecked_edits",
     "placebo_axes",
     "pool_name",
     "set_codes",
@@ -274,6 +275,22 @@ def links_of(frame: pd.DataFrame, config: AuditConfig) -> NDArray[np.int64] | No
     links = np.asarray(pd.factorize(keys)[0], dtype=np.int64)
     several = sets.groupby(links).nunique() > 1
     return links if several.any() else None
+
+
+def n_unchecked_edits(frame: pd.DataFrame) -> int:
+    """How many images are edits of others whose groups were only asked for: no filter and no person has looked at them.
+
+    >>> frame = pd.DataFrame({"image_id": ["a", "b", "c"], "source_id": [None, "a", "a"]})
+    >>> n_unchecked_edits(frame), n_unchecked_edits(frame.assign(keep=True))
+    (2, 0)
+    >>> n_unchecked_edits(frame.assign(label_source=["caption", "prompt", "annotator"]))
+    1
+    """
+    if "keep" in frame or "source_id" not in frame:
+        return 0
+    edit = frame["source_id"].notna() & (frame["source_id"] != frame["image_id"])
+    asked_for = frame["label_source"].fillna("prompt") == "prompt" if "label_source" in frame else True
+    return int((edit & asked_for).sum())
 
 
 def pool_name(frame: pd.DataFrame) -> str:

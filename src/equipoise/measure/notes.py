@@ -69,6 +69,7 @@ SENTENCES: dict[str, str] = {
     "no_interval": "no interval: {why}",
     "no_null": "no null: {why}",
     "shuffled_within": "shuffled within {within}",
+    "unchecked_edits": "{edits:,} edits, and nothing in the table says that they show what they should",
 }
 """The sentence of each code; the names in braces are its facts."""
 

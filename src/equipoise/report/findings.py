@@ -47,6 +47,7 @@ PAIRED = frozenset("counterfactual_gap counterfactual_gap_size standard_gap stan
 """The metrics with a row for each pair of groups."""
 
 LEVEL = 0.05
+_SAYS_NOTHING = frozenset({"who", "whom", "group", "groups", "label", "labels"})
 PROMPTS = "prompts"
 """The suite of one's own prompts."""
 _KIND_OF_PROMPTS = re.compile(rf" \| {PROMPTS}=(.+)$")
@@ -85,10 +86,14 @@ def axis_name(axis: object) -> str:
 def perceived(axis: object) -> str:
     """What follows "perceived": an axis in prose, or "group" where a number names no axis.
 
-    >>> perceived("skin_tone"), perceived("perceived_gender"), perceived(None)
-    ('skin tone', 'gender', 'group')
+    A column whose name says no more than that it holds groups ("who") is called "group" as well.
+
+    >>> perceived("skin_tone"), perceived("perceived_gender"), perceived(None), perceived("who")
+    ('skin tone', 'gender', 'group', 'group')
     """
-    return "group" if pd.isna(axis) else after_perceived(axis_name(axis))  # type: ignore[call-overload]
+    if pd.isna(axis) or str(axis).lower() in _SAYS_NOTHING:  # type: ignore[call-overload]
+        return "group"
+    return after_perceived(axis_name(axis))
 
 
 def main_metric(series: Sequence[Series]) -> str | None:

@@ -44,6 +44,9 @@ def row(metric="lic", value=3.0, low=2.0, high=4.0, chance=0.0, p=0.001, **keys)
         (row("dba_o", -0.02, -0.03, -0.01), 0.008, "leans", "objects are named for the group less"),
         (row("ratio", 2.0, 1.8, 2.2, 1.1, codes=PAIR), 0.001, "leans", "name male more often"),
         (row("ratio", 0.5, 0.4, 0.6, 1.1, codes=PAIR), 0.001, "leans", "name female more often"),
+        (row("ratio", 1.866, 1.644, 2.1186, 2.125, codes=PAIR), 0.009, "leans", "[1.644, 2.119], chance 2.125"),
+        (row("ratio", 1.866, 1.644, 2.125, 2.125), 0.009, "cannot tell", "its interval reaches chance"),
+        (row(value=3.0, low=-0.5, high=6.5), 0.04, "cannot tell", "its interval reaches chance"),
         (row("ratio", 1.1, 1.07, 1.13, 1.1), 0.9, "too small to matter", "within 10% of chance"),
     ],
 )

@@ -13,6 +13,7 @@ from equipoise.data.results import RANDOM_RANKING
 from equipoise.errors import InputError
 from equipoise.measure.notes import independent
 from equipoise.measure.retrieval import max_skew_law
+from equipoise.report import write_into
 
 DIM = 24
 WORDS = {"male": "man", "female": "woman"}
@@ -66,6 +67,45 @@ def test_n_counts_captions_and_says_from_how_many_photographs_they_are(toy):
             assert (row["n"], independent(row)) == (queries, sources)
             assert f"{queries} queries from {sources} independent sources" in row["notes"]
     assert "52 (13 sources)" in str(done)
+
+
+def test_the_two_kinds_of_chance_differ_where_edits_of_one_photograph_lie_together(toy, picked, tmp_path):
+    """Whole sets in the first K leave nothing to luck; where every edit lies anywhere, shuffles give the random law."""
+    rows, vectors = edits()
+    rng = np.random.default_rng(3)
+    apart = vectors | {row["image_id"]: rng.normal(size=DIM) for row in rows if "source_id" in row}
+    chance = {}
+    for name, some in {"together": vectors, "apart": apart}.items():
+        done = toy(rows, some, axes=["gender"]).run("contrast", name, draws=100, seeds=[0])
+        of_edits = done.results[(done.results["metric"] == "max_skew") & (done.results["pool"] == "edited")]
+        chance[name] = picked(of_edits[of_edits["model"] != RANDOM_RANKING], k=25).null_mean
+        blind = picked(of_edits[of_edits["model"] == RANDOM_RANKING], k=25).null_mean
+    assert chance["apart"] == pytest.approx(blind, rel=0.15)
+    assert chance["together"] < 0.85 * blind
+    write_into(done.folder)
+    page = (done.folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("Two kinds of chance stand here") == 1
+    assert "For each subject its own pictures are ranked" not in page
+    assert "1 audited model<" in page
+
+
+def test_the_verdict_on_edits_that_nobody_checked_says_so_and_what_checks_them(toy):
+    rows, vectors = edits(male=8, female=5, undefined=0)
+    said = "Nobody has checked whether the 26 edited pictures show what they should"
+    done = toy(rows, vectors, axes=["gender"]).run("contrast", "asked", draws=50, seeds=[0])
+    assert said in done.verdict
+    assert "equipoise filter " in done.verdict
+    assert " --steps detectability -m ENCODER -o " in done.verdict
+    for seen, columns in (({"keep": True}, ["keep"]), ({"label_source": "annotator"}, [])):
+        again = toy([row | seen for row in rows], vectors, axes=["gender"], columns=columns)
+        assert "Nobody has checked" not in again.run("contrast", "checked", draws=50, seeds=[0]).verdict
+
+
+def test_the_most_telling_rows_are_those_of_the_model(toy):
+    done = toy(*edits(), axes=["gender"]).run("contrast", draws=50, seeds=[0])
+    assert RANDOM_RANKING in set(done.results["model"])
+    assert RANDOM_RANKING not in done.table(most=5)
+    assert RANDOM_RANKING in done.table(everything=True)
 
 
 def test_a_model_that_leans_the_other_way_has_the_other_sign(toy, picked):

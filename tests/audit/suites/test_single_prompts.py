@@ -13,7 +13,7 @@ import pytest
 
 from equipoise.audit import Audit, measure_again, run
 from equipoise.data import Table
-from equipoise.measure.notes import facts_of
+from equipoise.measure.notes import corrected_p, facts_of
 from equipoise.report import verdict_of, write_into
 
 PROMPTS = tuple(f"a photo of a person, number {number}" for number in range(60))
@@ -72,7 +72,7 @@ def test_the_row_of_a_prompt_says_whom_it_puts_first_as_counted_by_hand(place: P
 
 def test_the_verdict_names_the_prompt_that_leans_on_terminal_and_page(place: Path, leaning: Audit):
     said = f'"{PLANTED}" puts images labelled woman first (23 of the first 30; 33% of the pool).'
-    sentence = f"1 of 60 prompts leans after correction over prompts: {said}"
+    sentence = f"1 of 60 prompts leans after correction over prompts (by MaxSkew@30): {said}"
     told = verdict_of([leaning.folder])
     assert sentence in told.sentences
     assert sentence in leaning.verdict
@@ -93,7 +93,7 @@ def test_the_verdict_names_the_prompt_that_leans_on_terminal_and_page(place: Pat
 
 def test_where_none_leans_the_verdict_says_so(place: Path):
     text = audited(place, "even", "even", draws=ENOUGH).verdict
-    assert "None of 59 prompts leans by itself after correction over prompts." in text
+    assert "None of 59 prompts leans by itself after correction over prompts (by MaxSkew@30)." in text
     assert "puts images" not in text
 
 
@@ -113,7 +113,7 @@ def test_of_many_that_lean_five_are_named(place: Path):
     np.savez(place / "many.npz", **stored)
     config = {"prompts": PROMPTS, "draws": 3000}
     done = run(f"table:{place / 'many.npz'}", "prompts", place / "faces", place / "many", config=config, page=False)
-    assert "9 of 60 prompts lean after correction over prompts, the 5 clearest: " in done.verdict
+    assert "9 of 60 prompts lean after correction over prompts (by MaxSkew@30), the 5 clearest: " in done.verdict
     assert done.verdict.count("puts images labelled woman first") == 5
 
 
@@ -176,3 +176,39 @@ def test_the_terminal_lists_the_clearest_prompts_with_whom_they_favour(leaning: 
     # the rows over all prompts stay above them; four metrics of each, then the shares of both groups
     assert single == list(range(single[0], single[0] + 60 * (4 + 2)))
     assert all(lines[number].startswith("representation ") for number in single[240:])
+
+
+def test_one_metric_names_single_prompts_in_verdict_terminal_table_figure_and_data(place: Path):
+    """A prompt whose very first images are all of one group stands out by NDKL and not by MaxSkew."""
+    stored = dict(np.load(place / "leaning.npz"))
+    images = stored["image_vectors"]
+    women = np.arange(N) % 3 == 0
+    images[:, 22] = 0
+    images[np.flatnonzero(women)[:10], 22] = 60.0  # ten women, then twenty men: thirty as in the pool
+    images[np.flatnonzero(~women)[:20], 22] = 20.0
+    stored["text_vectors"][:, 22] = 0
+    stored["text_vectors"][3] = np.eye(24)[22]
+    np.savez(place / "early.npz", **{**stored, "image_vectors": images})
+    config = {"prompts": PROMPTS, "draws": 3000}
+    done = run(f"table:{place / 'early.npz'}", "prompts", place / "faces", place / "early", config=config)
+    rows = done.results[done.results["subject"].notna()]
+    holm = {(row["metric"], row["subject"]): corrected_p(row) for row in rows.to_dict("records")}
+    assert holm["ndkl", PROMPTS[3]] < 0.05 < holm["max_skew", PROMPTS[3]]
+    assert holm["max_skew", PLANTED] < 0.05
+    write_into(done.folder)
+    files = done.folder / "report_files"
+    assert "1 of 60 prompts leans after correction over prompts (by MaxSkew@30)" in done.verdict
+    table = pd.read_csv(files / "subjects.csv")
+    assert set(table["metric"]) == {"max_skew"}
+    assert table.loc[table["p_holm"] < 0.05, "subject"].tolist() == [PLANTED]
+    below = table["excess"] <= 0  # less lopsided than luck makes it
+    assert below.any()
+    assert set(table.loc[below, "favours"]) == {"–"}
+    strip = pd.read_csv(files / "strip.csv")
+    assert set(strip["metric"]) == {"max_skew"}
+    heat = (files / "subject_groups.svg").read_text(encoding="utf-8")
+    assert re.findall(r">([^<]*) \*<", heat) == [PLANTED]
+    assert "… 20 prompts between them …" in heat
+    shown = [line for line in done.table().splitlines() if line.startswith("a photo of a person")]
+    assert shown[0].startswith(PLANTED)
+    assert "Holm p: that of MaxSkew, corrected over the prompts" in done.table()

@@ -162,6 +162,9 @@ def judge(row: Mapping[str, Any], adjusted: Adjusted | None, *, masked: bool) ->
     if -margin < low - chance and high - chance < margin:
         beyond = "beyond chance, but " if beyond_chance else ""
         return judged("too small to matter", f"is {beyond}within {_margin(metric)} of chance: too small to matter")
+    if beyond_chance and low <= chance <= high:
+        why = "it is beyond chance, but its interval reaches chance"
+        return judged("cannot tell", f"cannot be judged on {_NAMES[metric]}: {why}")
     if beyond_chance:
         return judged("leans", f"leans: {_what(row, value > chance, masked)}")
     if least > TOO_COARSE * margin:
@@ -211,20 +214,25 @@ def _what(row: Mapping[str, Any], above: bool, masked: bool) -> str:
 
 def _numbers(row: Mapping[str, Any], adjusted: Adjusted | None) -> str:
     metric = str(row["metric"])
-    parts = [f"{_NAMES[metric]} {_shown(row['value'], metric)}"]
-    if not (row.get("ci_low") is None or pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
-        parts[0] += f" [{_shown(row['ci_low'], metric)}, {_shown(row['ci_high'], metric)}]"
-    if not (row.get("null_mean") is None or pd.isna(row["null_mean"])):
-        parts.append(f"chance {_shown(row['null_mean'], metric)}")
+    ends = [row.get(name) for name in ("ci_low", "ci_high")]
+    known = [end for end in ends if end is not None and not pd.isna(end)]
+    chance = row.get("null_mean")
+    chance = None if chance is None or pd.isna(chance) else float(chance)
+    # an end that lies beside chance must not be rounded onto it
+    close = chance is not None and any(e != chance and _shown(e, metric) == _shown(chance, metric) for e in known)
+    parts = [f"{_NAMES[metric]} {_shown(row['value'], metric, close)}"]
+    if len(known) == len(ends):
+        parts[0] += f" [{_shown(known[0], metric, close)}, {_shown(known[1], metric, close)}]"
+    if chance is not None:
+        parts.append(f"chance {_shown(chance, metric, close)}")
     if adjusted is not None:
         parts.append("Holm p < 0.001" if adjusted.p < 0.001 else f"Holm p {adjusted.p:.2g}")
     return ", ".join([*parts, f"n = {int(row['n']):,}"])
 
 
-def _shown(value: float, metric: str) -> str:
-    return plain(
-        value, 2 if metric == "ratio" else 1, scale=1 if metric == "ratio" or metric.startswith("lic") else 100
-    )
+def _shown(value: float, metric: str, close: bool = False) -> str:
+    digits = (2 if metric == "ratio" else 1) + close
+    return plain(value, digits, scale=1 if metric == "ratio" or metric.startswith("lic") else 100)
 
 
 def _size(metric: str, effect: float) -> str:

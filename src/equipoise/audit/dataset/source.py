@@ -193,7 +193,7 @@ def _groups(
     frame: pd.DataFrame, captions: list[list[str]], axis: str, words: Lexicon, path: Path
 ) -> tuple[Groups, str]:
     if axis in frame and frame[axis].notna().any():
-        return Groups.from_values(frame[axis], axis=axis), "the table"
+        return Groups.from_values(frame[axis], axis=axis), _labelled_by(frame, axis)
     if axis in frame:
         raise InputError(f"{path}: every image is undefined on the axis {axis!r}")
     if axis != words.axis:
@@ -204,6 +204,20 @@ def _groups(
     if not any(labels):
         raise InputError(f"{path}: no caption names one of {', '.join(words.groups)} (lexicon {words.id})")
     return Groups.from_values(labels, words.groups, axis=axis), f"captions, lexicon {words.id}"
+
+
+_SAID_BY = {"caption": "read from captions", "annotator": "by people", "prompt": "as asked for in prompts"}
+
+
+def _labelled_by(frame: pd.DataFrame, axis: str) -> str:
+    """Where the groups of a table's column come from, as far as its ``label_source`` says so with one voice.
+
+    >>> _labelled_by(pd.DataFrame({"gender": ["f", None], "label_source": ["caption", None]}), "gender")
+    'the table, read from captions'
+    """
+    told = set(frame.loc[frame[axis].notna(), "label_source"].dropna()) if "label_source" in frame else set()
+    how = _SAID_BY.get(str(next(iter(told)))) if len(told) == 1 else None
+    return f"the table, {how}" if how else "the table"
 
 
 def _lexicons(axes: Iterable[str], words: Lexicon) -> dict[str, Lexicon]:

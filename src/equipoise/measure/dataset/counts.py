@@ -158,8 +158,9 @@ def cooccurrence(
     kept = np.flatnonzero(totals >= as_count(min_images, "min_images")) if len(names) else np.zeros(0, dtype=np.intp)
     if len(kept) == 0:
         raise InputError(f"no item has {min_images} images of a defined group; there is nothing to compare")
-    if len(kept) < len(names):
-        dropped[f"items with fewer than {min_images} images"] = len(names) - len(kept)
+    seen = int((totals[: len(names)] > 0).sum())  # what no image of a defined group has is not there to be left out
+    if len(kept) < seen:
+        dropped[f"items with fewer than {min_images} images"] = seen - len(kept)
     matrix = sparse.csr_matrix(matrix[:, kept])
     items = [str(names[index]) for index in kept.tolist()]
     given = cluster_codes(clusters, len(groups))

@@ -1,4 +1,7 @@
-"""How many draws of the null it takes for one query of many to stand out after Holm's correction over all of them."""
+"""Single queries of many: the metric they are judged by, and how many draws of the null it takes.
+
+A query stands out only after Holm's correction over all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,20 @@ import math
 
 from equipoise.measure.retrieval.chance import KEPT_CELLS
 
-__all__ = ["DRAWS_PER_QUERY", "LEVEL", "MOST_DRAWS", "MOST_QUERIES", "advice", "draws_for", "too_few_draws"]
+__all__ = [
+    "DRAWS_PER_QUERY",
+    "LEVEL",
+    "MOST_DRAWS",
+    "MOST_QUERIES",
+    "SINGLE_METRIC",
+    "advice",
+    "draws_for",
+    "too_few_draws",
+]
 
 LEVEL = 0.05
+SINGLE_METRIC = "max_skew"
+"""What says of a single prompt that it leans: the verdict, the terminal, every table and figure name prompts by it."""
 DRAWS_PER_QUERY = 50
 """So many draws for each query let a single one stand out after the correction, also where both sides count."""
 MOST_DRAWS = 10_000

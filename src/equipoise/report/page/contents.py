@@ -10,7 +10,16 @@ from typing import Any
 import pandas as pd
 
 from equipoise.formatting import csv_text, percent
-from equipoise.report.findings import axis_name, main_metric, main_rows, metric_name, subject_rows, told_of_p
+from equipoise.measure.retrieval.single import SINGLE_METRIC
+from equipoise.report.findings import (
+    axis_name,
+    is_of_prompts,
+    main_metric,
+    main_rows,
+    metric_name,
+    subject_rows,
+    told_of_p,
+)
 from equipoise.report.page.asked import chosen_k, facts, pictograms_told, said_of, shares_shown, title_of, unit_of
 from equipoise.report.page.figures import (
     headline_figure,
@@ -40,7 +49,7 @@ from equipoise.report.sources import Given, Series
 from equipoise.report.truth import recovered, truth_figure
 from equipoise.report.verdict.change import change_figure, changes, repaired_by
 from equipoise.report.verdict.judging import BiasVerdict, level_of, shown_metric, spreads_of
-from equipoise.report.verdict.kinds import on_nothing_dropped
+from equipoise.report.verdict.kinds import dataset_rows, on_nothing_dropped
 from equipoise.report.verdict.repair import Repair
 from equipoise.report.verdict.whole import verdict
 
@@ -159,6 +168,7 @@ class PageContents:
             "columns": SUBJECT_COLUMNS,
             "selects": _selects(self.rows),
             "glance": self.pictures.glance,
+            "glance_why": self.pictures.why,
             "retrieved": self.pictures.retrieved,
             "retrieved_note": self.pictures.note,
             "frames": self.pictures.frames,
@@ -245,10 +255,11 @@ def gather(
         contents.figures["naive"] = [_naive(plain)]
     rankings = {each.label: ranking for each in audits if (ranking := read_ranking(each, given.problems)) is not None}
     contents.rankings = rankings
-    if metric is not None:
-        _add_subjects(contents, audits, rankings, metric, list(colours))
-    contents.figures["groups"] = _groups(audits, rankings, list(colours), metric)
-    contents.pictures = gallery(given, audits, rankings, metric)
+    single = SINGLE_METRIC if any(is_of_prompts(each) for each in audits) else metric
+    if single is not None:
+        _add_subjects(contents, audits, rankings, single, list(colours))
+    contents.figures["groups"] = _groups(audits, rankings, list(colours), single)
+    contents.pictures = gallery(given, audits, rankings, single)
     for source in given.sources:
         contents.words += read_words(source, given.problems)
     contents.caption_numbers = caption_numbers(captions)
@@ -269,11 +280,13 @@ def _selects(rows: Sequence[SubjectRow]) -> list[tuple[str, str, list[str]]]:
 def _headline(series: Sequence[Series], labels: list[str], metric: str | None) -> PageFigure | None:
     if metric is None:
         return None
-    parts = [main_rows(each, metric).assign(label=each.label) for each in series]
-    rows = pd.concat(parts, ignore_index=True)
-    rows = rows[rows["excess"].notna()]
+    told = [dataset_rows(each) if each.source.kind == "dataset" else main_rows(each, metric) for each in series]
+    rows = pd.concat([some.assign(label=e.label) for e, some in zip(series, told, strict=True)], ignore_index=True)
+    rows = rows[rows["excess"].notna()] if len(rows) else rows
     if rows.empty:
         return None
+    metric = str(rows["metric"].iloc[0])
+    rows = rows[rows["metric"] == metric]
     svg, data = headline_figure(rows, labels)
     level = percent(level_of(series[0]))
     what = f"the {metric_name(metric)} that was measured, less what chance gives"
@@ -400,15 +413,16 @@ def _subject_groups(audits: Sequence[Series], rankings: Rankings, metric: str | 
     row = (fitting if len(fitting) else rows).sort_values("n_groups", ascending=False).iloc[0]
     axes, k = str(row["axis"]).split(" x "), int(row["k"])
     shares = shares_shown(audit, rankings[audit.label], axes, k)
-    skewness = shares.assign(d=(shares["share"] - shares["expected"]).abs()).groupby("subject")["d"].sum()
-    unit = unit_of(audits)
-    svg, data = subjects_figure(shares.assign(skewness=shares["subject"].map(skewness)), unit=unit)
+    unit, single = unit_of(audits), subject_rows(audit, metric)
+    single = single[single["axis"] == row["axis"]].drop_duplicates("subject").set_index("subject")
+    by_subject = {"skewness": shares["subject"].map(single["excess"]), "p": shares["subject"].map(single["p_shown"])}
+    svg, data = subjects_figure(shares.assign(**by_subject), unit=unit)
     whole = "pool" if unit == "prompt" else "subject's pictures"
     caption = said_of(
         unit,
-        f"for each subject, the share of each group among its first {k} pictures, the most lopsided subject first. "
-        f"Orange: more than the group's share of the {whole}; blue: fewer. Single cells are noisy: the table above "
-        "says which subjects are beyond chance.",
+        f"for each subject, the share of each group among its first {k} pictures, the most lopsided subject first "
+        f"({metric_name(metric, k)}, as in the table above). Orange: more than the group's share of the {whole}; blue: "
+        f"fewer. Single cells are noisy: * marks the subjects that are beyond chance (p < 0.05 {told_of_p(single)}).",
     )
     title = said_of(unit, "Subjects by groups")
     return [PageFigure("subject_groups", title, f"{audit.label}: {caption}", svg, data)]

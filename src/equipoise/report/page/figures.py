@@ -102,20 +102,30 @@ def joint_figure(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[str, pd.Dat
 def subjects_figure(shares: pd.DataFrame, most: int = 40, unit: str = "subject") -> tuple[str, pd.DataFrame]:
     """Subjects down, groups across: the share of each group in the subject's top K, coloured by its distance from fair.
 
-    ``shares``: ``subject, group, share, expected, skewness`` (how skewed the subject is, for the order).
+    ``shares``: ``subject, group, share, expected, skewness`` (how skewed the subject is, for the order) and ``p``, its
+    p-value: a star marks those below 0.05. Of more than ``most`` subjects the ends are shown, and a line says how many
+    stand between them.
     """
     order = shares.drop_duplicates("subject").sort_values(["skewness", "subject"], ascending=[False, True])
-    names = order["subject"].tolist()
-    shown = names if len(names) <= most else [*names[: most // 2], *names[-(most - most // 2) :]]
+    names, sure = order["subject"].tolist(), set(order.loc[order["p"] < LEVEL, "subject"])
+    cut = most // 2 if len(names) > most else len(names)
+    shown = [*names[:cut], *(names[-(most - cut) :] if len(names) > most else [])]
+    between = len(names) - len(shown)
     groups = list(dict.fromkeys(shares["group"]))
-    first = max(90.0, 7.2 * max(len(str(s)) for s in shown) + 14)
+    first = max(90.0, 7.2 * max(len(str(s)) for s in shown) + 26)
     cell_w, cell_h, top = max(58.0, 7.0 * max(len(str(g)) for g in groups) + 12), 21.0, 26.0
-    drawing = SvgDrawing("subject_groups", first + cell_w * len(groups) + 4, top + cell_h * len(shown) + 6)
+    lines = len(shown) + bool(between)
+    told = f"… {between:,} {unit}s between them …"
+    width = max(first + cell_w * len(groups) + 4, 7.0 * len(told) if between else 0.0)
+    drawing = SvgDrawing("subject_groups", width, top + cell_h * lines + 6)
     for i, group in enumerate(groups):
         drawing.text(first + (i + 0.5) * cell_w, 16, str(group), "soft", "middle")
-    place = {subject: j for j, subject in enumerate(shown)}
+    place = {subject: j + (j >= cut) for j, subject in enumerate(shown)}
     for subject, j in place.items():
-        drawing.text(first - 8, top + (j + 0.5) * cell_h + 4, str(subject), "t", "end")
+        mark = " *" if subject in sure else ""
+        drawing.text(first - 8, top + (j + 0.5) * cell_h + 4, f"{subject}{mark}", "t bold" if mark else "t", "end")
+    if between:
+        drawing.text(width / 2, top + (cut + 0.5) * cell_h + 4, told, "soft", "middle")
     for row in shares[shares["subject"].isin(place)].to_dict("records"):
         i, j = groups.index(row["group"]), place[row["subject"]]
         colour, words = shade((row["share"] - row["expected"]) / max(row["expected"], 1 - row["expected"], 1e-9))

@@ -235,6 +235,8 @@ class SubjectPictures:
     subject: str
     told: str
     models: list[tuple[str, list[Shown]]]
+    sure: bool = False
+    """Whether it is beyond chance."""
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,13 @@ class Gallery:
     sets: list[SetShown] = field(default_factory=list)
     frames: list[tuple[str, int]] = field(default_factory=list)
     note: str = ""
+
+    @property
+    def why(self) -> str:
+        """Why the pictures beside the verdict were chosen: lopsided they are called only where luck is no reason."""
+        if self.glance and all(each.sure for each in self.glance):
+            return "Chosen because they are lopsided"
+        return "Chosen for their numbers, which luck alone could give"
 
     @property
     def glance(self) -> list[SubjectPictures]:
@@ -284,7 +293,7 @@ def _of_audit(
     shown = [a for a in audits if a.label in rankings and a.source.fingerprint == audit.source.fingerprint][:MODELS]
     tops = {
         (s, a.label): rankings[a.label].top(s, min(k, AT_MOST))
-        for s, _ in subjects
+        for s, _, _ in subjects
         for a in shown
         if s in rankings[a.label].order
     }
@@ -295,22 +304,34 @@ def _of_audit(
     groups = sorted(rankings[audit.label].frame[axis].dropna().unique())
     number = {str(group): place % SERIES_COLOURS for place, group in enumerate(groups)}
     blocks = []
-    for subject, size in subjects:
+    for subject, size, sure in subjects:
         models = [
             (a.label, _shown(tops[subject, a.label], axis, axes, number, uris, subject))
             for a in shown
             if (subject, a.label) in tops
         ]
-        blocks.append(SubjectPictures(subject, size, [(label, pictures) for label, pictures in models if pictures]))
+        shown_of = [(label, pictures) for label, pictures in models if pictures]
+        blocks.append(SubjectPictures(subject, size, shown_of, sure))
     first, unit = f"the first {min(k, AT_MOST)} pictures", "prompt" if is_of_prompts(audit) else "subject"
     what = f"For a prompt that names the subject alone, {first} of that subject"
     what = f"For a prompt, {first} of the pool" if unit == "prompt" else what
     note = (
-        f"{what} in the model's order, from left to right: the {MOST} most and the {LEAST} least skewed {unit}s of "
+        f"{what} in the model's order, from left to right: {_which(len(subjects), unit)} of "
         f"{audit.label} on {axis_name(axis)}. The frame and the word below say the group."
     )
     blocks = [block for block in blocks if block.models]
     return Gallery(blocks, _sets(sets, axis, axes, number, uris), list(number.items()), note)
+
+
+def _which(n: int, unit: str) -> str:
+    """Which subjects are shown, of which there may be too few for both ends.
+
+    >>> _which(5, "subject"), _which(4, "subject"), _which(2, "prompt")
+    ('the 3 most and the 2 least skewed subjects', 'the 3 most and the least skewed subjects', 'all 2 prompts')
+    """
+    if n <= MOST:
+        return f"all {n} {unit}s" if n > 1 else f"the only {unit}"
+    return f"the {MOST} most and the {f'{n - MOST} ' if n - MOST > 1 else ''}least skewed {unit}s"
 
 
 def _axis(audit: Series, metric: str, table: Table) -> tuple[str, int] | None:
@@ -323,8 +344,8 @@ def _axis(audit: Series, metric: str, table: Table) -> tuple[str, int] | None:
     return str(row["axis"]), int(row["k"])
 
 
-def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) -> list[tuple[str, str]]:
-    """The most and the least skewed subjects, and what to say of them.
+def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) -> list[tuple[str, str, bool]]:
+    """The most and the least skewed subjects, what to say of them, and whether they are beyond chance.
 
     Of subjects that are equally skewed, to the two digits that are shown, the one with the wider gap inside sets comes
     first; and before a second subject that favours the same group comes the first that favours another.
@@ -347,7 +368,7 @@ def _ends(audit: Series, metric: str, axis: str, k: int, ranking: PictureOrder) 
     for row in pd.concat([most, least]).to_dict("records"):
         words = f"{metric_name(metric, row['k'])} {signed(row['excess'])} over chance, {p_text(row['p_shown'])}"
         words += " corrected over the prompts (Holm)" if pd.notna(row["p_holm"]) else ""
-        subjects.append((str(row["subject"]), words))
+        subjects.append((str(row["subject"]), words, bool(row["p_shown"] < LEVEL and row["excess"] > 0)))
     return subjects
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 
 from equipoise import __version__
 from equipoise.data.manifest import TABLE_AT
+from equipoise.formatting import joined, missing
 from equipoise.measure import METRICS
 from equipoise.measure.notes import joined_over_k
 from equipoise.report.findings import PROMPTS, metric_name
@@ -50,8 +51,10 @@ def method(series: Sequence[Series]) -> list[str]:
             "matter (its interval lies inside the margin), nothing was found and would have been, or it cannot be "
             "told. A bias needs a size beyond the margin and, in counterfactual sets, one direction over subjects or "
             "agreement with what was stated; a small p-value alone is none.",
-            "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have been "
-            "asked about. A single subject has few possible values: it gets a p-value"
+            "Intervals are over the photographs that captions and edits come from, and take them as a sample."
+            if suites == {"contrast"}
+            else "Intervals are for the mean over subjects, and take the subjects as a sample of those that could have "
+            "been asked about. A single subject has few possible values: it gets a p-value"
             f"{single if PROMPTS in suites else ''}, no interval.",
         ]
     if "captions" in kinds:
@@ -73,6 +76,9 @@ _RANKED = (
     "does."
 )
 _ASKED = {
+    "contrast": "Captions in which the words that name a group are made neutral are asked of three pools: the "
+    "photographs, as many of them of each group, and edits of them that were to change the person alone. All pictures "
+    "of a pool are ranked by the model's score, and the first K are looked at.",
     "faces": "Nothing is ranked. The pictures of each group are compared with each other, with texts that speak of a "
     "person, and with texts that name the groups: a model blind to the groups would treat the pictures of all alike.",
     PROMPTS: "Every prompt is a question of its own. All pictures are ranked by the model's score for it, and the "
@@ -96,6 +102,7 @@ def _of_captions(series: Sequence[Series]) -> str:
 def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
     """The definitions of the metrics that the page shows, from the register of metrics; the best known first."""
     used = {str(m) for each in series for m in each.results["metric"].unique()}
+    scaled = {str(m) for e in series if e.source.kind == "captions" for m in e.results["metric"].unique()}
     known = [metric for metric in METRICS if metric.name in used and metric.formula]
     known.sort(key=lambda metric: (metric.main or 1000, metric.detail))
     return [
@@ -103,7 +110,8 @@ def definitions(series: Sequence[Series]) -> list[dict[str, str]]:
             "title": metric.title,
             "summary": metric.summary,
             "formula": metric.formula,
-            "range": metric.range,
+            "range": metric.range
+            + ("; shown times 100" if metric.range and metric.name in scaled and metric.scale == 100 else ""),
             "direction": metric.direction,
             "chance": metric.chance,
             "lies": metric.when_it_lies,
@@ -172,27 +180,44 @@ def _public_text(text: str) -> str:
 
 
 def _from_rows(results: pd.DataFrame) -> list[str]:
-    most: Counter[tuple[str, str]] = Counter()
-    for metric, counts in zip(results["metric"], results["dropped"], strict=True):
+    most: dict[tuple[str, str], Counter[str]] = {}
+    whose = ["" if missing(model) else str(model) for model in results["model"]]
+    for metric, model, counts in zip(results["metric"], whose, results["dropped"], strict=True):
         if isinstance(counts, str):
             for reason, number in json.loads(counts).items():
-                key = (str(metric), str(reason))
-                most[key] = max(most[key], int(number))
-    by_reason: dict[str, list[tuple[str, int]]] = {}
+                of_model = most.setdefault((str(metric), str(reason)), Counter())
+                of_model[str(model)] = max(of_model[str(model)], int(number))
+    models: dict[str, set[str]] = {}
+    for metric, model in zip(results["metric"], whose, strict=True):
+        models.setdefault(str(metric), set()).add(model)
+    by_reason: dict[str, list[tuple[str, str]]] = {}
     for (metric, reason), n in most.items():
-        by_reason.setdefault(reason, []).append((metric_name(metric), n))
+        by_reason.setdefault(reason, []).append((metric_name(metric), _by_model(n, models[metric])))
     return [_left_out(numbers, reason) for reason, numbers in by_reason.items()]
 
 
-def _left_out(numbers: list[tuple[str, int]], reason: str) -> str:
+def _by_model(counts: Mapping[str, int], models: set[str]) -> str:
+    """One number where it is true of all models, else that of each that has one.
+
+    >>> _by_model({"a": 3, "b": 3}, {"a", "b"}), _by_model({"a": 3, "b": 4}, {"a", "b"})
+    ('3', '3 of a and 4 of b')
+    >>> _by_model({"a": 3}, {"a", "b"})
+    '3 of a'
+    """
+    if set(counts) == models and len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values())):,}"
+    return joined([f"{n:,} of {model}" for model, n in counts.items()])
+
+
+def _left_out(numbers: list[tuple[str, str]], reason: str) -> str:
     """How many were left out of each metric for one reason.
 
-    >>> _left_out([("MaxSkew", 21)], "no image"), _left_out([("MaxSkew", 21), ("NDKL", 20)], "no image")
+    >>> _left_out([("MaxSkew", "21")], "no image"), _left_out([("MaxSkew", "21"), ("NDKL", "20")], "no image")
     ('MaxSkew: 21 left out (no image)', 'left out (no image): MaxSkew 21, NDKL 20')
     """
     if len(numbers) == 1:
-        return f"{numbers[0][0]}: {numbers[0][1]:,} left out ({reason})"
-    return f"left out ({reason}): " + ", ".join(f"{metric} {n:,}" for metric, n in numbers)
+        return f"{numbers[0][0]}: {numbers[0][1]} left out ({reason})"
+    return f"left out ({reason}): " + ", ".join(f"{metric} {n}" for metric, n in numbers)
 
 
 def _from_file(source: ResultFolder, problems: list[str]) -> list[str]:

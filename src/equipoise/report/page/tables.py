@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from equipoise.data.results import RANDOM_RANKING_TOLD
 from equipoise.formatting import amount, count, interval, missing, p_number, share, signed
+from equipoise.measure import METRICS
 from equipoise.measure.notes import N_OF_SOURCES, counted, facts_of, pair_of
 from equipoise.measure.sides import favoured, sign_told
 from equipoise.report.findings import LEVEL, axis_name, corrected_column, leans, metric_name, subject_rows
@@ -48,6 +50,13 @@ SUBJECT_COLUMNS = (
 )
 MOST_ROWS = 5000
 _GAP = "counterfactual_gap"
+_AMOUNTS = ("value", "null_mean", "excess", "ci_low", "ci_high")
+_TWO_CHANCES = (
+    "Two kinds of chance stand here: the random ranking puts the whole pool in order by lot, while the chance level of "
+    "a model keeps its ranking and shuffles labels, those of edits among the edits of one photograph, which lie close "
+    "together in it; so the two differ on the same pool."
+)
+"""The random ranking is a yardstick, and not the null of a model's rows."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,9 @@ def _favours(series: Series, rows: pd.DataFrame, ranking: PictureOrder | None) -
             known = {(axis, name): group for name, group in ranking.most_above(str(axis).split(" x "), int(k))} | known
     named = []
     for row in rows.to_dict("records"):
-        named.append(favoured(row) or known.get((row["axis"], row["subject"]), "–"))
+        # pictures that are less lopsided than luck makes them favour nobody
+        less = row["metric"] in ("max_skew", "ndkl") and not row["excess"] > 0
+        named.append("–" if less else favoured(row) or known.get((row["axis"], row["subject"]), "–"))
     return named
 
 
@@ -141,6 +152,8 @@ def numbers_told(series: Sequence[Series]) -> str:
     whole = [row for row in rows if missing(row["subject"])]
     signs = dict.fromkeys(sign for row in whole if (sign := sign_told(row, f"{metric_name(str(row['metric']))}@K")))
     told += "".join(f" {sign}." for sign in signs)
+    if any(each.is_yardstick for each in series):
+        told += f" {_TWO_CHANCES}"
     return told + (f" {N_OF_SOURCES}." if any(facts_of(row, "sources") for row in whole) else "")
 
 
@@ -153,6 +166,9 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
             if isinstance(row["variant"], str) and row["variant"] != "equipoise":
                 name += f" ({row['variant']})"
             p = row["p_value"]
+            scale = METRICS.find(str(row["metric"])).scale if each.source.kind == "captions" else 1
+            name += " × 100" if scale == 100 else ""
+            value, null, excess, low, high = (_times(scale, row[of]) for of in _AMOUNTS)
             rows.append(
                 [
                     name,
@@ -161,10 +177,10 @@ def all_rows(series: Sequence[Series]) -> list[list[str]]:
                     row["group"] if isinstance(row["group"], str) else "–",
                     row["pool"] if isinstance(row["pool"], str) else "–",
                     favoured(row) or "–",
-                    amount(row["value"], 3),
-                    amount(row["null_mean"], 3),
-                    signed(row["excess"], 3),
-                    interval(row["ci_low"], row["ci_high"], 3) or "–",
+                    amount(value, 3),
+                    amount(null, 3),
+                    signed(excess, 3),
+                    interval(low, high, 3) or "–",
                     p_number(p),
                     counted(row),
                 ]
@@ -207,6 +223,8 @@ class CaptionNumbers:
     columns: list[str]
     rows: list[tuple[str, list[tuple[str, str, str]]]]
     """Each model with its cells: the number, its interval, and what was published of it."""
+    said: list[str] = field(default_factory=list)
+    """What may be said of each model and number, as the terminal had it."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +259,19 @@ def caption_numbers(captions: Sequence[Series]) -> CaptionNumbers | None:
     if not metrics:
         return None
     cells = [(label, [_cell(mine.get(metric)) for metric in metrics]) for label, mine in rows.items()]
-    return CaptionNumbers([metric_name(metric) for metric in metrics], cells)
+    heads = [metric_name(metric) + (" × 100" if METRICS.find(metric).scale == 100 else "") for metric in metrics]
+    folders = dict.fromkeys(each.source.path for each in captions)
+    return CaptionNumbers(heads, cells, [line for folder in folders for line in _may_be_said(folder)])
+
+
+def _may_be_said(folder: Path) -> list[str]:
+    """The sentences on each model of a folder of captions; none where its text is not there or has none."""
+    try:
+        text = (folder / "report.txt").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    block = next((part for part in text.split("\n\n") if part.startswith("What may be said")), "")
+    return [line.strip() for line in block.split("\n")[1:]]
 
 
 def _first_rows(results: pd.DataFrame) -> dict[str, pd.Series]:
@@ -254,12 +284,20 @@ def _first_rows(results: pd.DataFrame) -> dict[str, pd.Series]:
 def _cell(row: pd.Series | None) -> tuple[str, str, str]:
     if row is None:
         return "–", "", ""
-    digits = 1 if str(row["metric"]).startswith("lic") else 3
+    scale = METRICS.find(str(row["metric"])).scale
+    digits = 1 if scale == 100 or str(row["metric"]).startswith("lic") else 3
     published = "" if missing(row["published"]) else f"published: {_published(row['published'], digits)}"
-    return amount(row["value"], digits), interval(row["ci_low"], row["ci_high"], digits), published
+    value, low, high = (_times(scale, row[name]) for name in ("value", "ci_low", "ci_high"))
+    return amount(value, digits), interval(low, high, digits), published
+
+
+def _times(scale: int, value: Any) -> Any:
+    """A number as tables of captions print it, and what is none as it is."""
+    return value if missing(value) or isinstance(value, str) else scale * float(value)
 
 
 def _published(value: object, digits: int) -> str:
+    """What was published, which is kept as it was printed."""
     return value if isinstance(value, str) else amount(value, digits)
 
 

@@ -100,6 +100,13 @@ class AxisJudgement:
         return self.outcome is Conclusion.LEANS and not self.biased
 
     @property
+    def passed_over(self) -> Reading | None:
+        """The row of a metric that comes first in line and does not lean, where the outcome rests on one behind it."""
+        ahead = [r for r in self.readings if r.margin is not None and _place(r.metric) < _place(self.rests_on.metric)]
+        ahead = sorted(ahead, key=lambda r: (_place(r.metric), -_weight(r)))
+        return ahead[0] if self.outcome is Conclusion.LEANS and ahead else None
+
+    @property
     def stands_out(self) -> Reading | None:
         """A row that is beyond chance, or would be if it were alone, and that the outcome does not rest on."""
         others = [r for r in self.readings if r is not self.rests_on and _worse(r)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pandas as pd
 
-from equipoise.formatting import amount, joined, percent, plural, share
+from equipoise.formatting import amount, count, joined, percent, plural, share
 from equipoise.report.findings import axis_name, metric_name, rate_tested
 from equipoise.report.sources import Series, compared_models
 from equipoise.report.verdict.judging import FILTERS, HOW_SURE, IS_IT, AxisJudgement, BiasVerdict, judge, level_of
 from equipoise.report.verdict.outcomes import Conclusion, Reading, adjusted_p, margin_text, read_row
 from equipoise.report.verdict.sizes import amount_of, reach, rests_on, size_words
 
-__all__ = ["on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
+__all__ = ["dataset_rows", "on_classifiers", "on_comparison", "on_dataset", "on_filters", "worst"]
 
 _MOST = 3
 _ORDER = (Conclusion.LEANS, Conclusion.CANNOT_TELL, Conclusion.TOO_SMALL, Conclusion.NOTHING)
@@ -154,30 +155,53 @@ def _difference(judgement: AxisJudgement, first: str, second: str) -> str:
     return f"On {judgement.about}, {name}: {numbers}, {ending}."
 
 
-def on_dataset(series: Series) -> BiasVerdict:
-    """The verdict on a dataset: where it is lopsided."""
+def _dataset_readings(series: Series) -> list[Reading]:
+    """Every number about a dataset as a whole, held against its margin under one correction."""
     every = series.results[series.results["subject"].isna() & series.results["p_value"].notna()]
     every = every[every["null_mean"].notna() & every["value"].notna()]
     of_groups = every["metric"] == "group_share"
     content = every["metric"].astype(str).str.endswith("_distance") & every["group"].isna()
     other = every["metric"].isin(["group_evenness", "attribute_auc"]) & every["group"].isna()
     rows = every[of_groups | content | other].reset_index(drop=True)
-    if rows.empty:
-        return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
-    readings = [
+    return [
         read_row(row, p, counted=counted, signed=row["metric"] == "group_share")
         for (_, row), (p, counted) in zip(rows.iterrows(), adjusted_p(rows), strict=True)
     ]
-    outcome = worst(readings)
+
+
+def _first_told(readings: Sequence[Reading]) -> list[Reading]:
+    """What the verdict on a dataset tells: whatever leans, the largest first, or what its outcome rests on."""
     leaning = sorted((r for r in readings if r.outcome is Conclusion.LEANS), key=lambda r: -r.size)
+    if leaning:
+        return [r for r in leaning if not _counterpart(r, leaning)]
+    same = [r for r in readings if r.outcome is worst(readings)]
+    return [max(same, key=lambda r: (r.detected, r.size / (r.margin or 1.0)))] if same else []
+
+
+def dataset_rows(series: Series) -> pd.DataFrame:
+    """The rows of the number that the verdict on a dataset rests on: of shares those of all groups of its axis."""
+    told = _first_told(readings := _dataset_readings(series))
+    if not told:
+        return pd.DataFrame()
+    same = [r.row for r in readings if r.metric == told[0].metric]
+    return pd.DataFrame([row for row in same if row["axis"] == told[0].row["axis"] or pd.isna(row["group"])])
+
+
+def on_dataset(series: Series) -> BiasVerdict:
+    """The verdict on a dataset: where it is lopsided."""
+    readings = _dataset_readings(series)
+    if not readings:
+        return BiasVerdict(f"Whether {series.label} is lopsided cannot be told: no count of it has a chance level.")
+    outcome = worst(readings)
+    leaning = [r for r in readings if r.outcome is Conclusion.LEANS]
+    told = _first_told(readings)
     verdict = BiasVerdict(_dataset_lead(series.label, outcome), outcome=outcome)
-    sentences = [_dataset_sentence(r, level_of(series)) for r in leaning if not _counterpart(r, leaning)]
-    verdict.sentences += sentences[: _MOST + 1]
-    if not leaning:
-        same = [r for r in readings if r.outcome is outcome]
-        most = max(same, key=lambda r: (r.detected, r.size / (r.margin or 1.0)))
-        verdict.sentences.append(_dataset_why(most, outcome))
-    kinds = joined(list(dict.fromkeys(metric_name(r.metric) for r in leaning)))
+    if leaning:
+        verdict.sentences += [_dataset_sentence(r, level_of(series)) for r in told][: _MOST + 1]
+    else:
+        verdict.sentences.append(_dataset_why(told[0], outcome))
+    ordered = sorted(leaning, key=lambda r: -r.size)
+    kinds = joined(list(dict.fromkeys(metric_name(r.metric) for r in ordered)))
     verdict.answers.append(
         (IS_IT, f"Lopsided in {kinds}." if leaning else f"{outcome.value[:1].upper()}{outcome.value[1:]}.")
     )
@@ -252,15 +276,25 @@ def _counterpart(reading: Reading, every: Sequence[Reading]) -> bool:
     return any(r.metric == "group_share" and r.row["axis"] == row["axis"] and r.row["excess"] > 0 for r in every)
 
 
+def _without_label(row: pd.Series) -> int:
+    """How many images have no group on the axis of a row."""
+    dropped = json.loads(row["dropped"]) if isinstance(row.get("dropped"), str) else {}
+    return int(dropped.get("undefined group", 0))
+
+
 def _dataset_sentence(reading: Reading, level: float) -> str:
     row = reading.row
     span = ""
     if reading.low is not None and reading.metric == "group_share":
         span = f", {percent(level)} interval {share(row['ci_low'])} to {share(row['ci_high'])}"
     if reading.metric == "group_share":
+        n, without = int(row["n"]), _without_label(row)
+        of = "images with a label" if without else "images"
+        none = f"; {count(without)} of {count(n + without)} images have no label" if without else ""
         return (
-            f"On {axis_name(row['axis'])}, {row['group']} has {share(row['value'])} of the images where "
-            f"{share(row['null_mean'])} would be even ({plural(row['n'], 'image')}{span}, {reading.p_told})."
+            f"On {axis_name(row['axis'])}, {row['group']} has {share(row['value'])} of the {of} where "
+            f"{share(row['null_mean'])} would be even ({count(round(n * row['value']))} of {count(n)}{span}, "
+            f"{reading.p_told}{none})."
         )
     if reading.metric.endswith("_distance"):
         what = reading.metric.removesuffix("_distance").replace("_", " ")

@@ -10,8 +10,8 @@ import pandas as pd
 
 from equipoise.formatting import count, p_text, share
 from equipoise.measure.notes import facts_of
-from equipoise.measure.retrieval.single import advice
-from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, main_metric, subject_rows
+from equipoise.measure.retrieval.single import SINGLE_METRIC, advice
+from equipoise.report.findings import LEVEL, axis_name, is_of_prompts, metric_name, subject_rows
 from equipoise.report.sources import Series
 
 __all__ = ["MOST_NAMED", "WHICH_PROMPTS", "PromptsOfAxis", "prompt_sentences", "prompts_by_axis"]
@@ -31,12 +31,14 @@ class PromptsOfAxis:
     """The rows of the prompts that lean after the correction, the clearest first."""
     draws: int | None = None
     """Draws of the null, where the folder says how many."""
+    metric: str = metric_name(SINGLE_METRIC)
+    """What they were judged by, as prose calls it."""
 
     def told(self, *, where: str = "", p_values: bool = False) -> str:
         """One sentence: how many of how many lean, and the clearest of them with whom they put first.
 
         >>> PromptsOfAxis("gender", 200, [], 10_000).told()
-        'None of 200 prompts leans by itself after correction over prompts.'
+        'None of 200 prompts leans by itself after correction over prompts (by MaxSkew).'
         >>> PromptsOfAxis("gender", 60, [], 900).told(where="on gender, ")[:72]
         'On gender, whether single prompts lean cannot be told: with 900 draws no'
         """
@@ -48,11 +50,12 @@ class PromptsOfAxis:
         if not self.leaning:
             if self.draws is not None and (why := advice(self.asked, self.draws)):
                 return f"whether single prompts lean cannot be told: {why}"
-            return f"none of {n} prompts leans by itself after correction over prompts"
+            return f"none of {n} prompts leans by itself after correction over prompts (by {self.metric})"
         named = [_named(row, p_values) for row in self.leaning[:MOST_NAMED]]
         verb = "prompts leans" if len(self.leaning) == 1 else "prompts lean"
         clearest = f", the {MOST_NAMED} clearest" if len(self.leaning) > MOST_NAMED else ""
-        return f"{len(self.leaning):,} of {n} {verb} after correction over prompts{clearest}: {'; '.join(named)}"
+        how = f"{verb} after correction over prompts (by {self.metric}){clearest}"
+        return f"{len(self.leaning):,} of {n} {how}: {'; '.join(named)}"
 
 
 def _named(row: dict[Any, Any], p_values: bool) -> str:
@@ -68,17 +71,17 @@ def _named(row: dict[Any, Any], p_values: bool) -> str:
 
 def prompts_by_axis(series: Series) -> list[PromptsOfAxis]:
     """What single prompts show, one entry for each axis; empty of other suites, or where there is one prompt alone."""
-    metric = main_metric([series])
-    if not is_of_prompts(series) or metric is None:
+    if not is_of_prompts(series):
         return []
-    rows = subject_rows(series, metric)
+    rows = subject_rows(series, SINGLE_METRIC)
     return [_of_axis(str(axis), mine, series) for axis, mine in rows.groupby("axis", sort=False) if len(mine) > 1]
 
 
 def _of_axis(axis: str, rows: pd.DataFrame, series: Series) -> PromptsOfAxis:
     ordered = rows.assign(_size=-rows["excess"].astype(float).abs()).sort_values(["p_holm", "_size"], kind="stable")
     clear = ordered[ordered["p_holm"] < LEVEL]
-    return PromptsOfAxis(axis, len(rows), clear.to_dict("records"), _draws(rows, series))
+    name = metric_name(SINGLE_METRIC, rows["k"].iloc[0])
+    return PromptsOfAxis(axis, len(rows), clear.to_dict("records"), _draws(rows, series), name)
 
 
 def _draws(rows: pd.DataFrame, series: Series) -> int | None:
@@ -93,7 +96,7 @@ def prompt_sentences(every: Sequence[PromptsOfAxis], *, of: str = "", p_values: 
     """A sentence for each axis, which is named where there are several, as is the model where ``of`` names it.
 
     >>> prompt_sentences([PromptsOfAxis("gender", 60), PromptsOfAxis("skin_tone", 60)], of="mini")[1]
-    'With mini, on skin tone, none of 60 prompts leans by itself after correction over prompts.'
+    'With mini, on skin tone, none of 60 prompts leans by itself after correction over prompts (by MaxSkew).'
     """
     whose, several = f"with {of}, " if of else "", len(every) > 1
     places = [f"{whose}on {axis_name(prompts.axis)}, " if several else whose for prompts in every]

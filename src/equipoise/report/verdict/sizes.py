@@ -14,7 +14,7 @@ from equipoise.report.sources import Series
 from equipoise.report.verdict.judging import AxisJudgement, placebos
 from equipoise.report.verdict.outcomes import Conclusion, Reading, margin_text
 
-__all__ = ["amount_of", "placebo_words", "reach", "rests_on", "size_sentence", "size_words"]
+__all__ = ["amount_of", "passed_over_words", "placebo_words", "reach", "rests_on", "size_sentence", "size_words"]
 
 SPREAD = "a spread: how far the scores of one group's pictures lie apart from set to set"
 _SPREADS = ("standard_gap", "standard_gap_size", "placebo_excess")
@@ -153,6 +153,20 @@ def reach(reading: Reading, spreads: float) -> str:
     if wanted and reading.smallest is not None and math.isfinite(reading.smallest):
         text += f"; an audit of this size finds {amount_of(reading.smallest, reading.metric)} four times in five"
     return text
+
+
+def passed_over_words(judgement: AxisJudgement) -> str:
+    """Why the outcome rests on this number and not on the one that is usually looked at first; empty where it does."""
+    other, reading = judgement.passed_over, judgement.rests_on
+    if other is None:
+        return ""
+    usual, name = (metric_name(r.metric, r.row["k"]) for r in (other, reading))
+    how = "is beyond chance too" if other.detected else "is within chance"
+    return (
+        f"The verdict rests on {name} and not on {usual}, which comes first elsewhere: {usual} {how}, at "
+        f"{size_words(other)} with a margin of {margin_text(other.metric, judgement.spreads)}, and one number that is "
+        "clearly beyond its margin is enough."
+    )
 
 
 def placebo_words(judgement: AxisJudgement, series: Series, *, short: bool = False) -> str:

@@ -13,6 +13,7 @@ from equipoise.report.page.naive import Naive
 from equipoise.report.sources import Series
 from equipoise.report.truth import Recovered
 from equipoise.report.verdict.captions import add_captions, on_captions
+from equipoise.report.verdict.caveats import unchecked_edits
 from equipoise.report.verdict.judging import (
     AGAINST,
     ELSEWHERE,
@@ -29,7 +30,15 @@ from equipoise.report.verdict.kinds import on_classifiers, on_comparison, on_dat
 from equipoise.report.verdict.outcomes import LEVEL, Conclusion, margin_text
 from equipoise.report.verdict.prompts import WHICH_PROMPTS, prompt_sentences, prompts_by_axis
 from equipoise.report.verdict.repair import Repair, add_repair, beside, flattered, shown
-from equipoise.report.verdict.sizes import amount_of, placebo_words, reach, rests_on, size_sentence, size_words
+from equipoise.report.verdict.sizes import (
+    amount_of,
+    passed_over_words,
+    placebo_words,
+    reach,
+    rests_on,
+    size_sentence,
+    size_words,
+)
 
 __all__ = ["BiasVerdict", "Repair", "verdict"]
 
@@ -68,6 +77,7 @@ def verdict(
                 whole.sentences.append(beside(other, its, first, judgements, not_put_in(other, truths)))
                 whole.sentences += prompt_sentences(prompts_by_axis(other), of=other.label)
         whole.sentences += [sentence for each, _ in judged if (sentence := flattered(each))]
+        whole.sentences += list(dict.fromkeys(sentence for each, _ in judged if (sentence := unchecked_edits(each))))
         elsewhere = [(other, its) for other, its in judged[1:] if _pools(other) != pools]
         if elsewhere:
             whole.answers.append((ELSEWHERE, " ".join(beside(other, its) for other, its in elsewhere)))
@@ -124,6 +134,7 @@ def _on_audit(series: Series, judgements: list[AxisJudgement]) -> BiasVerdict:
     sure = [lean.subject for lean in leans(series) if lean.axis == top.axis and lean.sure]
     if top.outcome is Conclusion.LEANS:
         whole.sentences.append(size_sentence(top, example=sure[0] if sure else "", things=things))
+        whole.sentences += [told] if (told := passed_over_words(top)) else []
         whole.sentences += _why_not_biased(top, series)
     else:
         whole.sentences.append(_why(top))
