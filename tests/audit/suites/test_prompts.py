@@ -248,7 +248,8 @@ def test_the_page_says_whom_a_prompt_favours(tmp_path: Path):
     measure_again(tmp_path / "run", config={"draws": 40}, out=tmp_path / "again")
     write_into(tmp_path / "again")
     other = tmp_path / "again" / "report_files"
-    assert (other / "subject_groups.csv").read_text() == (files / "subject_groups.csv").read_text()
+    again = pd.read_csv(other / "subject_groups.csv").set_index(["subject", "group"])
+    pd.testing.assert_frame_equal(again[["share", "expected"]], shares[["share", "expected"]])
     assert (other / "subject_groups.svg").is_file()
     favours = [dict(pd.read_csv(home / "subjects.csv")[["subject", "favours"]].to_numpy()) for home in (files, other)]
     assert favours[0] == favours[1] == {"a": "f", "b": "m"}
