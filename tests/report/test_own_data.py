@@ -207,7 +207,7 @@ def test_the_page_of_prompts_speaks_of_prompts_and_their_kinds(tmp_path: Path) -
     assert "gender among crime prompts" in words
     assert "prompts=crime" not in words.split("Method and definitions")[0].split("All numbers over")[0]
     assert "For a prompt, the first 6 pictures of the pool in the model's order" in words
-    assert "least skewed prompts of clip" in words
+    assert "all 3 prompts of clip" in words
     assert " units" not in dict(verdict_of(tmp_path / "run").answers)["How sure are we?"]
     assert "2 prompts" in dict(verdict_of(tmp_path / "run").answers)["How sure are we?"]
     strip = (tmp_path / "page_files" / "strip.svg").read_text(encoding="utf-8")
