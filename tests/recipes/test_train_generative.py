@@ -24,6 +24,7 @@ from equipoise.recipes.train_mini import (  # noqa: E402
     train,
     vae,
 )
+from equipoise.recipes.train_mini.carrying import refined, with_difference  # noqa: E402
 from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402
@@ -53,6 +54,8 @@ def _tiny(patch, folder):
         patch.setattr(module, "SCHEDULE", TINY)
     for name in ("BIASED", "FROM_COARSER"):
         patch.setattr(diffusion, name, TINY)
+    for module in (diffusion, inpaint, edit):
+        patch.setattr(module, "CARRIED", TINY)
     for module in (vae, detector, diffusion, edit, inpaint):
         patch.setattr(module, "ON", TINY)
     for name, plan in editions.EDITIONS.items():
@@ -407,16 +410,46 @@ def test_every_generation_file_says_how_to_run(home):
 @pytest.mark.slow
 def test_a_finer_generator_begins_as_a_coarser_one(second, tmp_path):
     coarse, _, _ = diffusion.opened(second / "diffusion")
-    fine = diffusion.refined(coarse, editions.SECOND)
+    fine = refined(coarse, diffusion.build_unet(plan=editions.SECOND), editions.SECOND)
     before, after = coarse.state_dict(), fine.state_dict()
     inner = [name for name in before if name.startswith("down_blocks.0.")]
     assert inner
     assert all(torch.equal(before[n], after[n.replace("down_blocks.0.", "down_blocks.1.", 1)]) for n in inner)
     assert all(torch.equal(before[n], after[n]) for n in before if n.startswith(("mid_block.", "up_blocks.0.")))
     with pytest.raises(InputError, match="do not fit inside"):
-        diffusion.refined(fine, editions.SECOND)
+        refined(fine, fine, editions.SECOND)
     train("diffusion", tmp_path / "w", tmp_path / "d", quiet, vae=second / "vae2", start=second / "diffusion")
     assert (tmp_path / "d" / "model_index.json").is_file()
+
+
+@pytest.mark.slow
+def test_what_a_generator_learnt_beyond_diffusion_is_added_to_another(second):
+    start = diffusion.opened(second / "diffusion2")
+    plain = {name: value.clone() for name, value in start[0].state_dict().items()}
+    said = {name: value.clone() for name, value in start[1].state_dict().items()}
+    unet, text = with_difference(start, second, "edit", diffusion.opened)
+    (learnt, learnt_text, _), (base, base_text, _) = (diffusion.opened(second / part) for part in ("edit", "diffusion"))
+    inner, layer = "mid_block.resnets.0.conv1.weight", "encoder.layers.0.mlp.fc1.weight"
+    moved = learnt.state_dict()[inner] - base.state_dict()[inner]
+    assert moved.abs().max() > 0
+    assert torch.allclose(unet.state_dict()[inner] - plain[inner], moved, atol=1e-6)
+    assert torch.equal(unet.state_dict()["conv_in.weight"], plain["conv_in.weight"]), "the grids differ there"
+    spoken = next(name for name in said if name.endswith(layer))
+    assert torch.allclose(
+        text.state_dict()[spoken] - said[spoken],
+        learnt_text.state_dict()[spoken] - base_text.state_dict()[spoken],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.slow
+def test_a_part_takes_over_what_it_had_learnt_in_the_edition_before(second, tmp_path):
+    parents = {"vae": second / "vae2", "start": second / "diffusion2", "before": second}
+    for part in ("diffusion-biased", "inpaint", "edit"):
+        train(part, tmp_path / "work" / part, tmp_path / part, quiet, **parents)
+        assert (tmp_path / part / "model_index.json").is_file()
+    with pytest.raises(InputError, match="takes no --before"):
+        train("diffusion", tmp_path / "w", tmp_path / "d", quiet, before=second)
 
 
 @pytest.mark.slow
@@ -430,18 +463,19 @@ def test_an_editor_and_an_inpainter_learn_on_with_more_words(home, tmp_path, par
 
 
 @pytest.mark.slow
-def test_boxes_are_given_as_the_edit_command_gives_them(home):
+@pytest.mark.parametrize(("autoencoder", "grid"), [("vae", 32), ("vae2", 16)])
+def test_boxes_are_given_as_the_edit_command_gives_them(second, autoencoder, grid):
     from PIL import Image
 
     from equipoise.models.diffusers.generator import fitted
 
-    coder = latents.autoencoder(home / "vae")
+    coder = latents.autoencoder(second / autoencoder)
     scenes = sample(preset("fair").changed(two_people=0.0), 12, 5)
     pairs = edit._pairs(coder, scenes)
     for i, scene in enumerate(scenes):
         left, top, right, bottom = edit._box(what_is_where(scene).people[0])
-        size = fitted((right - left, bottom - top), 64, 32)
-        assert bool(pairs["narrow"][i, 0]) == (size[0] < 64)
+        size = fitted((right - left, bottom - top), 64, grid)
+        assert int(pairs["width of box"][i, 0]) * grid == size[0] * 8
         cut = Image.fromarray(render(scene)).crop((left, top, right, bottom)).resize(size, Image.Resampling.LANCZOS)
         given = torch.from_numpy(np.asarray(cut).copy()).permute(2, 0, 1)[None].float() / 127.5 - 1
         with torch.no_grad():
@@ -449,4 +483,4 @@ def test_boxes_are_given_as_the_edit_command_gives_them(home):
         assert torch.allclose(pairs["source in box"][i, :, :, : wanted.shape[-1]], wanted, atol=1e-4)
     parts = list(edit._shapes(pairs, np.ones(12, dtype=bool)))
     assert sorted(int(row) for part in parts for row in part.rows) == list(range(12))
-    assert {part.latents.shape[-1] for part in parts} <= {8, 16}
+    assert {part.latents.shape[-1] * grid for part in parts} <= {8 * 32, 8 * 48, 8 * 64}

@@ -33,6 +33,11 @@ def train(
     start: str = typer.Option(
         "", "--start", help="The folder to train on from: the part itself, or the diffusion for another generator."
     ),
+    before: str = typer.Option(
+        "",
+        "--before",
+        help="A folder of miniatures of another edition: what this generator learnt there beyond diffusion is added.",
+    ),
     steps: int = typer.Option(None, "--steps", min=1, help="With --start: for how many more steps it trains."),
     overwrite: bool = OVERWRITE,
 ) -> None:
@@ -59,6 +64,7 @@ def train(
         edition=edition or None,
         vae=Path(vae) if vae else None,
         start=Path(start) if start else None,
+        before=Path(before) if before else None,
         steps=steps,
     )
     typer.echo(f"saved {target}")

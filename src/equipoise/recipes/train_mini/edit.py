@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equipoise.models.diffusers.generator import fitted
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.batches import SIZE
+from equipoise.recipes.train_mini.carrying import with_difference
 from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
@@ -40,6 +41,9 @@ CROPPED = 0.6
 ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 8
 """For an editor that learns on: how long, and of how many pictures (512 each)."""
+CARRIED = Schedule(steps=1800, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
+CHUNKS_CARRIED = 32
+"""For one that begins with what the editor of another edition had learnt."""
 OURS = "Make this person a/an {noun}"
 KINDS = ((0.45, ("gender",)), (0.7, ("tone",)), (0.75, ("age",)), (1.0, ("gender", "tone")))
 """Up to which share of the edits changes what."""
@@ -115,25 +119,29 @@ def train_edit(
     *,
     vae_home: Path | None = None,
     start: Path | None = None,
+    before: Path | None = None,
     steps: int | None = None,
 ) -> None:
     """Train on pairs of ``config``'s world from the weights of ``diffusion``, and save the pipeline.
 
     Where ``start`` is an editor already, it learns on for fewer steps, instructions in several phrasings too.
+    What the editor of another edition, in the folder ``before``, learnt beyond its ``diffusion`` is added to the start.
     """
     import torch
 
     vae = autoencoder(vae_home)
     unet, text, old = diffusion.learned(start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS
-    schedule = ON if goes_on else SCHEDULE
-    if steps is not None:
-        schedule = replace(schedule, steps=steps)
+    schedule, chunks = (ON, CHUNKS_ON) if goes_on else (SCHEDULE, 64)
     phrased = edition_of(vae).phrased or goes_on
     words = edit_tokenizer(phrased=phrased)
     unet, text = diffusion.widened(unet, 2 * CHANNELS), with_words(text, old, words)
+    if before is not None:
+        unet, text = with_difference((unet, text, words), before, "edit", diffusion.opened)
+        schedule, chunks = CARRIED, CHUNKS_CARRIED
+    if steps is not None:
+        schedule = replace(schedule, steps=steps)
     world = diffusion.world_of(config).changed(two_people=0.0)
-    chunks = CHUNKS_ON if goes_on else 64
     pool = LatentPool(world, 9, folder / "pool", lambda s: _pairs(vae, s), n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
@@ -171,18 +179,18 @@ class _Shape:
 
 
 def _shapes(pool: Mapping[str, Any], cropped: NDArray[np.bool_]) -> Iterator[_Shape]:
-    """Whole pictures and boxes as large, then boxes that are half as wide."""
+    """Whole pictures and boxes as large, then boxes that are narrower, one width after the other."""
     import torch
 
-    narrow = pool["narrow"][:, 0].bool() & torch.from_numpy(cropped)
-    boxed = torch.from_numpy(cropped)[:, None, None, None]
-    chosen = {name: torch.where(boxed, pool[f"{name} in box"], pool[name]) for name in ("latents", "source", "person")}
-    for kind, half in ((~narrow, False), (narrow, True)):
-        rows = torch.nonzero(kind)[:, 0]
-        if len(rows):
-            some = {name: values[rows] for name, values in chosen.items()}
-            width = some["latents"].shape[-1] // (2 if half else 1)
-            yield _Shape(rows, *(some[name][..., :width] for name in ("latents", "source", "person")))
+    boxed = torch.from_numpy(cropped)
+    chosen = {
+        name: torch.where(boxed[:, None, None, None], pool[f"{name} in box"], pool[name])
+        for name in ("latents", "source", "person")
+    }
+    widths = torch.where(boxed, pool["width of box"][:, 0].long(), chosen["latents"].shape[-1])
+    for width in sorted(set(widths.tolist()), reverse=True):
+        rows = torch.nonzero(widths == width)[:, 0]
+        yield _Shape(rows, *(chosen[name][rows][..., :width] for name in ("latents", "source", "person")))
 
 
 def _told(scene: Scene, u: float, which: int) -> str:
@@ -206,13 +214,12 @@ def _pairs(vae: Any, scenes: SceneArrays) -> Made:
     pairs: dict[str, Any] = {"person": coarse(np.stack(masks).astype(np.float32)[:, None], factor)}
     boxes = [_box(what_is_where(scene).people[0]) for scene in scenes]
     sizes = np.array([fitted((right - left, bottom - top), SIZE, 8 * factor) for left, top, right, bottom in boxes])
-    narrow = sizes[:, 0] < SIZE
-    pairs["narrow"] = torch.from_numpy(narrow[:, None].astype(np.float32))
+    pairs["width of box"] = torch.from_numpy((sizes[:, :1] // factor).astype(np.float32))
     for name, images in whole.items():
         scale = vae.config.scaling_factor if name == "source" else 1.0
         pairs[name] = encoded(vae, _tensor(images)) / scale
         cut = np.stack([_cut(image, box, size) for image, box, size in zip(images, boxes, sizes, strict=True)])
-        pairs[f"{name} in box"] = _padded(vae, _tensor(cut), narrow) / scale
+        pairs[f"{name} in box"] = _padded(vae, _tensor(cut), sizes[:, 0]) / scale
     cut = np.stack([_cut(_grey(mask), box, size) for mask, box, size in zip(masks, boxes, sizes, strict=True)])
     pairs["person in box"] = coarse((cut[..., :1] > 127).astype(np.float32).transpose(0, 3, 1, 2), factor)
     return pairs
@@ -230,20 +237,20 @@ def _cut(image: NDArray[np.uint8], box: tuple[int, int, int, int], size: NDArray
 
     part = Image.fromarray(image).crop(box).resize((int(size[0]), int(size[1])), Image.Resampling.LANCZOS)
     square = Image.new("RGB", (SIZE, SIZE))
-    square.paste(part.resize((SIZE // 2 if size[0] < SIZE else SIZE, SIZE), Image.Resampling.LANCZOS))
+    square.paste(part.resize((int(size[0]), SIZE), Image.Resampling.LANCZOS))
     return np.asarray(square)
 
 
-def _padded(vae: Any, images: Any, narrow: NDArray[np.bool_]) -> Any:
-    """Latents of squares and of left halves, these with nothing beside them."""
+def _padded(vae: Any, images: Any, widths: NDArray[np.int64]) -> Any:
+    """Latents of squares and of left parts of them, ``widths`` pixels wide, with nothing beside these."""
     import torch
 
-    both = encoded(vae, images)
-    rows = torch.from_numpy(np.flatnonzero(narrow))
-    if len(rows):
-        half = encoded(vae, images[rows][..., : SIZE // 2])
-        both[rows] = torch.cat([half, torch.zeros_like(half)], dim=-1)
-    return both
+    latents = encoded(vae, images)
+    for width in set(widths.tolist()) - {SIZE}:
+        rows = torch.from_numpy(np.flatnonzero(widths == width))
+        part = encoded(vae, images[rows][..., :width])
+        latents[rows] = torch.nn.functional.pad(part, (0, latents.shape[-1] - part.shape[-1]))
+    return latents
 
 
 def _tensor(images: NDArray[np.uint8]) -> Any:

@@ -18,6 +18,7 @@ from equipoise.array_types import Pixels
 from equipoise.models.miniatures import FOLDER
 from equipoise.recipes.train_mini.edit import GENDERS, instructions
 from equipoise.recipes.train_mini.inpaint import grown
+from equipoise.text.templates.inpainting import inpainting_prompt
 from equipoise.world import Scene, WorldConfig, captions, neutral_prompt, render_batch, sample, what_is_where
 from equipoise.world.captions import prompts
 from equipoise.world.catalog import OCCUPATIONS, TONE_GROUPS
@@ -31,6 +32,7 @@ __all__ = [
     "edit_figures",
     "inpaint_figures",
     "judged",
+    "photo_prompt",
     "reconstructed",
     "skewed_odds",
     "targets_of",
@@ -169,10 +171,31 @@ def inpaint_figures(folder: Path, n: int = 500) -> Figures:
     masks = [grown(what_is_where(scene).people[0], MARGIN) for scene in scenes]
     texts = [telling_prompt(scene) for scene in wanted]
     before = render_batch(scenes)
-    after, seconds = _timed(
-        lambda: _generator(folder).inpaint(_pictures(before), masks, texts, seed=UNSEEN + 2, steps=STEPS), n
-    )
-    return _change_figures(before, after, masks, wanted, seconds)
+    painter = _generator(folder)
+    after, seconds = _timed(lambda: painter.inpaint(_pictures(before), masks, texts, seed=UNSEEN + 2, steps=STEPS), n)
+    figures = _change_figures(before, after, masks, wanted, seconds)
+    some = min(n, BOXED)
+    texts = [
+        photo_prompt(scene, target) for scene, target in zip(scenes[:some], targets_of(scenes[:some]), strict=True)
+    ]
+    drawn = painter.inpaint(_pictures(before[:some]), masks[:some], texts, seed=UNSEEN + 5, steps=STEPS)
+    seen = judged(composited(before[:some], np.stack([np.asarray(image) for image in drawn]), masks[:some]))
+    for axis in ("gender", "skin_tone"):
+        right = np.array([_value(scene, axis) for scene in wanted[:some]])
+        figures[f"worded for photographs: {axis}"] = float((seen[axis] == right).mean())
+    return figures
+
+
+def photo_prompt(scene: Scene, target: dict[str, Any]) -> str:
+    """A caption of the scene, said of the target's groups as ``equipoise generate inpaint`` says it of a photograph.
+
+    >>> scene = asked_scenes(1)[0]
+    >>> photo_prompt(scene, {"gender": "male", "tone": "dark"}) != captions(scene)[0]
+    True
+    """
+    groups = {"gender": target["gender"], "skin_tone": target["tone"]}
+    prompts = (inpainting_prompt(caption, groups).text for caption in captions(scene, 8))
+    return next(text for text in prompts if text is not None)
 
 
 def edit_figures(folder: Path, n: int = 500) -> Figures:

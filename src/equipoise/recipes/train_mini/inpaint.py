@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini import diffusion
+from equipoise.recipes.train_mini.carrying import with_difference
 from equipoise.recipes.train_mini.editions import edition_of
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, encoded, person_masks
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
@@ -27,6 +28,9 @@ SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=
 ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 12
 """For one that draws anew already and learns other phrasings: how long, and of how many pictures (512 each)."""
+CARRIED = Schedule(steps=1400, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
+CHUNKS_CARRIED = 32
+"""For one that begins with what the one of another edition had learnt."""
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6
 """By how many pixels a mask is grown at most."""
@@ -78,11 +82,14 @@ def train_inpaint(
     *,
     vae_home: Path | None = None,
     start: Path | None = None,
+    before: Path | None = None,
     steps: int | None = None,
 ) -> None:
     """Train on ``config``'s world from the weights of ``diffusion``, and save the pipeline.
 
     Where ``start`` is such a pipeline already, it learns on for fewer steps, and captions in several phrasings.
+    What the inpainter of another edition, in the folder ``before``, learnt beyond its ``diffusion`` is added to the
+    start.
     """
     import torch
 
@@ -90,13 +97,16 @@ def train_inpaint(
     plan = edition_of(vae)
     unet, text, words = diffusion.learned(start or diffusion.START, vae)
     goes_on = unet.config.in_channels == 2 * CHANNELS + 1
-    schedule = ON if goes_on else SCHEDULE
-    if steps is not None:
-        schedule = replace(schedule, steps=steps)
+    schedule, chunks = (ON, CHUNKS_ON) if goes_on else (SCHEDULE, 64)
     phrased = plan.phrased or goes_on
     if goes_on:
         text, words = diffusion.with_phrasings(text, words)
     unet = diffusion.widened(unet, 2 * CHANNELS + 1)
+    if before is not None:
+        unet, text = with_difference((unet, text, words), before, "inpaint", diffusion.opened)
+        schedule, chunks = CARRIED, CHUNKS_CARRIED
+    if steps is not None:
+        schedule = replace(schedule, steps=steps)
 
     def make(scenes: SceneArrays) -> Made:
         images, masks = pictures(scenes), torch.from_numpy(hidden(scenes))
@@ -104,7 +114,7 @@ def train_inpaint(
         return {"latents": encoded(vae, images), "mask": on_grid(masks, plan.grid), "left": left}
 
     world = diffusion.world_of(config).changed(two_people=0.0)
-    pool = LatentPool(world, 8, folder / "pool", make, n_chunks=CHUNKS_ON if goes_on else 64)
+    pool = LatentPool(world, 8, folder / "pool", make, n_chunks=chunks)
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)

@@ -134,13 +134,15 @@ def train(
     edition: str | None = None,
     vae: Path | None = None,
     start: Path | None = None,
+    before: Path | None = None,
     steps: int | None = None,
 ) -> None:
     """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
 
     ``strength`` makes the part's world lean more or less than it does. ``edition`` is that of the autoencoder, the
     first unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and those that go on
-    from ``diffusion`` take it from the folder ``start``. Without these they take the package's own. A part that starts
+    from ``diffusion`` take it from the folder ``start``; with the folder ``before``, the miniatures of another edition,
+    they also take over what they had learnt there. Without these they take the package's own. A part that starts
     from itself learns on, for as many ``steps`` as given.
     """
     from equipoise.recipes.train_mini.editions import edition as known
@@ -153,7 +155,11 @@ def train(
         if name != "vae":
             raise InputError(f"an edition is given to vae alone; the {name} is of the edition of its autoencoder")
         options["edition_name"] = known(edition).name
-    for option, value, takers in (("vae", vae, _GENERATORS), ("start", start, _LEARN_ON)):
+    for option, value, takers in (
+        ("vae", vae, _GENERATORS),
+        ("start", start, _LEARN_ON),
+        ("before", before, _TAKE_OVER),
+    ):
         if value is not None:
             if name not in takers:
                 raise InputError(f"the {name} takes no --{option}; these do: {', '.join(takers)}")
@@ -234,6 +240,7 @@ def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.tr
 
 _GENERATORS = ("diffusion", "diffusion-biased", "inpaint", "edit")
 _LEARN_ON = ("vae", "detector", *_GENERATORS)
+_TAKE_OVER = ("diffusion-biased", "inpaint", "edit")
 _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {
     "clip": _from_world("clip", "train_clip"),
