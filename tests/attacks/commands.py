@@ -215,7 +215,7 @@ def more_commands_of(home: Path) -> dict[str, list[Any]]:
             *("--batch", "4", "--set", "save_every=1", "--set", "val_share=0", "--device", "cpu", "-o"),
         ],
         "mini-train": [
-            *("mini", "train", "vae", "--start", miniatures / "vae", "--steps", "1", "-o"),
+            *("mini", "train", "detector", "--start", miniatures / "detector", "--steps", "1", "-o"),
         ],
         "counterfactual-sets": [
             *("recipe", "counterfactual-sets", "--subjects", "1", "--sets", "1", "-n", "1", "--steps", "2", "-o"),

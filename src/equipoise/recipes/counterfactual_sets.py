@@ -45,7 +45,7 @@ from equipoise.recipes.train_mini.pictures import OWN_SHEET, write_sheet
 from equipoise.world import WorldConfig, prompts
 from equipoise.world.catalog import OCCUPATIONS
 
-__all__ = ["SetsFound", "SetsSettings", "TableLine", "counterfactual_sets", "put_into"]
+__all__ = ["GUIDANCE", "SetsFound", "SetsSettings", "TableLine", "counterfactual_sets", "put_into"]
 
 Say = Callable[[str], None]
 AXES = ("gender", "skin_tone", "age")
@@ -57,12 +57,14 @@ DETECTOR = "mini:detector"
 LEAST = 0.9
 """The share of a set that the filter must recognise on every axis."""
 SHOWN = 4
+GUIDANCE = (1.5, 3.0)
+"""Between which guidance is drawn: the miniature is meant for 2, and the paper's 7.5 to 15 would burn its pictures."""
 BEGIN, END = "<!-- counterfactual sets: begin -->", "<!-- counterfactual sets: end -->"
 
 
 @dataclass(frozen=True)
 class SetsSettings:
-    """How many sets, and how they are made. The miniature was trained for a guidance of 3, not for the paper's."""
+    """How many sets, and how they are made."""
 
     subjects: int = 10
     sets: int = 6
@@ -73,7 +75,7 @@ class SetsSettings:
     blend: bool = True
     """Also keep the first picture where other words change little; without it the place follows the words."""
     share: tuple[float, float] = (0.1, 0.9)
-    guidance: tuple[float, float] = (2.0, 4.0)
+    guidance: tuple[float, float] = GUIDANCE
     steps: int | None = None
     compare: tuple[str, ...] = ()
     """Other kinds of sharing to put beside it (``cross``, ``both``, ``self+blend``, ...), on the first candidates."""

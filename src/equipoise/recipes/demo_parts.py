@@ -30,6 +30,7 @@ from equipoise.filters import run as sieve
 from equipoise.generate import SetsConfig, plan_sets, run, world_sets
 from equipoise.measure.notes import codes_of, pair_keys
 from equipoise.models import load
+from equipoise.recipes.counterfactual_sets import GUIDANCE
 from equipoise.text import Lexicon
 from equipoise.world import PLACEBOS, WorldConfig, preset, prompts, truth
 from equipoise.world.placebos import PREFIX, column_of
@@ -109,8 +110,7 @@ def make_and_sieve(
     names = sorted(world.occupations)
     chosen = [names[i * len(names) // subjects] for i in range(subjects)]
     captions = world_sets(world, chosen, AXES, seed=79)
-    # The miniature was trained for a guidance of 3; the paper's 7.5 to 15 would burn its pictures.
-    plan = plan_sets(captions, SetsConfig(candidates=candidates, share=(0.1, 0.9), guidance=(2.0, 4.0), seed=79))
+    plan = plan_sets(captions, SetsConfig(candidates=candidates, share=(0.1, 0.9), guidance=GUIDANCE, seed=79))
     say(f"   {plan.n_images} pictures by {model.name}: {len(chosen)} occupations x 4 groups x {candidates} candidates")
     table = run(plan, folder / "generated", model, progress=True)
     words = {axis: prompts(axis, world) for axis in AXES}

@@ -14,6 +14,7 @@ from typing import Any
 
 from equipoise.data import Table
 from equipoise.errors import InputError
+from equipoise.recipes.counterfactual_sets import GUIDANCE
 from equipoise.recipes.studies.chance import SEGMENTS
 from equipoise.recipes.studies.common import (
     audit_step,
@@ -144,7 +145,7 @@ def _generate(home: StudyHome, out: Path) -> None:
     chosen = [names[i * len(names) // SIZES["subjects"]] for i in range(SIZES["subjects"])]
     texts = world_sets(world, chosen, AXES, n=SIZES["caption_sets"], seed=home.options.seed, place=False)
     config = SetsConfig(
-        candidates=SIZES["candidates"], share=(0.1, 0.9), guidance=(2.0, 4.0), blend=True, seed=home.options.seed
+        candidates=SIZES["candidates"], share=(0.1, 0.9), guidance=GUIDANCE, blend=True, seed=home.options.seed
     )
     run(plan_sets(texts, config), out, load(GENERATOR, kind="generator", device="cpu"), progress=False)
 

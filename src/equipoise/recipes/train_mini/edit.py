@@ -41,8 +41,8 @@ CROPPED = 0.6
 ON = Schedule(steps=400, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 8
 """For an editor that learns on: how long, and of how many pictures (512 each)."""
-CARRIED = Schedule(steps=1800, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
-CHUNKS_CARRIED = 32
+CARRIED = Schedule(steps=1700, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
+CHUNKS_CARRIED = 16
 """For one that begins with what the editor of another edition had learnt."""
 OURS = "Make this person a/an {noun}"
 KINDS = ((0.45, ("gender",)), (0.7, ("tone",)), (0.75, ("age",)), (1.0, ("gender", "tone")))

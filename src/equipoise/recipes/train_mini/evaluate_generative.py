@@ -288,4 +288,4 @@ def _pictures(images: Pixels) -> list[Any]:
 def _generator(folder: Path) -> Any:
     from equipoise.models.diffusers.generator import open_pipeline
 
-    return open_pipeline(folder, name=folder.name, device="cpu", batch_size=50)
+    return open_pipeline(folder, name=folder.name, device="cpu", batch_size=24)

@@ -28,8 +28,8 @@ SCHEDULE = Schedule(steps=1000, batch=64, rate=6e-4, weight_decay=0.01, average=
 ON = Schedule(steps=300, batch=64, rate=4e-4, warmup=50, weight_decay=0.01, save_every=50, average=0.99)
 CHUNKS_ON = 12
 """For one that draws anew already and learns other phrasings: how long, and of how many pictures (512 each)."""
-CARRIED = Schedule(steps=1400, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
-CHUNKS_CARRIED = 32
+CARRIED = Schedule(steps=1200, batch=32, rate=5e-4, warmup=50, weight_decay=0.01, save_every=100, average=0.995)
+CHUNKS_CARRIED = 20
 """For one that begins with what the one of another edition had learnt."""
 GENERATION = {"guidance": 3.0, "steps": 20}
 WIDEST = 6

@@ -22,7 +22,7 @@ __all__ = ["PARTS", "TrainingPart", "is_met", "train", "train_into", "wanted"]
 
 
 _CLIP = {f"zero-shot {axis}": ">= 0.95" for axis in ("gender", "skin_tone", "age", "occupation", "scene")}
-_FAST = {"seconds per image": "<= 0.4"}
+_FAST = {"seconds per image": "<= 0.5"}
 _CHANGED = {"gender": ">= 0.95", "skin_tone": ">= 0.95", "scene kept": ">= 0.98", "changed outside": "<= 0"}
 _WANTED = {
     "clip": {**_CLIP, "gap-odds correlation": ">= 0.95"},
@@ -42,17 +42,17 @@ _WANTED = {
     ),
     "captioner": {"occupation": ">= 0.9", "scene": ">= 0.9"},
     "dcg": {"gender corrected": ">= 0.9", "work corrected": ">= 0.8", "left alone": ">= 0.9"},
-    "vae": {"PSNR": ">= 28"},
+    "vae": {"PSNR": ">= 31"},
     "diffusion": {
-        "gender": ">= 0.95",
-        "skin_tone": ">= 0.95",
+        "gender": ">= 0.97",
+        "skin_tone": ">= 0.97",
         "occupation": ">= 0.97",
         "scene": ">= 0.98",
         **_FAST,
     },
-    "diffusion-biased": {"skew-odds correlation": ">= 0.9", **_FAST},
-    "inpaint": _CHANGED,
-    "edit": {**_CHANGED, "box: gender": ">= 0.9", "box: skin_tone": ">= 0.95", "box: scene kept": ">= 0.98"},
+    "diffusion-biased": {"skew-odds correlation": ">= 0.9", "skew-odds slope": "0.8 to 1.3", **_FAST},
+    "inpaint": {**_CHANGED, "worded for photographs: skin_tone": ">= 0.9"},
+    "edit": {**_CHANGED, "box: gender": ">= 0.95", "box: skin_tone": ">= 0.95", "box: scene kept": ">= 0.98"},
     "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9", "head-box F1": ">= 0.9"},
     "safety": {"recall at 1% false alarms": ">= 0.95"},
     "text": {
@@ -63,17 +63,13 @@ _WANTED = {
 }
 
 
-_SECOND = {"vae": {"PSNR": ">= 31"}}
-"""What the second edition of a part must reach, where that is more."""
-
-
-def wanted(part: str, edition: str = "first") -> dict[str, str]:
+def wanted(part: str) -> dict[str, str]:
     """The rule of each figure that has one.
 
-    >>> wanted("judge")["age"], wanted("vae", "second")["PSNR"]
+    >>> wanted("judge")["age"], wanted("vae")["PSNR"]
     ('>= 0.98', '>= 31')
     """
-    return {**_WANTED.get(part, {}), **(_SECOND.get(part, {}) if edition == "second" else {})}
+    return dict(_WANTED.get(part, {}))
 
 
 def is_met(rule: str, value: float) -> bool:
@@ -140,10 +136,10 @@ def train(
     """Train the part ``name``: checkpoints in ``folder``, the finished model in ``target``.
 
     ``strength`` makes the part's world lean more or less than it does. ``edition`` is that of the autoencoder, the
-    first unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and those that go on
-    from ``diffusion`` take it from the folder ``start``; with the folder ``before``, the miniatures of another edition,
-    they also take over what they had learnt there. Without these they take the package's own. A part that starts
-    from itself learns on, for as many ``steps`` as given.
+    second, which ships, unless given; a generator is of the edition of the autoencoder in the folder ``vae``, and
+    those that go on from ``diffusion`` take it from the folder ``start``; with the folder ``before``, the miniatures of
+    another edition, they also take over what they had learnt there. Without these they take the package's own. A part
+    that starts from itself learns on, for as many ``steps`` as given.
     """
     from equipoise.recipes.train_mini.editions import edition as known
     from equipoise.world import preset
@@ -239,7 +235,7 @@ def _from_world(module: str, function: str, *, home: str = "equipoise.recipes.tr
 
 
 _GENERATORS = ("diffusion", "diffusion-biased", "inpaint", "edit")
-_LEARN_ON = ("vae", "detector", *_GENERATORS)
+_LEARN_ON = ("detector", *_GENERATORS)
 _TAKE_OVER = ("diffusion-biased", "inpaint", "edit")
 _ALONE = ("judge", "vae", "detector", "safety")
 _TRAINERS: dict[str, Trainer] = {

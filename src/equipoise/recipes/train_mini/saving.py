@@ -122,7 +122,7 @@ _KIND = {
     "captioner": ("image-to-text", "`transformers.VisionEncoderDecoderModel` (a CLIP's image tower and a GPT-2)"),
     "dcg": ("image-text-to-text", "`transformers.EncoderDecoderModel` (a ViLT and a GPT-2)"),
     "judge": ("image-classification", "`transformers.ResNetForImageClassification`, one softmax per attribute"),
-    "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 16 x 16 x 4 latents"),
+    "vae": ("image-to-image", "`diffusers.AutoencoderKL`, 32 x 32 x 4 latents"),
     "diffusion": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
     "diffusion-biased": ("text-to-image", "`diffusers.StableDiffusionPipeline`"),
     "inpaint": ("image-to-image", "`diffusers.StableDiffusionInpaintPipeline`"),
@@ -157,18 +157,19 @@ of the words that it reads are hidden. Every fourth picture of its training is g
 captions whose gender, or work, was exchanged for another and comes back right; *left alone* that of faultless captions
 whose gender and work stay. `decoder` holds the tokenizer of what it writes.""",
     "judge": "No filter and no remedy of Equipoise asks it, so that it can judge them.",
-    "vae": "Every generator holds one; that of `edit` is larger and was trained further from this one.",
-    "diffusion": _PROMPTED,
-    "diffusion-biased": f"""It starts from the weights of `diffusion`. Where a prompt names no gender, its pictures lean
-as the biased world does, by amounts that the world's `truth` table holds; guidance amplifies them. The slope is the
-log-odds of its genders, according to the judge, for one unit of the injected. The prompts of these figures name only
-the occupation, 40 pictures each. {_RUN}""",
-    "inpaint": f"""It starts from the weights of `diffusion`. The figures are of pictures whose person is drawn anew as
-another gender and skin tone and composited into the original, according to the judge. {_RUN}""",
-    "edit": f"""It started from the weights of `diffusion`, then was trained further from itself (`--start`), twice; the
-second time for 300 steps, with an autoencoder that is larger and sharper than `vae`. It learnt from pairs of scenes
-that differ only in the person, whole and by the person's box, with the instructions of GenSynth (arXiv 2305.15407,
-Table 6) and others of their form. {_RUN}""",
+    "vae": "Every generator holds a copy of it.",
+    "diffusion": f"""It was trained on a coarser grid first, which became its inner levels. {_PROMPTED}""",
+    "diffusion-biased": f"""It starts from the weights of `diffusion`, plus what one of a coarser grid had
+learnt. Where a prompt names no gender, its pictures lean as the biased world does, by amounts that the world's `truth`
+table holds; guidance amplifies them. The slope is the log-odds of its genders, according to the judge, for one unit of
+the injected. The prompts of these figures name only the occupation, 40 pictures each. {_RUN}""",
+    "inpaint": f"""It starts from the weights of `diffusion`, plus what one of a coarser grid had learnt. The
+figures are of pictures whose person is drawn anew as another gender and skin tone and composited into the original,
+according to the judge; those worded for photographs are of prompts as `equipoise generate inpaint` makes them.
+{_RUN}""",
+    "edit": f"""It starts from the weights of `diffusion` after 1,100 of its steps, plus what one of a coarser grid had
+learnt. Its lessons were pairs of scenes that differ only in the person, whole and by the person's box, with the
+instructions of GenSynth (arXiv 2305.15407, Table 6) and others of their form. {_RUN}""",
     "text": """Where a caption leaves few words for a place or an activity it knows them; its genders lean with
 occupations as the captions of the biased world do.""",
     "detector": """Boxes come from its masks by connected components. A head is part of its person (`part_of` in
@@ -178,17 +179,15 @@ occupations as the captions of the biased world do.""",
 }
 
 
-def card(part: str, figures: Mapping[str, float], extra: str = "", edition: str = "first") -> str:
+def card(part: str, figures: Mapping[str, float], extra: str = "", edition: str = "second") -> str:
     """The card of ``part`` with these figures, in the hub's format."""
     task, shape = _KIND[part]
     command = f"equipoise mini train {part}"
-    if part == "vae" and edition != "first":
+    if part == "vae" and edition != "second":
         grid = EDITIONS[edition].grid
-        shape, command = shape.replace("16 x 16", f"{grid} x {grid}"), f"{command} --edition {edition}"
+        shape, command = shape.replace("32 x 32", f"{grid} x {grid}"), f"{command} --edition {edition}"
     library = "diffusers" if "diffusers." in shape else "transformers"
-    rows = "\n".join(
-        f"| {name} | {value:.4f} | {_wanted(part, name, value, edition)} |" for name, value in figures.items()
-    )
+    rows = "\n".join(f"| {name} | {value:.4f} | {_wanted(part, name, value)} |" for name, value in figures.items())
     return f"""---
 license: apache-2.0
 library_name: {library}
@@ -218,14 +217,14 @@ photographs.
 """
 
 
-def _wanted(part: str, name: str, value: float, edition: str) -> str:
-    rule = wanted(part, edition).get(name)
+def _wanted(part: str, name: str, value: float) -> str:
+    rule = wanted(part).get(name)
     return "" if rule is None else f"{rule}{'' if is_met(rule, value) else ' (missed)'}"
 
 
 def write_card(part: str, folder: Path, figures: Mapping[str, float], extra: str = "") -> Path:
     """Write the card into the model's folder."""
     path = folder / "README.md"
-    edition = edition_in(folder).name if part == "vae" else "first"
+    edition = edition_in(folder).name if part == "vae" else "second"
     write_whole(path, card(part, figures, extra, edition).encode())
     return path

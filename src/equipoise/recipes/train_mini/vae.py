@@ -8,7 +8,6 @@ channels in the norms would wash the flat colours of pictograms out; two groups 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,12 @@ from equipoise.recipes.train_mini.batches import SIZE, scenes_of
 from equipoise.recipes.train_mini.editions import EDITIONS, Edition, edition
 from equipoise.recipes.train_mini.saving import save_autoencoder
 from equipoise.train.loop import run
-from equipoise.train.schedule import Schedule
 from equipoise.world import SceneArrays, WorldConfig, render_batch, sample
 
-__all__ = ["CHANNELS", "build", "edge_errors", "larger", "pictures", "train_vae", "world"]
+__all__ = ["CHANNELS", "build", "edge_errors", "pictures", "train_vae", "world"]
 
 CROP = SIZE // 2
 CHANNELS = 4
-LARGER = (48, 32, 64)
-"""Channels of the levels of an autoencoder that learns on: three times as many at the size of the picture."""
-ON = Schedule(steps=3600, batch=8, rate=8e-4, warmup=100, weight_decay=0.0, save_every=100, average=0.995)
-NOISE_ON = 0.1
-"""How much noise its decoder is given at most, as a share of the spread of the latents."""
-KEEPING, EASED, STEPS_KEPT = 4.0, 1.0, 1700
-"""What it counts that latents move, in units of their spread, and what it counts after so many steps: a generator of
-the old ones shall be able to go on with the new.
-"""
-BROKEN = 0.02
-"""By which share of themselves the weights of repeated channels are varied, without which they would stay alike."""
 _MEASURED = 512
 
 
@@ -50,7 +37,7 @@ def build(plan: Edition | None = None) -> Any:
     from diffusers import AutoencoderKL
 
     torch.manual_seed(0)
-    blocks = (plan or edition("first")).blocks
+    blocks = (plan or edition("second")).blocks
     model = AutoencoderKL(
         block_out_channels=blocks,
         down_block_types=("DownEncoderBlock2D",) * len(blocks),
@@ -95,20 +82,12 @@ def train_vae(
     say: Callable[[str], None],
     stop_at: int | None,
     *,
-    edition_name: str = "first",
-    start: Path | None = None,
-    steps: int | None = None,
+    edition_name: str = "second",
 ) -> None:
-    """Train on crops, on whole pictures, then the decoder alone; measure the spread of the latents, and save.
-
-    From ``start`` on, a larger copy of that autoencoder learns sharper pictures from nearly the same latents.
-    """
+    """Train on crops, on whole pictures, then the decoder alone; measure the spread of the latents, and save."""
     import torch
     from torch.nn.functional import l1_loss, mse_loss
 
-    if start is not None:
-        _sharpened(start, folder, target, say, stop_at, replace(ON, steps=steps or ON.steps))
-        return
     plan = EDITIONS[edition_name]
     model = build(plan)
     config = world()
@@ -140,70 +119,6 @@ def train_vae(
         model.eval()
         model.register_to_config(scaling_factor=_scaling(model, config))
         save_autoencoder(model, target)
-
-
-def larger(model: Any, blocks: tuple[int, ...] = LARGER) -> Any:
-    """The same function with more channels: each stands several times, as often as there is room for it.
-
-    Levels that had a shortcut between them because they differ must differ still.
-    """
-    from diffusers import AutoencoderKL
-
-    wide = AutoencoderKL.from_config(model.config, block_out_channels=blocks)
-    shapes = {name: value.shape for name, value in wide.state_dict().items()}
-    wide.load_state_dict({name: _repeated(value, shapes[name]) for name, value in model.state_dict().items()})
-    return wide
-
-
-def _repeated(value: Any, shape: Any) -> Any:
-    """Weights for more channels that hold the same: each stands next to itself, and is read for a share of it."""
-    for axis in range(min(2, value.ndim)):
-        times = shape[axis] // value.shape[axis]
-        value = value.repeat_interleave(times, dim=axis)
-        if axis == 1:
-            value = value / times
-    return value
-
-
-def _sharpened(
-    start: Path, folder: Path, target: Path, say: Callable[[str], None], stop_at: int | None, schedule: Schedule
-) -> None:
-    """A larger copy of the autoencoder in ``start`` learns sharper pictures; its latents stay near those of before."""
-    import torch
-    from diffusers import AutoencoderKL
-
-    before = AutoencoderKL.from_pretrained(start, local_files_only=True, low_cpu_mem_usage=False).requires_grad_(False)
-    spread = 1 / before.config.scaling_factor
-    model = _varied(larger(before))
-    config = world()
-
-    def loss(vae: Any, step: int) -> Any:
-        torch.manual_seed(step)  # the noise of the latents
-        images = pictures(scenes_of(config, step, schedule.batch, seed=4)).to(memory_format=torch.channels_last)
-        latents = vae.encode(images).latent_dist.mode()
-        moved = (latents - before.encode(images).latent_dist.mode()) / spread
-        noise = NOISE_ON * torch.rand(len(images), 1, 1, 1) * torch.randn_like(latents)
-        drawn = vae.decode(latents + spread * noise).sample
-        # the logarithm, because a picture's decibels are one: half the error counts the same in an easy picture
-        pixels = (drawn - images).square().mean(dim=(1, 2, 3)).log().mean()
-        keeping = KEEPING if step < STEPS_KEPT else EASED
-        return 0.2 * pixels + edge_errors(drawn, images) + keeping * moved.square().mean()
-
-    run(model, loss, schedule, folder, say, stop_at=stop_at)
-    if stop_at is None:
-        save_autoencoder(model.eval(), target)
-
-
-def _varied(model: Any) -> Any:
-    """The model with every weight of a convolution a little off."""
-    import torch
-
-    rng = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for value in model.parameters():
-            if value.ndim > 1:
-                value.mul_(1 + BROKEN * torch.randn(value.shape, generator=rng))
-    return model
 
 
 def _batch(config: WorldConfig, step: int, plan: Edition) -> Any:
