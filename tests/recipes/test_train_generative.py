@@ -24,7 +24,7 @@ from equipoise.recipes.train_mini import (  # noqa: E402
     train,
     vae,
 )
-from equipoise.recipes.train_mini.carrying import refined, with_difference  # noqa: E402
+from equipoise.recipes.train_mini.editions import refined, with_difference  # noqa: E402
 from equipoise.recipes.train_mini.saving import save_transformers  # noqa: E402
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words  # noqa: E402
 from equipoise.train.schedule import Schedule  # noqa: E402

@@ -255,7 +255,7 @@ class DiffusersGenerator:
 
 
 def _lay_out_for_cpu(pipeline: Any) -> None:
-    """Keep the channels of a pixel beside each other: a CPU then convolves a fifth to a third faster."""
+    """Keep the channels of a pixel beside each other: a CPU is then a tenth to a third faster."""
     import torch
 
     for part in (pipeline.unet, pipeline.vae):

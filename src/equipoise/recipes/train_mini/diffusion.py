@@ -19,8 +19,15 @@ from equipoise.errors import InputError
 from equipoise.models.miniatures import FOLDER
 from equipoise.models.runtime import bfloat16_is_fast, quiet
 from equipoise.recipes.train_mini.batches import texts_of
-from equipoise.recipes.train_mini.carrying import refined, with_difference
-from equipoise.recipes.train_mini.editions import Edition, edition, edition_of, phrasing_words, rephrased
+from equipoise.recipes.train_mini.editions import (
+    Edition,
+    edition,
+    edition_of,
+    phrasing_words,
+    refined,
+    rephrased,
+    with_difference,
+)
 from equipoise.recipes.train_mini.latents import LatentPool, autoencoder, text_to_image
 from equipoise.recipes.train_mini.saving import save_pipeline
 from equipoise.recipes.train_mini.tokenizer import LENGTH, tokenizer, with_words

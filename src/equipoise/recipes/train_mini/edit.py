@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from equipoise.models.diffusers.generator import fitted
 from equipoise.recipes.train_mini import diffusion
 from equipoise.recipes.train_mini.batches import SIZE
-from equipoise.recipes.train_mini.carrying import with_difference
-from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased
+from equipoise.recipes.train_mini.editions import edition_of, phrasing_words, rephrased, with_difference
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, coarse, encoded
 from equipoise.recipes.train_mini.tokenizer import tokenizer, with_words
 from equipoise.recipes.train_mini.vae import CHANNELS

@@ -122,7 +122,7 @@ def diffusion_figures(folder: Path, n: int = 1000) -> Figures:
     return {**_accuracies(scenes, images, {}), "seconds per image": seconds}
 
 
-def biased_figures(folder: Path, n: int = 1120) -> Figures:
+def biased_figures(folder: Path, n: int = 2240) -> Figures:
     """How the genders that it gives an occupation which names none follow the injected log-odds."""
     from equipoise.recipes.train_mini.evaluate import injected, slope
 

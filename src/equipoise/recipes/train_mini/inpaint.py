@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.recipes.train_mini import diffusion
-from equipoise.recipes.train_mini.carrying import with_difference
-from equipoise.recipes.train_mini.editions import edition_of
+from equipoise.recipes.train_mini.editions import edition_of, with_difference
 from equipoise.recipes.train_mini.latents import LatentPool, Made, autoencoder, encoded, person_masks
 from equipoise.recipes.train_mini.vae import CHANNELS, pictures
 from equipoise.train.schedule import Schedule

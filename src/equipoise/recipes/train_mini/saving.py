@@ -162,7 +162,7 @@ whose gender and work stay. `decoder` holds the tokenizer of what it writes.""",
     "diffusion-biased": f"""It starts from the weights of `diffusion`, plus what one of a coarser grid had
 learnt. Where a prompt names no gender, its pictures lean as the biased world does, by amounts that the world's `truth`
 table holds; guidance amplifies them. The slope is the log-odds of its genders, according to the judge, for one unit of
-the injected. The prompts of these figures name only the occupation, 40 pictures each. {_RUN}""",
+the injected. The prompts of these figures name only the occupation, 80 pictures each. {_RUN}""",
     "inpaint": f"""It starts from the weights of `diffusion`, plus what one of a coarser grid had learnt. The
 figures are of pictures whose person is drawn anew as another gender and skin tone and composited into the original,
 according to the judge; those worded for photographs are of prompts as `equipoise generate inpaint` makes them.
