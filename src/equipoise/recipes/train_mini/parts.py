@@ -50,7 +50,7 @@ _WANTED = {
         "scene": ">= 0.98",
         **_FAST,
     },
-    "diffusion-biased": {"skew-odds correlation": ">= 0.9", "skew-odds slope": "0.8 to 1.3", **_FAST},
+    "diffusion-biased": {"skew-odds correlation": ">= 0.95", "skew-odds slope": "0.8 to 1.3", **_FAST},
     "inpaint": {**_CHANGED, "worded for photographs: skin_tone": ">= 0.9"},
     "edit": {**_CHANGED, "box: gender": ">= 0.95", "box: skin_tone": ">= 0.95", "box: scene kept": ">= 0.98"},
     "detector": {"class-set F1": ">= 0.9", "person-box F1": ">= 0.9", "head-box F1": ">= 0.9"},
