@@ -96,9 +96,10 @@ PLAIN_ON, FULL_ON = 0.05, 0.6
 """The same for one that learns on."""
 PLAIN_FINER, FULL_FINER = 0.08, 0.55
 """The same for one that begins as one of the edition before."""
-PLAIN_ON_BIASED, FULL_ON_BIASED = 0.7, 0.1
 PLAIN_BIASED, FULL_BIASED = 0.5, 0.2
-"""The same for the biased generator: its skew shows where a prompt names the subject alone."""
+PLAIN_ON_BIASED, FULL_ON_BIASED = 0.7, 0.1
+"""The same for the biased generator, and for one that learns on: its skew shows where a prompt names the subject alone.
+"""
 
 
 def world_of(config: WorldConfig) -> WorldConfig:
@@ -332,20 +333,22 @@ def train_diffusion(
     if before is not None:
         unet, text = with_difference((unet, text, words), before, "diffusion-biased", opened)
         schedule = CARRIED
-    if go_on and steps is not None:
-        schedule, shares = replace(ON_BIASED, steps=steps), {"plain": PLAIN_ON_BIASED, "full": FULL_ON_BIASED}
+    further = go_on and before is None and steps is not None
+    if further:
+        schedule = replace(ON_BIASED, steps=steps or ON_BIASED.steps)
+        shares = {"plain": PLAIN_ON_BIASED, "full": FULL_ON_BIASED}
     elif steps is not None:
         schedule = replace(schedule, steps=steps, rate=min(schedule.rate, ON.rate), half=False)
     world = world_of(config.changed(markedness={}) if go_on else config)
     chunks = chunks if steps is None or go_on else CHUNKS_ON
     pool = LatentPool(world, 7 if go_on else 6, folder / "pool", text_to_image(vae), n_chunks=chunks)
-    least, noisier = LEAST_BIASED if go_on else LEAST, go_on and steps is not None
+    least = LEAST_BIASED if go_on else LEAST
 
     def loss(both: Any, noises: Any, step: int) -> Any:
         scenes, latents = pool.batch(step, schedule.batch)
         ids = ids_of(words, prompts_to_learn(scenes, step, phrased=phrased, **shares))
         return denoising_loss(
-            both, noises, latents["latents"], ids, latents["person"], step, least=least, noisier=noisier
+            both, noises, latents["latents"], ids, latents["person"], step, least=least, noisier=further
         )
 
     generation = GENERATION_BIASED if go_on else GENERATION

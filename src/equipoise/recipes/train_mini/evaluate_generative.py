@@ -7,7 +7,7 @@ scenes, which is the most that can be reached.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,11 +179,9 @@ def inpaint_figures(folder: Path, n: int = 500) -> Figures:
         photo_prompt(scene, target) for scene, target in zip(scenes[:some], targets_of(scenes[:some]), strict=True)
     ]
     drawn = painter.inpaint(_pictures(before[:some]), masks[:some], texts, seed=UNSEEN + 5, steps=STEPS)
-    seen = judged(composited(before[:some], np.stack([np.asarray(image) for image in drawn]), masks[:some]))
-    for axis in ("gender", "skin_tone"):
-        right = np.array([_value(scene, axis) for scene in wanted[:some]])
-        figures[f"worded for photographs: {axis}"] = float((seen[axis] == right).mean())
-    return figures
+    after = composited(before[:some], np.stack([np.asarray(image) for image in drawn]), masks[:some])
+    called = {axis: f"worded for photographs: {axis}" for axis in ("gender", "skin_tone")}
+    return figures | _shares_right(wanted[:some], after, called)
 
 
 def photo_prompt(scene: Scene, target: dict[str, Any]) -> str:
@@ -227,12 +225,8 @@ def _edited_boxes(editor: Any, scenes: list[Scene], wanted: list[Scene], texts: 
     cut = [picture.crop(area) for picture, area in zip(pictures, areas, strict=True)]
     drawn = editor.edit(cut, texts, seed=UNSEEN + 4, steps=STEPS)
     after = np.stack([np.asarray(pasted(*each)) for each in zip(pictures, drawn, areas, strict=True)])
-    seen = judged(after)
-    right = {axis: np.array([_value(scene, axis) for scene in wanted]) for axis in ("gender", "skin_tone", "scene")}
-    return {
-        f"box: {'scene kept' if axis == 'scene' else axis}": float((seen[axis] == values).mean())
-        for axis, values in right.items()
-    }
+    called = {"gender": "box: gender", "skin_tone": "box: skin_tone", "scene": "box: scene kept"}
+    return _shares_right(wanted, after, called)
 
 
 def composited(before: Pixels, after: Pixels, masks: Sequence[NDArray[np.bool_]]) -> Pixels:
@@ -256,13 +250,19 @@ def _change_figures(
 
 def _accuracies(scenes: Sequence[Scene], images: Pixels, called: dict[str, str]) -> Figures:
     """The judge's agreement with the scenes on every axis, in these images and in renders of the scenes."""
-    right = {axis: np.array([_value(scene, axis) for scene in scenes]) for axis in AXES}
-    figures = {}
+    figures: Figures = {}
     for prefix, shown in (("", images), ("judge on renders: ", render_batch(scenes))):
-        seen = judged(shown)
-        for axis in AXES:
-            figures[f"{prefix}{called.get(axis, axis)}"] = float((seen[axis] == right[axis]).mean())
+        figures |= _shares_right(scenes, shown, {axis: f"{prefix}{called.get(axis, axis)}" for axis in AXES})
     return figures
+
+
+def _shares_right(scenes: Sequence[Scene], images: Pixels, called: Mapping[str, str]) -> Figures:
+    """How often the judge sees in the images what the scenes have, of each axis under the name it is called by."""
+    seen = judged(images)
+    return {
+        name: float((seen[axis] == np.array([_value(scene, axis) for scene in scenes])).mean())
+        for axis, name in called.items()
+    }
 
 
 def _value(scene: Scene, axis: str) -> str:
