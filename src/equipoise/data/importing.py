@@ -5,7 +5,6 @@ The dataset is a file or folder that a reader knows, or what is in memory: a pan
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from equipoise.data.atomic import locked
 from equipoise.data.images import check, image_bytes
 from equipoise.data.manifest import MANIFEST, UNFINISHED
 from equipoise.data.readers import READERS, ReaderShape, read, shape_of
+from equipoise.data.readers.files.memory import RecordsDigest, records_of
 from equipoise.data.readers.files.values import IMAGE_SUFFIXES, OwnPictures, attempt, brief
 from equipoise.data.readers.own import plan_for, record_row
 from equipoise.data.schema import Rejected, Row, TableSchema, schema_for
@@ -141,8 +141,8 @@ def import_table(
             table = writer.finish()
     except OtherSettingsError:
         raise InputError(
-            f"{out} holds a table, finished or not, that was made with other settings; choose another folder, or "
-            "replace it with --overwrite"
+            f"{out} holds a table, finished or not, that was made with other settings or from other data; choose "
+            "another folder, or replace it with --overwrite (in Python overwrite=True)"
         ) from None
     return _summary(table, was_there, (*shape.notes, *(() if was_there else named.notes())))
 
@@ -158,18 +158,15 @@ def _remove_table(path: Path) -> None:
 
 def _refuse_empty(writer: TableWriter, path: str | os.PathLike[str]) -> None:
     """End an import of which no row can be used, with the most usual reasons; the folder is as it was before."""
-    reasons: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+    given: list[str] = []
     for index in writer.completed_shards():
         if open_parquet(writer.path / shard_name(index)).metadata.num_rows:
             return
         errors = writer.path / ERRORS_FOLDER / shard_name(index)
-        for reason in read_columns(errors, ["reason"])["reason"].to_pylist() if errors.is_file() else ():
-            kind = _kind_of_reason(reason)
-            reasons[kind] += 1
-            examples.setdefault(kind, reason)
-    if not reasons:
+        given += read_columns(errors, ["reason"])["reason"].to_pylist() if errors.is_file() else ()
+    if not given:
         return
+    reasons, examples = _counted_reasons(given)
     usual = "; ".join(f"{count:,} x {examples[kind]}" for kind, count in reasons.most_common(2))
     writer.abandon()
     raise InputError(f"no row of {path} can be used, so no table was made: {usual}")
@@ -189,7 +186,8 @@ def import_rows(
     """A table of images from what is in memory: a pandas frame, a Hugging Face ``Dataset``, or a list of mappings.
 
     ``columns``, ``axes`` and ``bands`` as for the reader ``csv``; ``images`` is the folder that paths start from. An
-    image may be a path, encoded bytes, or a picture of Pillow's.
+    image may be a path, encoded bytes, or a picture of Pillow's. A table of the same rows and arguments goes on or is
+    accepted as with :func:`import_table`; of other rows or arguments it is refused, unless ``overwrite`` replaces it.
 
     >>> import pandas as pd, tempfile
     >>> from PIL import Image
@@ -199,55 +197,19 @@ def import_rows(
     >>> found.n_rows, found.table.axes
     (1, ('gender',))
     """
-    records = _records_of(data)
-    plan = plan_for(records(), "the data", columns, axes, bands)
+    records = records_of(data)
+    axes = axes if axes is None or isinstance(axes, str) else list(axes)
+    digest = RecordsDigest()
+    plan = plan_for(digest.noted(records()), "the data", columns, axes, bands)
     pictures = OwnPictures(Path(images))
 
-    def rows(path: str) -> Iterator[Row | Rejected]:
+    def rows(path: str, **recorded: Any) -> Iterator[Row | Rejected]:
         for number, fields in enumerate(records()):
             yield attempt(f"row {number}", record_row, fields, plan, pictures, f"row {number}", shown=brief(fields))
 
-    options: dict[str, Any] = {"shape": plan.shape, "store": store, "overwrite": overwrite}
-    return import_table(rows, images, out, **options)
-
-
-def _records_of(data: Any) -> Callable[[], Iterator[dict[str, Any]]]:
-    """What gives the rows of a frame, a dataset or a list as mappings, each time from the first."""
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):
-
-        def of_frame() -> Iterator[dict[str, Any]]:
-            for values in data.itertuples(index=False, name=None):
-                yield {str(name): _python(value) for name, value in zip(data.columns, values, strict=True)}
-
-        return of_frame
-    if not hasattr(data, "__iter__") or isinstance(data, str | bytes | Mapping):
-        raise InputError(
-            f"rows are expected (a pandas frame, a Hugging Face dataset, a list of mappings), not "
-            f"{type(data).__name__}; a dataset of several splits is given one split at a time"
-        )
-    names = {
-        name: feature.names
-        for name, feature in (getattr(data, "features", None) or {}).items()
-        if hasattr(feature, "names")
-    }
-
-    def of_rows() -> Iterator[dict[str, Any]]:
-        for number, fields in enumerate(data):
-            if not isinstance(fields, Mapping):
-                raise InputError(f"row {number} is {type(fields).__name__}; a mapping from column to value is expected")
-            values = {str(name): _python(value) for name, value in fields.items()}
-            for name, known in names.items():
-                if isinstance(values.get(name), int):
-                    values[name] = known[values[name]] if 0 <= values[name] < len(known) else None
-            yield values
-
-    return of_rows
-
-
-def _python(value: Any) -> Any:
-    """A cell without numpy's types, and nothing where it is not a number."""
-    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
-    return None if isinstance(value, float) and math.isnan(value) else value
+    # no file says what the rows were, so the table's config does
+    options: dict[str, Any] = {"columns": columns, "axes": axes, "bands": bands, "rows": digest.text}
+    return import_table(rows, images, out, shape=plan.shape, store=store, overwrite=overwrite, **options)
 
 
 def _items(
@@ -419,13 +381,19 @@ def _source_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _summary(table: Table, was_there: bool, notes: tuple[str, ...]) -> ImportSummary:
+    reasons, examples = _counted_reasons(table.errors()["reason"])
+    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there, notes, examples)
+
+
+def _counted_reasons(given: Iterable[str]) -> tuple[Counter[str], dict[str, str]]:
+    """How often each kind of reason was given, and the first reason of each kind."""
     reasons: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for reason in table.errors()["reason"]:
+    for reason in given:
         kind = _kind_of_reason(reason)
         reasons[kind] += 1
         examples.setdefault(kind, reason)
-    return ImportSummary(table, len(table), table.n_errors, dict(reasons.most_common()), was_there, notes, examples)
+    return reasons, examples
 
 
 def _kind_of_reason(reason: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from equipoise.cli.main import app
-from equipoise.data import Table, import_rows, import_table
+from equipoise.data import Table, import_rows, import_table, importing
 from equipoise.errors import InputError
 
 COLUMNS = {"image": "where", "caption": "words", "subject": "job"}
@@ -85,6 +89,99 @@ def test_frames_and_lists_in_memory(photos: Path) -> None:
         import_rows([1], photos / "t2")
 
 
+def test_rows_in_memory_are_taken_up_only_with_the_same_rows_and_arguments(photos: Path) -> None:
+    frame = pd.DataFrame(ROWS)
+    arguments: dict[str, Any] = {"columns": COLUMNS, "axes": AXES, "images": photos}
+    expect_both(import_rows(frame, photos / "t", **arguments).table)
+    again = import_rows(frame.copy(), photos / "t", **(arguments | {"axes": iter(AXES)}))
+    assert again.was_there
+    others: list[tuple[Any, dict[str, Any]]] = [
+        (frame, {"columns": {**COLUMNS, "subject": "sex"}, "axes": ["gender=job", "age"]}),
+        (frame.assign(sex=["male", "female"]), {}),
+        (frame.iloc[::-1], {}),
+        (frame, {"bands": {"age": "30"}}),
+    ]
+    for data, changed in others:
+        with pytest.raises(InputError, match="from other data; choose another folder, or replace it"):
+            import_rows(data, photos / "t", **(arguments | changed))
+    found = import_rows(others[1][0], photos / "t", overwrite=True, **arguments).table
+    assert found.to_pandas(["gender"])["gender"].tolist() == ["male", "female"]
+
+
+def test_an_interrupted_import_of_rows_is_not_finished_with_others(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "import_table", partial(import_table, rows_per_shard=1))
+    pictures = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+
+    class Stopped(list[dict[str, Any]]):
+        """Rows of which the second is not reached when they are read to be written."""
+
+        times_read = 0
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            self.times_read += 1
+            yield self[0]
+            if self.times_read > 1:
+                raise KeyboardInterrupt
+            yield self[1]
+
+    rows = [{"id": str(i), "image": picture, "gender": "female"} for i, picture in enumerate(pictures)]
+    with pytest.raises(KeyboardInterrupt):
+        import_rows(Stopped(rows), photos / "t")
+    swapped = [row | {"image": picture} for row, picture in zip(rows, reversed(pictures), strict=True)]
+    with pytest.raises(InputError, match="made with other settings or from other data"):
+        import_rows(swapped, photos / "t")
+    colours = [image.getpixel((0, 0)) for _, image in import_rows(rows, photos / "t").table.images()]
+    assert colours == [(255, 0, 0), (0, 0, 255)]
+
+
+def test_dates_decimals_and_gaps_cost_no_row(photos: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "path": ["photos/a.png", "photos/b.png"],
+            "gender": ["f", None],
+            "n": [1, None],
+            "captions": [["a cook", "at work"], ["a pilot"]],
+            "day": [datetime.date(2020, 5, 1), None],
+            "taken": [pd.Timestamp("2020-05-01 10:00"), pd.NaT],
+            "price": [Decimal("1.50"), None],
+            "visits": [[{"on": datetime.date(2021, 1, 2)}], None],
+        }
+    )
+    frame.to_parquet(photos / "list.parquet")
+    columns = ["gender", "n", "captions", "day", "taken", "price", "visits"]
+    read_back = pd.read_parquet(photos / "list.parquet")
+    tables = [
+        import_table("csv", photos / "list.parquet", photos / "file").table,
+        import_rows(frame, photos / "frame", images=photos).table,
+        import_rows(frame.convert_dtypes(), photos / "nullable", images=photos).table,
+        import_rows(read_back, photos / "read_back", images=photos).table,
+    ]
+    for table in tables:
+        first, second = table.rows(columns)
+        assert first == {
+            "gender": "f",
+            "n": 1,
+            "captions": ["a cook", "at work"],
+            "day": "2020-05-01",
+            "taken": "2020-05-01T10:00:00",
+            "price": "1.50",
+            "visits": '[{"on": "2021-01-02"}]',
+        }
+        assert second == dict.fromkeys(columns) | {"captions": ["a pilot"]}
+
+
+def test_bytes_in_a_further_column_are_told(photos: Path) -> None:
+    rows: list[dict[str, Any]] = [{"path": "photos/a.png", "raw": b"x"}, {"path": "photos/b.png", "raw": None}]
+    found = import_rows(rows, photos / "t", images=photos)
+    assert (found.n_rows, found.n_rejected) == (1, 1)
+    assert "here it is bytes" in next(iter(found.reasons))
+    rows = [{"path": "photos/a.png", "raw": [b"x"]}, {"path": "photos/b.png", "raw": [1]}]
+    found = import_rows(rows, photos / "u", images=photos)
+    assert "holds a value that is not JSON" in next(iter(found.reasons))
+
+
 def test_hugging_face_datasets_in_memory_and_saved(photos: Path) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
@@ -139,7 +236,7 @@ def test_nothing_blocks_the_next_try(photos: Path) -> None:
         import_table("csv", listed, photos / "t", columns={"image": "words"})
     assert not (photos / "t").exists()
     first = import_table("csv", listed, photos / "t", columns={"image": "where"})
-    with pytest.raises(InputError, match=r"made with other settings; .* replace it with --overwrite"):
+    with pytest.raises(InputError, match=r"made with other settings or from other data; .* with --overwrite"):
         import_table("csv", listed, photos / "t", columns=COLUMNS, axes=AXES)
     assert Table.open(photos / "t").fingerprint == first.table.fingerprint
     expect_both(import_table("csv", listed, photos / "t", columns=COLUMNS, axes=AXES, overwrite=True).table)

@@ -23,7 +23,7 @@ from equipoise.data.readers.files.bands import bands_named, numbers_note
 from equipoise.data.readers.files.mapped import Mapped, kinds_of, mapped, mapped_row
 from equipoise.data.readers.files.parquet import class_names, parquet_records, schema_of
 from equipoise.data.readers.files.records import ReaderShape, split_named
-from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, OwnPictures, attempt, brief, mapping
+from equipoise.data.readers.files.values import IMAGE_SUFFIXES, GivenIds, OwnPictures, attempt, brief, mapping, plain
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
 from equipoise.formatting import delimiter_in
@@ -270,6 +270,8 @@ def _listed_records(file: Path, split: str | None) -> Iterator[OwnRecord | Rejec
 
 
 def _with_names(fields: dict[str, Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
+    """The fields of a row of Arrow as JSON has them, with the names of classes instead of their numbers."""
+    fields = {name: plain(value) for name, value in fields.items()}
     for column, known in names.items():
         value = fields.get(column)
         if isinstance(value, int):

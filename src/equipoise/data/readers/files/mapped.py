@@ -240,13 +240,14 @@ def _value(value: Any, kind: str, name: str) -> Any:
 
 
 def _shown_type(value: Any) -> str:
-    return {dict: "an object", list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", bytes: "bytes"}
+    return names.get(type(value), "a number")
 
 
 def _json(value: Any, name: str) -> str:
     try:
         dumped = json.dumps(value, sort_keys=True, allow_nan=False)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise RowError(f"column {name!r} holds a value that is not JSON: {error}") from error
     return dumped
 

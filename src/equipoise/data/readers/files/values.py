@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
 
 from equipoise.data.schema import Rejected, Row
 from equipoise.errors import InputError
@@ -30,6 +34,7 @@ __all__ = [
     "mapping",
     "number",
     "optional_text",
+    "plain",
     "row",
     "text",
     "whole",
@@ -173,6 +178,32 @@ def _whole_of_float(value: Any, name: str) -> int:
     if parsed != int(parsed) or abs(parsed) > 2**53:  # beyond it, floating point has lost digits
         raise RowError(f"the {name} is {_shown(value)}; a whole number is expected")
     return int(parsed)
+
+
+def plain(value: Any) -> Any:
+    """A cell of a frame or of Arrow as JSON has it: dates and decimals as text, arrays as lists, a gap as nothing.
+
+    Bytes, pictures and what else is no such cell stay as they are.
+
+    >>> plain(datetime.date(2020, 5, 1)), plain(Decimal("1.50")), plain({"scores": (1.0, math.nan)})
+    ('2020-05-01', '1.50', {'scores': [1.0, None]})
+    """
+    if value is None or isinstance(value, str | bytes | int):
+        return value
+    if type(value).__name__ in ("NAType", "NaTType"):  # those of pandas, which need not be loaded to tell
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple) or getattr(value, "ndim", 0):
+        return [plain(part) for part in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, Decimal | datetime.timedelta):
+        return str(value)
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
