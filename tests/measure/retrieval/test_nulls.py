@@ -297,6 +297,21 @@ class TestSummary:
         with pytest.raises(InputError, match="one key per query"):
             r.summary(found, clusters=[1, 2])
 
+    @pytest.mark.parametrize("draws", [0, 200])
+    def test_skew_compares_with_what_the_same_queries_should_show(self, draws):
+        # four pools of ten and ten in turn, and eight of two images of one group: these show nothing, either because
+        # chance gives them no other, or because they are not ranked at all
+        sizes = [20] * 4 + [2] * 8
+        pools = np.repeat(np.arange(12), sizes)
+        place = np.concatenate([np.arange(n) for n in sizes])
+        groups = r.Groups(np.where(pools < 4, place % 2, 0), ("a", "b"))
+        scores = np.where((pools < 4) | (draws > 0), -place, 0.0)[None].repeat(12, axis=0)
+        found = r.evaluate(r.Scores(scores), groups, k=10, candidates=r.Candidates(pools, np.arange(12)))
+        rows = r.summary(found, r.chance(found, draws=draws) if draws else None)
+        skew = [row.estimate for row in rows if row.metric == "skew"]
+        assert [e.value for e in skew] == pytest.approx([0, 0], abs=1e-9)
+        assert [e.n for e in skew] == [4, 4]
+
     def test_values_without_spread_take_the_spread_of_chance(self):
         groups = r.Groups(np.tile(np.arange(4), 12 * 10), tuple("abcd"))
         subject = np.repeat(np.arange(12), 40)

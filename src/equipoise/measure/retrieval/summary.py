@@ -128,7 +128,7 @@ def summary(
             if row is None:
                 continue
             rows.append(row)
-            if found.pool_counts[found.pool, place].any():
+            if found.pool_counts[found.pool[context.tells(name, table[:, place], place)], place].any():
                 derived = [other for other in found.by_group if METRICS.get(other).from_mean_of == name]
                 rows += [context.log_ratio(other, row, place) for other in derived]
     return rows
@@ -156,25 +156,29 @@ class _Context:
     def measured(self, name: str, values: FloatArray, place: int | None, group: str | None = None) -> Measured | None:
         """One row; ``None`` where no query could show anything."""
         retrieved, null = self.found, self.null
-        at: Any = slice(None) if place is None else (slice(None), place)
+        tells = self.tells(name, values, place)
+        if not tells.any():
+            return None
         if null is None or name not in null.mean:
             notes = retrieved.notes if null is None else (*retrieved.notes, *null.notes, f"no null for {name}")
-            tells = ~retrieved.all_equal
-            if not tells.any():
-                return None
             estimate = self._estimate(name, values[tells], tells, place, 0.0, None, notes)
         else:
-            level, sd = null.mean[name][at], null.sd[name][at]
-            counted = ~retrieved.all_equal
-            tells = telling(values, level, sd) & counted
-            if not tells.any():
-                return None
+            level, counted = null.mean[name][_column(place)], ~retrieved.all_equal
             # a silent query has the same value in every draw, so that its part can be taken out of the mean
-            draws = (null.suite[name][at] * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
+            suite = null.suite[name][_column(place)]
+            draws = (suite * counted.sum() - level[counted & ~tells].sum()) / tells.sum()
             estimate = self._estimate(
                 name, values[tells], tells, place, level[tells], draws, (*retrieved.notes, *null.notes)
             )
         return Measured(name, estimate, group, None, retrieved.recipe.k, retrieved.recipe.variant.name, retrieved.pair)
+
+    def tells(self, name: str, values: FloatArray, place: int | None) -> NDArray[np.bool_]:
+        """(Q,) the queries that a metric's mean is taken over: those that can show something."""
+        counted = ~self.found.all_equal
+        if self.null is None or name not in self.null.mean:
+            return counted
+        at = _column(place)
+        return telling(values, self.null.mean[name][at], self.null.sd[name][at]) & counted
 
     def _estimate(
         self,
@@ -257,9 +261,11 @@ class _Context:
         return len(np.unique(pairs[:, 0])) < len(pairs)
 
     def log_ratio(self, name: str, share: Measured, place: int) -> Measured:
-        """Skew of one group over all queries, from its mean share: ln(mean share / mean desired share)."""
+        """Skew of one group, from its mean share: ln(mean share / mean desired share), over the same queries."""
         retrieved, of = self.found, share.estimate
-        desired = float(desired_shares(retrieved.recipe.desired, retrieved.pool_counts)[retrieved.pool, place].mean())
+        tells = self.tells(share.metric, retrieved.by_group[share.metric][:, place], place)
+        by_pool = desired_shares(retrieved.recipe.desired, retrieved.pool_counts)[:, place]
+        desired = float(by_pool[retrieved.pool[tells]].mean())
 
         def log_ratio(number: float | None) -> float | None:
             return None if number is None or number <= 0 else float(np.log(number / desired))
@@ -280,6 +286,11 @@ class _Context:
             level=of.level,
         )
         return Measured(name, estimate, share.group, None, share.k, share.variant)
+
+
+def _column(place: int | None) -> Any:
+    """The index of one group's column; of all there is for a metric that is not by group."""
+    return slice(None) if place is None else (slice(None), place)
 
 
 def per_query(found: Retrieved, null: Chance, *, seed: int = 0) -> Iterator[Measured]:
