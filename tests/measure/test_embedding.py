@@ -172,6 +172,16 @@ def test_person_preference_matches_a_plain_loop(seed, n_groups, n, variant):
     assert found.by_group["g0"].null_mean == pytest.approx(chance)
 
 
+def test_person_preference_of_clusters_with_an_image_of_undefined_group():
+    groups = Groups.from_values([None, *"a" * 19, *"b" * 20])
+    images = np.repeat([[0.1, 1.0], [1.0, 0.1]], 20, axis=0)
+    found = embedding.person_preference(
+        images, [0.0, 1.0], np.array([[1.0, 0.0]] * 2), groups, clusters=np.repeat(np.arange(20), 2)
+    )
+    assert found.gap.value == 1
+    assert found.gap.p_value < 0.05
+
+
 def test_person_preference_has_an_interval_even_when_all_agree():
     images = np.tile([1.0, 0.2], (10, 1))
     found = embedding.person_preference(
@@ -471,6 +481,10 @@ TWO = Groups.from_values(["a", "b"])
         ),
         (lambda: embedding.mean_cosine([[1.0, 2.0]]), "embeddings needs at least 2 rows"),
         (lambda: embedding.person_preference(np.eye(2), [1, 1], np.eye(3)[:, :2], TWO), "all zeros"),
+        (
+            lambda: embedding.person_preference(np.eye(2), [1, 1], np.eye(2), TWO, clusters=[1]),
+            r"clusters has shape \(1,\) for 2",
+        ),
         (lambda: embedding.person_preference(np.eye(2), [1, 1], np.ones((3, 2)), TWO), "group_texts has 3 rows for 2"),
         (lambda: embedding.person_preference(np.eye(2), [1, 1, 1], np.eye(2), TWO), "images has 2 columns and neutral"),
         (

@@ -77,7 +77,7 @@ def person_preference(
     else:
         rival = to_groups.max(axis=1)
         chance = 1 / (groups.n_groups + 1)
-    apart = clusters is None or one_label_each(groups.labels, np.asarray(clusters))
+    apart = clusters is None or _one_group_each(groups, np.asarray(clusters))
     return group_means(
         (to_person > rival + COSINE_TIE).astype(np.float64),
         groups,
@@ -89,6 +89,13 @@ def person_preference(
         seed=seed,
         level=level,
     )
+
+
+def _one_group_each(groups: Groups, clusters: NDArray[Any]) -> bool:
+    """Whether no cluster holds images of two groups; an image of undefined group belongs to none."""
+    if clusters.shape != (len(groups),):
+        raise InputError(f"clusters has shape {clusters.shape} for {len(groups)} images; give one key per image")
+    return one_label_each(groups.labels[groups.defined], clusters[groups.defined])
 
 
 @dataclass(frozen=True)
