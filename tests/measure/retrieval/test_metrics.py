@@ -471,6 +471,8 @@ class TestRecall:
         (lambda s, g: r.evaluate(s, g, k=5, desired=[1.0]), "for 2 groups"),
         (lambda s, g: r.evaluate(s, g, k=5, desired=[1.0, 0.0]), "share 0"),
         (lambda s, g: r.evaluate(s, g, k=5, desired="even"), "no desired distribution"),
+        (lambda s, g: r.evaluate(s, g, k=5, desired=[[0.5, 0.5]]), "the same for all queries"),
+        (lambda s, g: r.desired_shares([[0.5, 0.5]] * 2, [[1, 2]] * 3), r"\(2, 2\) and pool_counts \(3, 2\)"),
         (lambda s, g: r.evaluate(s, g, k=5, zero="laplace:x"), "laplace:0.5"),
         (lambda s, g: r.evaluate(s, g, k=5, zero="nought"), "no rule for a group that is absent"),
         (lambda s, g: r.evaluate(s, g, k=5, attention="linear"), "no attention named"),

@@ -92,6 +92,7 @@ def evaluate(
     Images without a label are removed before ranking, except for Bias@K, where they keep their slots. ``k`` is cut
     to the pool's size and noted. ``depth`` is how many prefixes NDKL looks at (:func:`default_depth`, never more than
     the pool). ``pair`` names the two groups of Bias@K; the first counts as positive. ``variant`` fills in the rest.
+    ``desired`` is as in :func:`desired_shares`; shares that are given, (G,), are the same for all queries.
     ``ties``: ``stable`` by index, ``reverse`` by falling index, ``expected`` shares ranks among equal scores (and has
     no null), ``keep_all`` takes all that tie with rank K. ``tie_order`` (N,) stands in for the index there: whole
     numbers, the lowest first. Rows that lie in order of group would otherwise turn ties into a bias.
@@ -196,6 +197,8 @@ def _recipe(
         raise InputError(f"depth = {deep}: with ties='keep_all' NDKL looks at the top k = {k}; give depth={k}")
     chosen = variant.desired if desired is None else desired
     shares = chosen if isinstance(chosen, str) else np.asarray(chosen, dtype=np.float64)
+    if not isinstance(shares, str) and shares.ndim > 1:
+        raise InputError(f"desired has shape {shares.shape}; give one share per group, the same for all queries")
     desired_shares(shares, groups.counts())
     for rule in (zero, zero_min):
         zero_rule(rule or "skip")

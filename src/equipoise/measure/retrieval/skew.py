@@ -75,7 +75,11 @@ def desired_shares(desired: str | ArrayLike, pool_counts: ArrayLike) -> FloatArr
         raise InputError(f"desired has shape {shares.shape} for {pool.shape[-1]} groups; give one share per group")
     if not np.isfinite(shares).all() or (shares < 0).any() or (np.abs(shares.sum(axis=-1) - 1) > 1e-6).any():
         raise InputError(f"desired = {shares.tolist()}: shares are not negative and sum to 1")
-    return np.asarray(np.broadcast_to(shares, pool.shape))
+    try:
+        return np.asarray(np.broadcast_to(shares, pool.shape))
+    except ValueError:
+        both = f"desired has shape {shares.shape} and pool_counts {pool.shape}"
+        raise InputError(f"{both}; give one row of shares, or one for every pool") from None
 
 
 def _checked(counts: ArrayLike, desired: ArrayLike, k: ArrayLike | None) -> tuple[FloatArray, FloatArray, FloatArray]:
