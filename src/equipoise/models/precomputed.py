@@ -178,7 +178,7 @@ def _opened(place: str | Path) -> _OnDisk | _InFile:
 
 def _vectors_of(path: Path) -> Iterator[tuple[list[str], Vectors]]:
     if path.suffix.lower() in ARRAY_SUFFIXES:
-        yield from named_vectors(path)
+        yield from ((part.names, part.vectors) for part in named_vectors(path))
         return
     names, rows = [], []
     for row in read("embeddings", path):

@@ -63,6 +63,19 @@ def test_the_token_file(tmp_path: Path, collect: Any, touch: Any) -> None:
     ]
 
 
+def test_of_several_files_in_a_folder_flickrs_own_is_read(tmp_path: Path, collect: Any) -> None:
+    for name in ("coco", "flickr30k", "flickr8k"):
+        (tmp_path / f"dataset_{name}.json").write_text(json.dumps({"images": [entry(f"{name}.jpg", "A dog.")]}))
+    good, _ = collect("flickr30k", tmp_path)
+    assert [row["image_id"] for row in good] == ["flickr30k"]
+    (tmp_path / "dataset_flickr30k.json").unlink()
+    (tmp_path / "results.token").write_text("1.jpg#0\tTwo men .\n")
+    with pytest.raises(InputError, match=r"several .* \(dataset_coco\.json, dataset_flickr8k\.json\); give the path"):
+        list(read("flickr30k", tmp_path))
+    good, _ = collect("flickr30k", tmp_path / "dataset_flickr8k.json")
+    assert [row["image_id"] for row in good] == ["flickr8k"]
+
+
 def test_wrong_shape(tmp_path: Path) -> None:
     path = tmp_path / "dataset_flickr30k.json"
     path.write_text("[1, 2]")

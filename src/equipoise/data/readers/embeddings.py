@@ -40,7 +40,7 @@ def read(
     stem = Path(path).stem
     for file in _files(path):
         if file.suffix.lower() in ARRAY_SUFFIXES:
-            yield from _array_rows(file, model or stem, ids, seen, length)
+            yield from _array_rows(file, model, stem, ids, seen, length)
         else:
             tabs = "\t" if file.suffix.lower() in _TABS else ","
             _check_header(file, tabs)
@@ -77,26 +77,38 @@ def _check_header(file: Path, delimiter: str) -> None:
 
 
 def _array_rows(
-    file: Path, model: str, ids: str | os.PathLike[str] | None, seen: set[tuple[str, str]], length: list[int]
+    file: Path,
+    model: str | None,
+    stem: str,
+    ids: str | os.PathLike[str] | None,
+    seen: set[tuple[str, str]],
+    length: list[int],
 ) -> Iterator[Row | Rejected]:
     place = 0
-    for names, vectors in named_vectors(file, ids):
-        for name, vector in zip(names, vectors, strict=True):
+    for names, vectors, makers in named_vectors(file, ids):
+        for i, (name, vector) in enumerate(zip(names, vectors, strict=True)):
             place += 1
             try:
                 if not np.isfinite(vector).all():
                     raise RowError("the vector holds a value that is not a finite number")
-                yield _named(text(name, "id"), np.asarray(vector, np.float64).tolist(), model, seen, length)
+                maker = _maker(makers[i] if makers else None, model, stem, has_column=makers is not None)
+                yield _named(text(name, "id"), np.asarray(vector, np.float64).tolist(), maker, seen, length)
             except RowError as error:
                 yield Rejected(f"{file.name} vector {place}", str(error), {"id": name[:200]})
 
 
 def _row(fields: dict[str, str], model: str | None, stem: str, seen: set[tuple[str, str]], length: list[int]) -> Row:
+    maker = _maker(fields.get("model"), model, stem, has_column="model" in fields)
+    return _named(text(fields["id"], "id"), _vector(fields), maker, seen, length)
+
+
+def _maker(told: str | None, model: str | None, stem: str, *, has_column: bool) -> str:
+    """The model of a vector: what its line tells, else the option, else the name of the file or folder."""
     # A gap in a column that names the models is damage; the file's name would be a guess
-    maker = fields.get("model") or model or ("" if "model" in fields else stem)
+    maker = told or model or ("" if has_column else stem)
     if not maker:
         raise RowError("no model is named; fill the column 'model' or give model=")
-    return _named(text(fields["id"], "id"), _vector(fields), text(maker, "model"), seen, length)
+    return text(maker, "model")
 
 
 def _named(name: str, vector: list[float], model: str, seen: set[tuple[str, str]], length: list[int]) -> Row:

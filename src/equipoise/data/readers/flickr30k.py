@@ -35,15 +35,27 @@ __all__ = ["read"]
 def read(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | None = None) -> Iterator[Row | Rejected]:
     """One row per image with all its captions.
 
-    ``path``: the JSON or the token file, or a folder with one of them (the JSON is preferred). ``images``: the
-    folder of the images, by default ``flickr30k-images`` or ``flickr30k_images`` beside the file if it is there.
+    ``path``: the JSON or the token file, or a folder with one of them (the JSON is preferred, and of several
+    ``dataset_flickr30k.json``). ``images``: the folder of the images, by default ``flickr30k-images`` or
+    ``flickr30k_images`` beside the file if it is there.
     """
-    file = files_of(path, "dataset_*.json", "*.token")[0]
+    file = _annotations(path)
     pictures = Pictures(_image_folder(file, images))
     if file.suffix == ".json":
         yield from _karpathy(file, pictures)
     else:
         yield from _tokens(file, pictures)
+
+
+def _annotations(path: str | os.PathLike[str]) -> Path:
+    """The file to read; where a folder holds several and none is Flickr30k's own, they are named and refused."""
+    files = files_of(path, "dataset_*.json", "*.token")
+    files = [file for file in files if file.suffix == ".json"] or files
+    own = [file for file in files if file.name == "dataset_flickr30k.json"]
+    if not own and len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise InputError(f"{path} holds several files of captions ({names}); give the path of the one to read")
+    return (own or files)[0]
 
 
 def _image_folder(file: Path, images: str | os.PathLike[str] | None) -> Path | None:

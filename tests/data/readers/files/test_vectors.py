@@ -88,6 +88,37 @@ def test_every_kind_of_file_is_read_directly_and_imported(make: Callable[[Path],
     assert set(imported.to_pandas(["model"])["model"]) == {"mine"}
 
 
+def test_a_column_names_the_model_of_each_vector_in_every_kind_of_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "model": ["clip", "siglip", None],
+            "id": ["a.png", "a.png", "b.png"],
+            "vector": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]],
+        }
+    )
+    frame.to_csv(tmp_path / "v.csv", index=False)
+    frame.to_parquet(tmp_path / "v.parquet")
+    frame.to_json(tmp_path / "v.jsonl", orient="records", lines=True)
+    for kind in ("csv", "parquet", "jsonl"):
+        found = import_table("embeddings", tmp_path / f"v.{kind}", tmp_path / kind)
+        assert found.table.to_pandas(["id", "model"]).to_numpy().tolist() == [["a.png", "clip"], ["a.png", "siglip"]]
+        assert list(found.examples.values()) == ["no model is named; fill the column 'model' or give model="], kind
+        told = import_table("embeddings", tmp_path / f"v.{kind}", tmp_path / f"{kind}-told", model="own").table
+        assert told.to_pandas(["model"])["model"].tolist() == ["clip", "siglip", "own"]
+        assert [row["vector"] for row in told.rows(["vector"])] == frame["vector"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_vector_without_an_id_is_refused(kind: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["a.png", None], "vector": [[1.0, 0.0], [0.0, 1.0]]})
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "v.parquet")
+    else:
+        frame.to_json(tmp_path / "v.jsonl", orient="records", lines=True)
+    with pytest.raises(InputError, match="has no id; give each vector an id, or leave the row out"):
+        import_table("embeddings", tmp_path / f"v.{kind}", tmp_path / "t")
+
+
 def test_bfloat16_is_read_as_it_is(tmp_path: Path) -> None:
     halves = (VECTORS.view(np.uint32) >> 16).astype("<u2").tobytes()  # these numbers need no more bits
     about = {"v": {"dtype": "BF16", "shape": list(VECTORS.shape), "data_offsets": [0, len(halves)]}}

@@ -3,7 +3,7 @@
 In an ``.npz`` every matrix stands beside a list of as many names: ``ids`` and ``vectors``, or ``image_ids``,
 ``image_vectors``, ``texts`` and ``text_vectors``; or it holds one vector per name. An ``.npy`` or ``.safetensors``
 holds no text: its names are in a file beside it, one per line (``vectors.ids.txt`` or ``ids.txt``), or in ``ids``.
-Nothing is unpickled.
+A column ``model`` of Parquet, or that key of JSON lines, names the model of each vector. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,24 @@ from equipoise.data.readers.files import existing, json_lines, plain_lines, read
 from equipoise.data.schema import Rejected
 from equipoise.errors import InputError
 
-__all__ = ["ARRAY_SUFFIXES", "named_arrays", "named_vectors"]
+__all__ = ["ARRAY_SUFFIXES", "Named", "named_arrays", "named_vectors"]
 
 ARRAY_SUFFIXES = (".npz", ".npy", ".parquet", ".safetensors", ".jsonl", ".ndjson")
 ID_NAMES = ("id", "ids", "image_id", "image_ids", "text", "texts", "name", "names", "key", "keys", "path", "file_name")
 VECTOR_NAMES = ("vector", "vectors", "embedding", "embeddings", "features", "feature", "emb")
+MODEL = "model"
 _TENSOR_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _SAVE = "np.savez(FILE, ids=np.array(ids, dtype=str), vectors=vectors)"
 _SAVE_BOTH = "np.savez(FILE, image_ids=ids, image_vectors=vectors, texts=texts, text_vectors=vectors_of_texts)"
 
-Named = tuple[list[str], NDArray[Any]]
-"""Names (n,) and their vectors (n, d)."""
+
+class Named(NamedTuple):
+    """Names (n,) and their vectors (n, d)."""
+
+    names: list[str]
+    vectors: NDArray[Any]
+    models: list[str | None] | None = None
+    """The model of each vector, None in a gap, where the file has a column for it."""
 
 
 def named_vectors(path: str | os.PathLike[str], ids: str | os.PathLike[str] | None = None) -> Iterator[Named]:
@@ -87,10 +94,10 @@ def _paired(arrays: Mapping[str, NDArray[Any]], file: Path) -> Iterator[Named]:
         if not flat or len({len(array) for array in flat.values()}) > 1:
             held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())[:200] or "nothing"
             raise InputError(f"{file} holds no matrix with one vector per row ({held}); write it as {_SAVE}")
-        yield list(flat), np.stack(list(flat.values()))
+        yield Named(list(flat), np.stack(list(flat.values())))
         return
     for name, matrix in matrices.items():
-        yield _texts(lists[_names_of(name, matrix, lists, file, len(matrices))], file), matrix
+        yield Named(_texts(lists[_names_of(name, matrix, lists, file, len(matrices))], file), matrix)
 
 
 def _names_of(name: str, matrix: NDArray[Any], lists: Mapping[str, NDArray[Any]], file: Path, n_matrices: int) -> str:
@@ -134,7 +141,7 @@ def _texts(names: NDArray[Any], file: Path) -> list[str]:
 def _with_ids(tensors: Mapping[str, NDArray[Any]], file: Path, ids: str | os.PathLike[str] | None) -> Iterator[Named]:
     flat = {name: array for name, array in tensors.items() if array.ndim == 1}
     if len(flat) == len(tensors) and len(flat) > 1 and ids is None:
-        yield list(flat), np.stack(list(flat.values()))
+        yield Named(list(flat), np.stack(list(flat.values())))
         return
     matrices = {name: array for name, array in tensors.items() if array.ndim == 2}
     if len(matrices) != 1:
@@ -144,7 +151,7 @@ def _with_ids(tensors: Mapping[str, NDArray[Any]], file: Path, ids: str | os.Pat
     names = _ids_beside(file, ids)
     if len(names) != len(matrix):
         raise InputError(f"{file} has {len(matrix):,} vectors and there are {len(names):,} ids; give one id per vector")
-    yield names, matrix
+    yield Named(names, matrix)
 
 
 def _ids_beside(file: Path, ids: str | os.PathLike[str] | None) -> list[str]:
@@ -193,30 +200,29 @@ def _of_parquet(file: Path) -> Iterator[Named]:
 
     schema = schema_of([file])
     texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
+    texts = [name for name in texts if name != MODEL]
     whole = [f.name for f in schema if pa.types.is_integer(f.type)]
     key = next((name for name in ID_NAMES if name in texts or name in whole), texts[0] if texts else None)
     lists = [f.name for f in schema if hasattr(f.type, "value_type") and pa.types.is_floating(f.type.value_type)]
-    wide = [f.name for f in schema if pa.types.is_floating(f.type)]
+    wide = [f.name for f in schema if pa.types.is_floating(f.type) and f.name != MODEL]
     named = [name for name in VECTOR_NAMES if name in lists]
     columns = (named or lists)[:1] or wide
     if key is None or not columns:
         raise InputError(
             f"{file} has no column of names and vectors (id, vector); its columns are: {', '.join(schema.names)[:200]}"
         )
-    names: list[str] = []
-    rows: list[Any] = []
-    for record in parquet_records([file], [key, *columns]):
+    found = _Found(file)
+    for record in parquet_records([file], [key, *columns, *([MODEL] if MODEL in schema.names else [])]):
         if isinstance(record, Rejected):
             raise InputError(f"{file}: {record.where}: {record.reason}")
-        values = record[2]
-        names.append(str(values[key]))
-        rows.append(values[columns[0]] if lists else [values[name] for name in columns])
-    yield names, _matrix(rows, names, file)
+        _, number, values = record
+        vector = values[columns[0]] if lists else [values[name] for name in columns]
+        found.add(f"row {number}", values[key], vector, values)
+    yield found.named()
 
 
 def _of_lines(file: Path) -> Iterator[Named]:
-    names: list[str] = []
-    rows: list[Any] = []
+    found = _Found(file)
     for record in json_lines(file):
         if isinstance(record, Rejected):
             raise InputError(f"{file}: {record.where}: {record.reason}")
@@ -226,9 +232,34 @@ def _of_lines(file: Path) -> Iterator[Named]:
         vector = next((name for name in VECTOR_NAMES if name in fields), None)
         if key is None or vector is None:
             raise InputError(f'{file}: {where} is not of the form {{"id": "...", "vector": [0.1, ...]}}')
-        names.append(str(fields[key]))
-        rows.append(fields[vector])
-    yield names, _matrix(rows, names, file)
+        found.add(where, fields[key], fields[vector], fields)
+    yield found.named()
+
+
+class _Found:
+    """What was read of a file that has a record for each vector."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names: list[str] = []
+        self._rows: list[Any] = []
+        self._models: list[str | None] = []
+        self._tells_models = False
+
+    def add(self, where: str, name: Any, vector: Any, fields: Mapping[str, Any]) -> None:
+        """Take the vector of one record; a record without a name is refused."""
+        if name is None or not str(name).strip():
+            raise InputError(f"{self._file}: {where} has no id; give each vector an id, or leave the row out")
+        model = fields.get(MODEL)
+        self._names.append(str(name))
+        self._rows.append(vector)
+        self._models.append(None if model is None else str(model))
+        self._tells_models |= MODEL in fields
+
+    def named(self) -> Named:
+        """All of it as one part."""
+        matrix = _matrix(self._rows, self._names, self._file)
+        return Named(self._names, matrix, self._models if self._tells_models else None)
 
 
 def _matrix(rows: list[Any], names: list[str], file: Path) -> NDArray[Any]:
