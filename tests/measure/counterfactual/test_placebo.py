@@ -61,6 +61,16 @@ def test_two_subjects_that_are_alike_give_no_interval():
     assert excess.p_value == 1.0
 
 
+def test_sets_without_noise_give_no_interval_and_that_is_why():
+    subject, number, gender, bagged = (p.ravel() for p in np.indices((4, 3, 2, 2)))
+    scores, sets = number + gender * (1.0 + subject) + 0.5 * bagged, subject * 3 + number
+    people = gap_cells(scores, sets, Groups(gender, ("f", "m")), subjects=subject, strata=bagged)
+    bags = gap_cells(scores, sets, Groups(bagged, ("no", "yes")), subjects=subject, strata=gender)
+    excess = placebo_excess(people, {"placebo_bag": bags})
+    assert excess.ci_low is None
+    assert "no interval: too few independent units, or no noise between sets" in excess.notes
+
+
 def test_without_placebos_or_common_subjects():
     people, _ = drawn()
     with pytest.raises(InputError, match="at least one placebo axis"):

@@ -168,6 +168,13 @@ class TestMeaning:
         assert "1 subjects with one set left out" in size.notes
         assert size.n == 3  # one subject is left: its sets count
 
+    def test_one_link_for_all_gives_no_interval_and_that_is_why(self):
+        cells = by_hand(np.random.default_rng(0).normal(size=(6, 3, 2)), links=np.zeros(36, dtype=int))
+        for measure in (standard_gaps, outranks):
+            estimate = measure(cells)[0].estimate
+            assert (estimate.ci_low, estimate.ci_high) == (None, None)
+            assert "no interval: one independent link" in estimate.notes
+
     def test_linked_sets_flip_together_and_widen_the_interval(self):
         rng = np.random.default_rng(0)
         people = np.repeat(rng.normal(size=(1, 4)), 20, axis=0)

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells, gap_cells
 from equipoise.measure.counterfactual.decomposition import Decomposition, Term, decompose
-from equipoise.measure.counterfactual.units import error_of_mean, flip_test, independent_units
+from equipoise.measure.counterfactual.units import flip_test, least_error, links_of
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
-from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import holm, p_values, sign_flip
 
 __all__ = [
@@ -116,7 +115,7 @@ def pair_gaps(
     for subject, members in parts:
         mine = gaps[members]
         pooled = subject is None and len(cells.subject_names) > 1
-        units = _subject_means(mine, cells.subjects[members]) if pooled else mine
+        units = np.stack([cells.subject_means(column) for column in gaps.T], axis=1) if pooled else mine
         rows += _gaps_of(cells, subject, wanted, members, (mine, wins[members]), units, draws, seed, level)
     adjusted = holm([row.estimate.p_value or 0.0 for row in rows])
     return [replace(row, p_holm=float(p)) for row, p in zip(rows, adjusted, strict=True)]
@@ -133,17 +132,6 @@ def _pair_indices(groups: Groups, pairs: Sequence[tuple[str, str]] | None) -> ND
     if not chosen:
         raise InputError(f"pairs: {groups.n_groups} group makes no pair; give at least two groups")
     return np.array(chosen, dtype=np.int64)
-
-
-def _subject_means(gaps: FloatArray, subjects: NDArray[np.int64]) -> FloatArray:
-    """(subjects, P) the mean gap of each subject; NaN where it has none."""
-    there = ~np.isnan(gaps)
-    _, codes = np.unique(subjects, return_inverse=True)
-    n_subjects = int(codes.max()) + 1
-    sums, counts = np.zeros((n_subjects, gaps.shape[1])), np.zeros((n_subjects, gaps.shape[1]))
-    np.add.at(sums, codes, np.where(there, gaps, 0.0))
-    np.add.at(counts, codes, there)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _gaps_of(
@@ -174,10 +162,9 @@ def _gaps_of(
             every = np.full(len(cells.subjects), np.nan)
             every[members] = gaps[:, column]
             p_value, spread = flip_test(cells, every, members[there], unit, draws, seed)
-            shared = error_of_mean(cells, every, members[there], unit)
-            few = independent_units(cells, members[there], unit)
-            shared *= float(t_quantile(0.5 + level / 2, max(1, few - 1)) / normal_quantile(0.5 + level / 2))
-            notes = (*notes, "linked sets flip together")
+            shared = least_error(cells, every, members[there], unit, level)
+            if links_of(cells, members[there]) is not None:
+                notes = (*notes, "linked sets flip together")
         interval = mean_interval(unit, level=level, least_error=shared)
         low, high = interval or (None, None)
         notes = notes if interval else (*notes, no_interval_note(unit))

@@ -16,14 +16,14 @@ from equipoise.errors import InputError
 from equipoise.measure.counterfactual.cells import GapCells
 from equipoise.measure.counterfactual.sizes import PIVOTS, squared_gaps, squared_pivots
 from equipoise.measure.metric import metric
-from equipoise.measure.notes import note
-from equipoise.measure.stats.bootstrap import no_interval_note
+from equipoise.measure.notes import no_interval, note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import sign_flip
 
 __all__ = ["placebo_excess", "squared_sizes"]
 
 FloatArray = NDArray[np.float64]
+NO_PIVOTS = "too few independent units, or no noise between sets"
 
 
 @metric(
@@ -92,7 +92,7 @@ def placebo_excess(
         low, high = min(float(ends[0]), size - beside), max(float(ends[1]), size - beside)
     notes = [note("beside_placebos", size=size, beside=beside, placebos=", ".join(placebos)), "n is subjects"]
     if low is None:
-        notes.append(no_interval_note(own - placebo))
+        notes.append(no_interval(NO_PIVOTS if len(names) > 1 else "one independent unit"))
     scale = size + beside if size + beside > 0 else 1.0
     return Estimate(
         size - beside,

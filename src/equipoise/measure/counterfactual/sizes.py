@@ -45,12 +45,13 @@ from equipoise.measure.counterfactual.units import (
     share_interval,
     t_interval,
     units_of,
+    why_no_interval,
 )
 from equipoise.measure.groups import Groups
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval, pair_keys
-from equipoise.measure.stats.bootstrap import no_interval_note
 from equipoise.measure.stats.estimate import Estimate
+from equipoise.measure.stats.group_means import size_of
 from equipoise.measure.stats.laws import normal_below, t_quantile
 from equipoise.measure.stats.permutation import p_values, sign_flip
 from equipoise.pace import steps
@@ -126,7 +127,7 @@ def standard_gaps(
             few = independent_units(cells, members, units)
             interval = t_interval(value, total, few, level) if error > 0 and few > 1 else None
             low, high = interval or (None, None)
-            notes = () if interval else (no_interval_note(units),)
+            notes = () if interval else (why_no_interval(cells, members, units),)
             estimate = Estimate(
                 value,
                 low,
@@ -176,6 +177,7 @@ def outranks(
             error = error_of_mean(cells, pair.wins, members, units)
             interval = share_interval(value, error, independent_units(cells, members, units), level)
             low, high = interval or (None, None)
+            notes = () if interval else (why_no_interval(cells, members, units),)
             estimate = Estimate(
                 value,
                 low,
@@ -186,7 +188,7 @@ def outranks(
                 n=len(units),
                 n_groups=2,
                 dropped=_dropped(cells, pair, subject),
-                notes=(*_told(cells, members, units, spread=False), *(() if interval else (no_interval_note(units),))),
+                notes=(*_told(cells, members, units, spread=False), *notes),
                 level=level,
             )
             rows.append(SizedGap("outranks", subject, pair.first, pair.second, estimate))
@@ -267,7 +269,7 @@ def _size(
         gaps = pair.gaps[kept]
         p: float = float(sign_flip(gaps, seed=seed).p_value)
         error = np.hypot(gaps.std(ddof=1) / np.sqrt(len(gaps)) / scale, gaps.mean() / scale * cells.spread.error / 2)
-        interval = _absolute(t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
+        interval = size_of(*t_interval(float(gaps.mean()) / scale, float(error), len(gaps), level))
     else:
         p = p_values(square, null, rng=seed).value
         interval = _size_interval(cells, pair, kept, seed, level)
@@ -350,12 +352,6 @@ def _size_interval(
     reach = abs(centre) + float(t_quantile((1 + level) / 2, n - 1)) * np.sqrt(variance / n + shared)
     high = max(high, (reach / cells.spread.value) ** 2)
     return float(np.sqrt(max(low, 0.0))), float(np.sqrt(high))
-
-
-def _absolute(interval: tuple[float, float]) -> tuple[float, float]:
-    """The interval of an absolute value from that of the value."""
-    low, high = interval
-    return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
 def _flips(cells: GapCells, kept: NDArray[np.intp], draws: int, seed: int) -> Iterator[FloatArray]:

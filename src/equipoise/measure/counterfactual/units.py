@@ -8,20 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.measure.counterfactual.cells import GapCells, PairOfSets
-from equipoise.measure.stats.laws import beta_quantile, normal_quantile, t_quantile
+from equipoise.measure.notes import no_interval
+from equipoise.measure.stats.bootstrap import no_interval_note
+from equipoise.measure.stats.laws import normal_quantile, t_quantile
 from equipoise.measure.stats.permutation import sign_flip
+from equipoise.measure.stats.shares import ClusteredShare
 
 __all__ = [
     "covaried",
     "error_of_mean",
     "flip_test",
     "independent_units",
+    "least_error",
     "links_of",
     "parts_of",
     "repeated",
     "share_interval",
     "t_interval",
     "units_of",
+    "why_no_interval",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -90,6 +95,25 @@ def independent_units(cells: GapCells, members: NDArray[np.intp], units: FloatAr
     return len(units) if codes is None else min(len(units), int(codes.max()) + 1)
 
 
+def least_error(
+    cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, level: float
+) -> float:
+    """:func:`error_of_mean` for ``mean_interval(least_error=...)``, where links are fewer than units.
+
+    That takes it times a normal quantile; the ratio of quantiles makes it a t interval of the independent units.
+    """
+    upper, few = 0.5 + level / 2, independent_units(cells, members, units)
+    ratio = float(t_quantile(upper, max(1, few - 1)) / normal_quantile(upper))
+    return error_of_mean(cells, values, members, units) * ratio
+
+
+def why_no_interval(cells: GapCells, members: NDArray[np.intp], units: FloatArray) -> str:
+    """Why the mean of ``units`` has no interval: all sets share one link, there is one unit, or all are alike."""
+    if len(units) > 1 and independent_units(cells, members, units) < 2:
+        return no_interval("one independent link")
+    return no_interval_note(units)
+
+
 def flip_test(
     cells: GapCells, values: FloatArray, members: NDArray[np.intp], units: FloatArray, draws: int, seed: int
 ) -> tuple[float, float]:
@@ -129,13 +153,5 @@ def share_interval(value: float, error: float, n: int, level: float) -> tuple[fl
     """Korn and Graubard's interval from a standard error; all units alike count as one yes/no value each."""
     if n < 2:
         return None
-    tail = (1 - level) / 2
-    if error > 0:
-        reach = error * float(t_quantile(1 - tail, n - 1) / normal_quantile(1 - tail))
-        size = value * (1 - value) / reach**2
-    else:
-        size = float(n)
-    hits = value * size
-    low = float(beta_quantile(tail, hits, size - hits + 1)) if hits > 0 else 0.0
-    high = float(beta_quantile(1 - tail, hits + 1, size - hits)) if hits < size else 1.0
+    low, high = ClusteredShare(value, error, n, float(n)).interval(level)
     return min(low, value), max(high, value)
