@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as sps
 from tests.examples import examples
+from tests.simulations.bands import within
 
 from equipoise.errors import InputError
 from equipoise.measure import counterfactual as cf
+from equipoise.measure.counterfactual import decomposition
 from equipoise.measure.groups import Groups
 
 
@@ -120,6 +122,12 @@ class TestPairs:
         assert (row.ci_low, row.ci_high) == (None, None)
         assert "no interval: all 3 independent units have the same value" in row.notes
 
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_links_are_noted_where_two_sets_share_one(self, shared):
+        scores, sets, groups, subjects = world(n_groups=2, effect=(0, 0))
+        row = cf.pair_gaps(cf.gap_cells(scores, sets, groups, subjects, links=sets % 8 if shared else sets))[0]
+        assert ("linked sets flip together" in row.estimate.notes) is shared
+
     def test_no_saturation_where_max_skew_saturates(self):
         small, large = (
             cf.pair_gaps(cf.gap_cells(*world(effect=(0, 0, e))[:3]), pairs=[("c", "a")])[0] for e in (5, 50)
@@ -192,6 +200,15 @@ def crossed(n_sets, cell, seed=0, noise=0.1):
     return scores + noise * rng.standard_normal(len(sets)), sets, axes
 
 
+def people_of_many_subjects(seed):
+    """20 subjects that show the same 8 people: what a person has about them is the same for every subject."""
+    rng = np.random.default_rng(seed)
+    scores, sets, axes = crossed(160, np.zeros((2, 2)), seed=seed)
+    person = np.arange(160) % 8
+    gaps = rng.standard_normal(8)[person][sets]
+    return scores + gaps * axes[0].labels, sets, axes, sets // 8, person[sets]
+
+
 class TestDecomposition:
     def test_additive_effects_leave_no_interaction(self):
         x, y = np.array([0.5, -0.2, -0.3]), np.array([0.4, -0.4])
@@ -242,6 +259,42 @@ class TestDecomposition:
         )
         assert (found.n_sets, found.n_units) == (7, 2)
         assert found.dropped["set that lacks a group"] == 1
+
+    def test_linked_sets_widen_the_intervals(self):
+        covered, runs = 0, 60
+        for seed in range(runs):
+            scores, sets, axes, subjects, people = people_of_many_subjects(seed)
+            found = cf.decompose(scores, sets, axes, subjects=subjects, links=people, draws=99)
+            for term in found.terms.values():
+                for each in term.levels.values():
+                    assert each.p_value <= 0.5 or each.ci_low <= 0 <= each.ci_high
+            level = found.terms["x"].levels["x1"]
+            covered += level.ci_low <= 0 <= level.ci_high
+        assert within(covered / runs, 0.93, 0.99, runs)
+
+    def test_links_that_no_two_sets_share_change_no_interval(self):
+        (scores, sets, axes), subjects = crossed(12, np.zeros((2, 2))), np.repeat(np.arange(3), 16)
+        alone, linked = (
+            cf.decompose(scores, sets, axes, subjects=subjects, links=links, draws=19).terms["x"].levels["x0"]
+            for links in (None, sets)
+        )
+        assert (alone.ci_low, alone.ci_high) == (linked.ci_low, linked.ci_high)
+
+    def test_one_link_for_all_gives_no_interval(self):
+        scores, sets, axes = crossed(12, np.ones((2, 1)) * [[3.0, 0.0]])
+        found = cf.decompose(scores, sets, axes, subjects=sets // 4, links=np.zeros(48, dtype=int), draws=19)
+        level = found.terms["y"].levels["y0"]
+        assert (level.ci_low, level.ci_high, level.p_value) == (None, None, 1.0)
+        assert level.notes == ("no interval: one independent link",)
+
+    def test_signs_drawn_in_blocks_are_the_same(self, monkeypatch):
+        scores, sets, axes = crossed(23, np.zeros((3, 2)))
+        whole = cf.decompose(scores, sets, axes, draws=101).terms
+        monkeypatch.setattr(decomposition, "BLOCK", 300)
+        blocks = cf.decompose(scores, sets, axes, draws=101).terms
+        for name, term in whole.items():
+            for fact in ("null_mean", "null_sd", "p_value", "p_randomised"):
+                assert getattr(blocks[name].size, fact) == pytest.approx(getattr(term.size, fact), rel=1e-12)
 
     def test_unbiased_terms_have_uniform_p_values(self):
         p = {"x": [], "y": [], "x:y": []}

@@ -6,7 +6,7 @@ effects and interactions is exact inside every set (and orthogonal), whatever el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InputError
-from equipoise.measure.counterfactual.cells import gap_cells
+from equipoise.measure.counterfactual.cells import GapCells, gap_cells
+from equipoise.measure.counterfactual.units import least_error, links_of
 from equipoise.measure.groups import Groups, intersect
 from equipoise.measure.metric import metric
 from equipoise.measure.notes import no_interval
 from equipoise.measure.stats.bootstrap import mean_interval, no_interval_note
 from equipoise.measure.stats.estimate import Estimate
 from equipoise.measure.stats.permutation import p_values, sign_flip
+from equipoise.pace import steps
 
 __all__ = ["Decomposition", "Term", "decompose"]
 
@@ -93,8 +95,8 @@ def decompose(
     a balanced table). Only sets with every combination take part; the others are counted. With several subjects, a
     subject's mean over its sets is one unit. The p-value of a term flips the signs of whole units: it holds if
     their effects scatter symmetrically about 0 under the null. Where sets are linked over subjects (``links``), links
-    are flipped too, and the larger p-value counts. ``strata`` (N,) are levels that are none of the axes (a placebo):
-    only images of the same make up a table, and a set's tables are averaged.
+    are flipped too, the larger p-value counts, and intervals are two-way clustered. ``strata`` (N,) are levels that are
+    none of the axes (a placebo): only images of the same make up a table, and a set's tables are averaged.
 
     >>> gender = Groups.from_values(list("fmfm") * 6, axis="gender")
     >>> race = Groups.from_values(list("AABB") * 6, axis="race")
@@ -116,25 +118,28 @@ def decompose(
         n_sets = len(table.subjects)
         raise InputError(f"sets: none of {n_sets} has all {prod(shape)} combinations of {', '.join(names)}")
     cells = _means_by(table.scores[table.complete].reshape(-1, *shape), whole)
-    subject_of = table.subjects[np.unique(whole)]
+    members = np.unique(whole)
+    subject_of = table.subjects[members]
     several = len(np.unique(subject_of)) > 1
     units = _means_by(cells, subject_of) if several else cells
     by_link = None
     if table.links is not None and several:
         weight = 1 / np.bincount(subject_of)[subject_of] / len(units)
-        by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[np.unique(whole)])
+        by_link = _sums_by(cells * weight.reshape(-1, *([1] * len(shape))), table.links[members])
     means = units.mean(axis=0)
     total = float(((means - means.mean()) ** 2).sum())
     effects = _effects(units)
-    linked = None if by_link is None else _effects(by_link)
+    linked, of_sets = (None, None) if by_link is None else (_effects(by_link), _effects(cells))
     terms = {}
     for place, chosen in enumerate(sorted(effects, key=lambda c: (len(c), c))):
         title = tuple(names[i] for i in chosen)
         labels = [" & ".join(combo) for combo in product(*(axes[i].names for i in chosen))]
         outside = prod(shape) / prod(shape[i] for i in chosen)
-        people = None if linked is None else linked[chosen].reshape(len(by_link), -1)  # type: ignore[arg-type]
+        shared = None
+        if linked is not None and of_sets is not None:
+            shared = _shared(table, members, linked[chosen], of_sets[chosen], effects[chosen], level)
         terms[":".join(title)] = _term(
-            title, effects[chosen], labels, outside, total, draws, seed + place, level, people
+            title, effects[chosen], labels, outside, total, draws, seed + place, level, shared
         )
     return Decomposition(terms, means, len(cells), len(units), table.dropped)
 
@@ -168,6 +173,34 @@ def _effects(units: FloatArray) -> dict[tuple[int, ...], FloatArray]:
     return effects
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What linked sets have in common, of one term."""
+
+    by_link: FloatArray
+    """(L, levels) what the sets of each link add to the mean effects."""
+    errors: FloatArray
+    """(levels,) the least standard error of the mean effects."""
+
+
+def _shared(
+    table: GapCells,
+    members: NDArray[np.intp],
+    by_link: FloatArray,
+    of_sets: FloatArray,
+    of_units: FloatArray,
+    level: float,
+) -> _Shared:
+    """From the effects of links, of the sets ``members`` and of units, (n, levels...) each."""
+    linked, units = by_link.reshape(len(by_link), -1), of_units.reshape(len(of_units), -1)
+    errors = np.zeros(units.shape[1])
+    if links_of(table, members) is not None:
+        every = np.full((len(table.subjects), len(errors)), np.nan)
+        every[members] = of_sets.reshape(len(members), -1)
+        errors[:] = [least_error(table, every[:, i], members, units[:, i], level) for i in range(len(errors))]
+    return _Shared(linked, errors)
+
+
 def _term(
     title: tuple[str, ...],
     effects: FloatArray,
@@ -177,35 +210,17 @@ def _term(
     draws: int,
     seed: int,
     level: float,
-    by_link: FloatArray | None,
+    shared: _Shared | None,
 ) -> Term:
-    """``by_link`` (L, levels): what the sets of each link add to the mean effects."""
     flat = effects.reshape(len(effects), -1)
     mean = flat.mean(axis=0)
-    single = sign_flip(flat, draws=draws, seed=seed)
-    p_single = single.p_value
-    if by_link is not None:
-        p_single = np.maximum(p_single, sign_flip(by_link * len(by_link), draws=draws, seed=seed).p_value)
-    levels = {}
-    for place, label in enumerate(labels):
-        low, high = mean_interval(flat[:, place], level=level) or (None, None)
-        levels[label] = Estimate(
-            float(mean[place]),
-            low,
-            high,
-            null_mean=0.0,
-            null_sd=float(single.null_sd[place]),
-            p_value=float(p_single[place]),
-            n=len(flat),
-            notes=() if low is not None else (no_interval_note(flat[:, place]),),
-            level=level,
-        )
+    levels = dict(zip(labels, _levels(flat, draws, seed, level, shared), strict=True))
     rng = np.random.default_rng(seed)
     value = float(np.sqrt((mean**2).mean()))
     null = _flipped_sizes(flat / len(flat), draws, rng)
     p = p_values(value, null, rng=rng)
-    if by_link is not None:
-        linked = _flipped_sizes(by_link, draws, rng)
+    if shared is not None:
+        linked = _flipped_sizes(shared.by_link, draws, rng)
         other = p_values(value, linked, rng=rng)
         null, p = (linked, other) if other.value > p.value else (null, p)
     size = Estimate(
@@ -223,7 +238,43 @@ def _term(
     return Term(title, mean.reshape(effects.shape[1:]), levels, size, share)
 
 
+def _levels(effects: FloatArray, draws: int, seed: int, level: float, shared: _Shared | None) -> Iterator[Estimate]:
+    """The mean of each column of ``effects`` (units, levels), with interval and sign-flip test."""
+    test = sign_flip(effects, draws=draws, seed=seed)
+    p_value, null_sd, errors = test.p_value, test.null_sd, np.zeros(effects.shape[1])
+    one_link = False
+    if shared is not None:
+        linked = sign_flip(shared.by_link * len(shared.by_link), draws=draws, seed=seed)
+        p_value, null_sd = np.maximum(p_value, linked.p_value), np.maximum(null_sd, linked.null_sd)
+        errors, one_link = shared.errors, len(shared.by_link) < 2
+    mean = effects.mean(axis=0)
+    for place, column in enumerate(effects.T):
+        interval = None if one_link else mean_interval(column, level=level, least_error=float(errors[place]))
+        low, high = interval or (None, None)
+        why = no_interval("one independent link") if one_link else no_interval_note(column)
+        yield Estimate(
+            float(mean[place]),
+            low,
+            high,
+            null_mean=0.0,
+            null_sd=float(null_sd[place]),
+            p_value=float(p_value[place]),
+            n=len(effects),
+            notes=() if interval else (why,),
+            level=level,
+        )
+
+
+BLOCK = 4_000_000
+"""So many signs are drawn at a time."""
+
+
 def _flipped_sizes(parts: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """(draws,) the root mean square of the sums of ``parts`` (n, levels) under random signs."""
-    signs = 1.0 - 2.0 * rng.integers(0, 2, size=(draws, len(parts)), dtype=np.int8)
-    return np.asarray(np.sqrt(((signs @ parts) ** 2).mean(axis=1)))
+    # a random word makes four int8: blocks of four rows leave none over, and draw what one large table would
+    step = max(4, BLOCK // len(parts) // 4 * 4)
+    sizes = []
+    for start in steps(range(0, draws, step)):
+        signs = 1.0 - 2.0 * rng.integers(0, 2, size=(min(step, draws - start), len(parts)), dtype=np.int8)
+        sizes.append(np.sqrt(((signs @ parts) ** 2).mean(axis=1)))
+    return np.concatenate(sizes)
