@@ -1,13 +1,19 @@
 """Captioners of each form: the adapter says what the stock classes say."""
 
+import json
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 from tests.models.conftest import lively
 
+from equipoise.data import Table
+from equipoise.engine import Asking
+from equipoise.engine.answers import captions
 from equipoise.errors import InputError
 from equipoise.models import check, load
+from equipoise.models.miniatures import FOLDER
 
 LENGTH = 10
 
@@ -119,11 +125,55 @@ def test_beams_and_lengths_are_passed_on(decoder_folder, pictures):
 
 def test_without_a_length_of_its_own_a_caption_ends_in_time(decoder_folder, tmp_path, pictures):
     """A GPT-2 of ten positions must not be asked for forty tokens."""
-    import shutil
-
     copy = shutil.copytree(decoder_folder, tmp_path / "copy")
     (copy / "generation_config.json").unlink()
     assert len(load(f"hf:{copy}", kind="captioner").caption(pictures)) == len(pictures)
+
+
+def with_settings(folder, copy, file, **changed):
+    """A copy of a checkpoint with other settings in one of its JSON files."""
+    shutil.copytree(folder, copy)
+    said = json.loads((copy / file).read_text()) if (copy / file).is_file() else {}
+    (copy / file).write_text(json.dumps(said | changed))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("form", "inner"), [("decoder_folder", "."), ("blip2_folder", "."), ("clipcap_folder", "gpt2")]
+)
+def test_generation_settings_and_tokenizer_are_part_of_the_key(form, inner, request, tmp_path):
+    folder = request.getfixturevalue(form)
+    said = json.loads((folder / inner / "tokenizer.json").read_text())
+    vocab = said["model"]["vocab"]
+    first, second = sorted(vocab, key=vocab.get)[4:6]
+    swapped = said["model"] | {"vocab": vocab | {first: vocab[second], second: vocab[first]}}
+    places = [
+        folder,
+        with_settings(folder, tmp_path / "short", f"{inner}/generation_config.json", repetition_penalty=9.0),
+        with_settings(folder, tmp_path / "swapped", f"{inner}/tokenizer.json", model=swapped),
+        with_settings(folder, tmp_path / "spaced", f"{inner}/tokenizer_config.json", clean_up_tokenization_spaces=True),
+        with_settings(folder, tmp_path / "newer", f"{inner}/generation_config.json", transformers_version="99.0"),
+    ]
+    keys = [load(f"hf:{place}", kind="captioner").key for place in places]
+    assert len(set(keys[:4])) == 4
+    assert keys[4] == keys[0], "the release that saved it changes no caption"
+
+
+def test_captions_of_other_generation_settings_do_not_come_from_the_store(decoder_folder, tmp_path, pictures):
+    shorter = with_settings(decoder_folder, tmp_path / "short", "generation_config.json", max_length=4)
+    table = Table.create(tmp_path / "t", [{"image_id": str(i), "image": image} for i, image in enumerate(pictures)])
+    how = Asking(store=tmp_path / "store", progress=False)
+    models = [load(f"hf:{folder}", kind="captioner") for folder in (decoder_folder, shorter)]
+    for model in models:
+        assert [text for _, text in captions(model, table, how)] == model.caption(pictures)
+    assert models[0].caption(pictures) != models[1].caption(pictures)
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "decoder/tokenizer_config.json"])
+def test_how_a_reviser_writes_is_part_of_its_key(file, tmp_path):
+    changed = {"length_penalty": 0.1, "clean_up_tokenization_spaces": True}
+    other = with_settings(FOLDER / "dcg", tmp_path / "other", file, **changed)
+    assert load(f"hf:{other}", kind="reviser").key != load(f"hf:{FOLDER / 'dcg'}", kind="reviser").key
 
 
 def test_a_dual_encoder_cannot_caption_and_says_so(tiny_checkpoint, decoder_folder):

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from equipoise.errors import InputError, one_line
 from equipoise.models.folders import Checkpoint, key_of, open_checkpoint
-from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer, writing_settings
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
 from equipoise.registry import Registry
@@ -62,6 +62,7 @@ class ClipCap:
             config,
             self.processor.to_dict(),
             decoding.options,
+            writing_settings(self.gpt, self.words),
             dtype=str(dtype).removeprefix("torch."),
         )
 
@@ -329,6 +330,7 @@ class VisionEncoderDecoder:
             checkpoint.config,
             self.processor.to_dict(),
             [decoding.options, self.length],
+            writing_settings(self.model, self.words),
             dtype=str(dtype).removeprefix("torch."),
         )
 
@@ -368,6 +370,7 @@ class ImageTextToText:
             checkpoint.config,
             self.processor.image_processor.to_dict(),
             [decoding.options, self.prompt],
+            writing_settings(self.model, words),
             dtype=str(dtype).removeprefix("torch."),
         )
 

@@ -30,7 +30,9 @@ __all__ = [
     "reopening",
     "stock_model",
     "tokenizer",
+    "tokenizer_settings",
     "without_padding",
+    "writing_settings",
 ]
 
 Opener = Callable[..., Any]
@@ -156,6 +158,22 @@ def tokenizer(checkpoint: Checkpoint) -> Any:
         raise InputError(f"{checkpoint.folder}: its tokenizer needs {advice}") from error
     except Exception as error:  # tokenizers report damaged files as plain exceptions
         raise InputError(f"{checkpoint.folder}: its tokenizer cannot be read: {one_line(error)}") from error
+
+
+def tokenizer_settings(words: Any) -> list[Any]:
+    """What of a tokenizer decides how texts are read, for a key."""
+    backend = getattr(words, "backend_tokenizer", None)
+    inside = backend.to_str() if backend is not None else sorted(words.get_vocab().items())
+    return [type(words).__name__, inside, words.padding_side]
+
+
+def writing_settings(model: Any, words: Any) -> list[Any]:
+    """What besides its weights decides which text a model writes, for a key: generation settings and tokenizer."""
+    said = getattr(model, "generation_config", None)
+    # a setting that is not given is left out: each release of transformers brings new ones
+    given = {n: v for n, v in said.to_dict().items() if v is not None and not n.startswith("_")} if said else {}
+    spaces = getattr(words, "clean_up_tokenization_spaces", None)
+    return [given, None if words is None else tokenizer_settings(words), spaces]
 
 
 def stock_model(checkpoint: Checkpoint, model_class: str, *, attention: str | None = None, **parts: Any) -> Any:

@@ -17,7 +17,13 @@ import numpy as np
 from equipoise.array_types import Vectors
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint
-from equipoise.models.hf.checkpoint import CheckpointAdapter, image_processor, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import (
+    CheckpointAdapter,
+    image_processor,
+    stock_model,
+    tokenizer,
+    tokenizer_settings,
+)
 from equipoise.models.hf.classifiers import Backbone, BackboneEncoder
 from equipoise.models.hf.families import EncoderFamily, TokenIds, context_length, family_of
 from equipoise.models.images import processed, rgb_images
@@ -62,7 +68,7 @@ class HuggingFaceEncoder(CheckpointAdapter):
         self.tokens = TokenIds(words, context_length(words, model.config, how.context), how.padding, how.masked)
         self._how = how
         reading = [self.tokens.context, how.padding, how.masked]
-        self._take(model, self.processor.to_dict(), _tokenizer_settings(words), reading)
+        self._take(model, self.processor.to_dict(), tokenizer_settings(words), reading)
 
     @classmethod
     def opened(cls, checkpoint: Checkpoint, *, name: str, **options: Any) -> Self:
@@ -100,12 +106,6 @@ class HuggingFaceEncoder(CheckpointAdapter):
     def dim(self) -> int:
         """The length of a vector."""
         return int(self.encode_texts(["a"]).shape[1])
-
-
-def _tokenizer_settings(words: Any) -> Any:
-    backend = getattr(words, "backend_tokenizer", None)
-    inside = backend.to_str() if backend is not None else sorted(words.get_vocab().items())
-    return [type(words).__name__, inside, words.padding_side]
 
 
 _POOLING = "1_Pooling/config.json"

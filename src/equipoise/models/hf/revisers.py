@@ -16,7 +16,14 @@ from typing import Any
 
 from equipoise.errors import InputError
 from equipoise.models.folders import Checkpoint, find_checkpoint, key_of
-from equipoise.models.hf.checkpoint import image_processor, reopening, stock_model, tokenizer
+from equipoise.models.hf.checkpoint import (
+    image_processor,
+    reopening,
+    stock_model,
+    tokenizer,
+    tokenizer_settings,
+    writing_settings,
+)
 from equipoise.models.hf.fillers import generator_for
 from equipoise.models.images import MOST_PIXELS_AT_ONCE, pixels_of, processed, rgb_images
 from equipoise.models.runtime import ModelSettings, from_transformers, in_batches, quiet, torch_device, torch_dtype
@@ -84,7 +91,8 @@ class HuggingFaceReviser:
             checkpoint.weights,
             checkpoint.config,
             self.processor.to_dict(),
-            sorted(self.words.get_vocab().items()),
+            tokenizer_settings(self.words),
+            writing_settings(self.model, self.tongue),
             asdict(self.revising) | {"share": self.share},
             dtype=str(self.dtype).removeprefix("torch."),
         )
