@@ -35,6 +35,7 @@ __all__ = [
     "some_of",
     "split",
     "split_layer",
+    "units_of",
 ]
 
 METHODS = ("undersample", "gensynth", "oversample")
@@ -191,7 +192,7 @@ def split(
     ['train', 'train', 'train', 'test']
     """
     parts = _checked_fractions(fractions or {"train": 0.8, "val": 0.1, "test": 0.1})
-    units = _units(frame, by)
+    units = units_of(frame, by)
     names = sorted(set(units))
     if not names:
         return pd.Series([], index=frame.index, dtype=object, name="split")
@@ -333,7 +334,7 @@ def _rounded(value: Fraction) -> int:
     return int(value + Fraction(1, 2))
 
 
-def _units(frame: pd.DataFrame, by: str) -> list[str]:
+def units_of(frame: pd.DataFrame, by: str) -> list[str]:
     """The name of the unit each row belongs to: rows that share a value of ``by``, a set or a source are one unit."""
     if by not in frame:
         raise InputError(f"the frame has no column {by!r} to split by; its columns are: {', '.join(map(str, frame))}")

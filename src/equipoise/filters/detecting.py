@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = [
+    "PERSON_NAMES",
     "PersonVectors",
     "as_json",
     "check_finds_faces",
@@ -27,9 +28,13 @@ __all__ = [
     "is_face",
     "largest_person",
     "looked_at",
+    "n_crowds",
+    "sure",
 ]
 
 PERSON = "person"
+PERSON_NAMES = (PERSON, "man", "woman", "people", "boy", "girl")
+"""Labels that mean a person."""
 FACE = "face"
 
 
@@ -65,6 +70,19 @@ def from_json(cell: Any) -> Detections | None:
         ) from error
 
 
+def sure(detections: Detections | None, threshold: float) -> Detections | None:
+    """Those of the detections that have at least this score.
+
+    >>> both = Detections(np.zeros((2, 4)), ("dog", "cat"), np.array([0.9, 0.1]))
+    >>> sure(both, 0.5).labels
+    ('dog',)
+    """
+    if detections is None:
+        return None
+    at = np.flatnonzero(detections.scores >= threshold)
+    return Detections(detections.boxes[at], tuple(detections.labels[i] for i in at), detections.scores[at])
+
+
 def is_face(label: str) -> bool:
     """Whether a detector's label means a face.
 
@@ -98,7 +116,10 @@ def from_annotations(table: Table, column: Callable[[str], Iterable[Any]], n_ima
 
 
 def _annotated(people: Any, things: Any, names: Any) -> Detections | None:
-    """What three cells name; ``None`` where all are empty, for then nobody looked. An empty list says that none is."""
+    """What three cells name; ``None`` where all are empty, for then nobody looked. An empty list says that none is.
+
+    Groups drawn as one are left out: how many there are is unknown (:func:`n_crowds` counts the groups).
+    """
     if not isinstance(people, str) and not isinstance(things, str) and (names is None or isinstance(names, float)):
         return None
     boxes: list[list[float]] = []
@@ -113,13 +134,24 @@ def _annotated(people: Any, things: Any, names: Any) -> Detections | None:
             boxes.append(_corners(thing.get("box")))
             labels.append(str(thing["name"]))
     if names is not None and not isinstance(names, float):
-        # Objects known by name alone: what is there, though not where.
-        for name in sorted({str(name) for name in names} - set(labels)):
-            boxes.append([0.0] * 4)
-            labels.append(name)
+        # Objects known by name alone: what is there, though not where. The list of people, if there is one, is whole.
+        known = {name.casefold() for name in (*labels, *(PERSON_NAMES if isinstance(people, str) else ()))}
+        for name in sorted({str(name) for name in names}):
+            if name.casefold() not in known:
+                boxes.append([0.0] * 4)
+                labels.append(name)
     return Detections(
         np.array(boxes, dtype=np.float32).reshape(-1, 4), tuple(labels), np.ones(len(labels), dtype=np.float32)
     )
+
+
+def n_crowds(cell: Any) -> int:
+    """How many groups of people, each drawn as one, a cell of ``people`` names.
+
+    >>> n_crowds('[{"box": [0, 0, 2, 3], "iscrowd": true}, {"box": [1, 1, 4, 9]}]')
+    1
+    """
+    return sum(bool(person.get("iscrowd")) for person in people_of(cell if isinstance(cell, str) else None))
 
 
 def _corners(box: Any) -> list[float]:

@@ -29,7 +29,15 @@ from equipoise.engine import Asking
 from equipoise.engine import vectors as vectors_of
 from equipoise.engine.unreadable import MOST, Unreadable
 from equipoise.errors import InputError, UnknownNameError
-from equipoise.filters.detecting import PersonVectors, check_finds_faces, from_annotations, from_json, looked_at
+from equipoise.filters.detecting import (
+    PersonVectors,
+    check_finds_faces,
+    from_annotations,
+    from_json,
+    looked_at,
+    n_crowds,
+    sure,
+)
 from equipoise.filters.stored import StoredVectors
 from equipoise.models.protocols import Classifier, Detections, Detector, Encoder, Precomputed
 
@@ -201,7 +209,7 @@ class RemainingImages:
         return adapter
 
     def detections(self, detector: Any = "", *, threshold: float = 0.5) -> list[Detections | None]:
-        """What is in each image; ``None`` where the image could not be looked at.
+        """What is in each image, at least so sure; ``None`` where the image could not be looked at.
 
         ``annotations`` takes what the table says (``people``, ``objects``), ``detections`` its column of that name.
         """
@@ -209,12 +217,18 @@ class RemainingImages:
         if chosen == "annotations":
             return from_annotations(self.table, self.column, len(self))
         if chosen == "detections":
-            return [from_json(cell) for cell in self.column("detections")]
+            return [sure(from_json(cell), threshold) for cell in self.column("detections")]
         adapter: Detector = self._adapter(chosen, "detector")
         name = f"detections-{_short(adapter.key, threshold)}"
         looked = looked_at(adapter, threshold, cache=self.models.cache)
         cells = self.measured(name, looked, {"detections": "json"}, decode=True)
         return [from_json(cell) for cell in cells["detections"]]
+
+    def crowds(self, detector: Any = "") -> NDArray[np.int64]:
+        """(n,) how many groups of people, each drawn as one, the annotations name; 0 where a detector looks."""
+        if (detector or self.models.detector) != "annotations" or "people" not in self.table.types:
+            return np.zeros(len(self), dtype=np.int64)
+        return np.array([n_crowds(cell) for cell in self.column("people")], dtype=np.int64)
 
     def measured(
         self,

@@ -35,6 +35,16 @@ def test_the_first_of_two_copies_stays_and_a_set_may_be_alike(images, embedded):
     assert not Duplicates(unit="set").judge(remaining).dropped.any()
 
 
+def test_members_of_a_set_may_be_alike_where_another_image_is_an_edit(images, embedded):
+    rows = [{"image_id": name, "set_id": "s"} for name in "abc"]
+    rows += [{"image_id": "o"}, {"image_id": "edit", "source_id": "o"}, {"image_id": "of_b", "source_id": "b"}]
+    e = np.eye(2)
+    names = [row["image_id"] for row in rows]
+    spec = embedded("v", [*names, "copy"], [e[0], e[0], e[0], e[1], e[1], e[0], e[1]])
+    remaining = RemainingImages(images([*rows, {"image_id": "copy"}]), models=Models(encoder=spec))
+    assert Duplicates().judge(remaining).dropped.tolist() == [False] * 6 + [True]
+
+
 def test_a_set_like_an_earlier_one_goes(images, embedded):
     rows = [{"image_id": f"{s}{i}", "set_id": s} for i in (0, 1) for s in "abc"]
     e = np.eye(3)

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,6 +83,21 @@ def test_the_best_edit_of_each_group_stays(images, embedded, detector):
     lost = images([rows[1]], name="lost")
     with pytest.raises(InputError, match="the original 'o' is neither"):
         Fidelity().judge(RemainingImages(lost, models=Models(encoder=spec, detector=detector)))
+
+
+def test_objects_of_a_column_are_those_that_are_sure(images):
+    def found(**scores):
+        return json.dumps([{"box": [0, 0, 9, 9], "label": name, "score": score} for name, score in scores.items()])
+
+    cells = {"o": found(dog=0.9), "f1": found(dog=0.9, cat=0.05), "f2": found(dog=0.3), "m1": None}
+    rows = [{"image_id": name, "caption": "x", "detections": cell} for name, cell in cells.items()]
+    rows = [row | ({} if row["image_id"] == "o" else {"source_id": "o", "gender": "f"}) for row in rows]
+    remaining = RemainingImages(images(rows, columns={"detections": "json"}))
+    for threshold, expected in ((0.5, [1.0, 0.0]), (0.2, [1.0, 1.0]), (0.01, [2 / 3, 1.0])):
+        chosen = Fidelity(weights={"prompt": 0, "colour": 0}, detector="detections", threshold=threshold)
+        scores = chosen.judge(remaining).scores["objects"]
+        assert scores[1:3].tolist() == pytest.approx(expected)
+        assert np.isnan(scores[3])
 
 
 def test_broken_edits_do_not_win(images):

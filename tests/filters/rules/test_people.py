@@ -32,6 +32,23 @@ def test_annotations_count_people(world):
     assert (verdict.scores["persons"] == n).all()
 
 
+def test_a_group_drawn_as_one_is_not_one_person(images):
+    crowd, one = {"box": [0, 0, 50, 50], "iscrowd": True}, {"box": [0, 0, 9, 9]}
+    people = {"crowd": [crowd], "both": [one, crowd], "one": [one], "none": []}
+    rows = [
+        {"image_id": name, "people": json.dumps(cell), "objects": ["Person", "dog"]} for name, cell in people.items()
+    ]
+    rows.append({"image_id": "named", "people": None, "objects": ["person", "dog"]})
+    remaining = RemainingImages(images(rows, columns={"people": "json", "objects": "list<string>"}))
+    found = People(exactly=1).judge(remaining)
+    assert found.scores["persons"].tolist() == [0, 1, 1, 0, 1]
+    assert found.failed.tolist() == [True, True, False, True, False]
+    assert People(exactly=0).judge(remaining).failed.tolist() == [True, True, True, False, True]
+    assert People().judge(remaining).failed.tolist() == [False, False, False, True, False]
+    assert People(at_least=3).judge(remaining).failed.tolist() == [True, False, True, True, True]
+    assert found.scores["person_share"].tolist() == pytest.approx([1 / 2, 2 / 3, 1 / 2, 0, 1 / 2])
+
+
 def test_persons_among_objects_and_a_face(images, detector, face_detector):
     rows = [
         {"image_id": "one", "image": picture(squares(1, 0))},

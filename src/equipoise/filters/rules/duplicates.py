@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from equipoise.array_types import Floats
+from equipoise.data.sampling import units_of
 from equipoise.errors import InputError, UnknownNameError
 from equipoise.filters.protocol import FilterVerdict
 from equipoise.filters.remaining import RemainingImages
@@ -114,8 +115,5 @@ def _set_sums(vectors: Any, sets: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def _relatives(remaining: RemainingImages) -> NDArray[np.int64]:
-    """(n,) the same number for images that are meant to be alike: of one set, or an original and its edits."""
-    frame = remaining.frame
-    if "source_id" in frame and frame["source_id"].notna().any():
-        return pd.factorize(frame["source_id"].fillna(frame["image_id"]))[0].astype(np.int64)
-    return remaining.sets
+    """(n,) the same number for images that are meant to be alike: of one set, and an original and its edits."""
+    return pd.factorize(pd.Series(units_of(remaining.frame, "image_id"), dtype=object))[0].astype(np.int64)

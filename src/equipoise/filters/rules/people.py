@@ -10,12 +10,15 @@ import numpy as np
 
 from equipoise.array_types import Floats
 from equipoise.errors import InputError
-from equipoise.filters.detecting import is_face
+from equipoise.filters.detecting import PERSON_NAMES, is_face
 from equipoise.filters.protocol import FilterVerdict, below, whole_sets
 from equipoise.filters.remaining import RemainingImages
 from equipoise.models.protocols import Detections
 
 __all__ = ["People", "counts_of"]
+
+_IN_CROWD = 2
+"""The fewest people that make a group."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class People:
     """An image stays if it shows so many people, people enough among its objects, and a face.
 
     GABInsight (arXiv 2407.21001) asks that people are at least 15% of the detected objects and a face is found
-    (preset ``gab``); GenSynth takes images with exactly one person (preset ``gensynth``).
+    (preset ``gab``); GenSynth takes images with exactly one person (preset ``gensynth``). A group that the annotations
+    draw as one is at least two people and one of the objects: an image with one never has ``exactly`` so many.
     """
 
     exactly: int | None = None
@@ -34,7 +38,7 @@ class People:
     """Whether a face must be found, by the run's detector of faces."""
     threshold: float = 0.5
     """How sure a detection must be."""
-    person_labels: tuple[str, ...] = ("person", "man", "woman", "people", "boy", "girl")
+    person_labels: tuple[str, ...] = PERSON_NAMES
     whole_sets: bool = False
     """Whether a set goes with one of its images."""
     detector: str = ""
@@ -62,17 +66,18 @@ class People:
         return ("detections of people and objects", *(("a detector of faces",) if self.face else ()))
 
     def judge(self, remaining: RemainingImages) -> FilterVerdict:
-        """Scores ``persons``, ``person_share`` and ``faces``."""
+        """Scores ``persons`` (those that are drawn one by one), ``person_share`` and ``faces``."""
         detections = remaining.detections(self.detector, threshold=self.threshold)
         persons, objects = counts_of(detections, self.person_labels, self.threshold)
-        share = np.divide(persons, objects, out=np.zeros_like(persons), where=objects > 0)
+        crowds = remaining.crowds(self.detector)
+        share = np.divide(persons + crowds, objects + crowds, out=np.zeros_like(persons), where=objects + crowds > 0)
         share[np.isnan(persons)] = np.nan
         failed = np.isnan(persons)
         notes = [f"{int(failed.sum())} images could not be looked at"] if failed.any() else []
         if self.exactly is not None:
-            failed |= persons != self.exactly
+            failed |= (persons != self.exactly) | (crowds > 0)
         elif self.at_least is not None:
-            failed |= below(persons, self.at_least)
+            failed |= below(persons + _IN_CROWD * crowds, self.at_least)
         scores: dict[str, Floats] = {"persons": persons, "person_share": share}
         if self.share_least is not None:
             failed |= below(share, self.share_least)
